@@ -1,0 +1,93 @@
+# Anabranch. `make help` lists the targets.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# One flag set everywhere: another one would compile everything again.
+export GOFLAGS := -trimpath -buildvcs=false
+export CGO_ENABLED ?= 0
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# Tools are built once per version, below a folder that git ignores.
+TOOLS         := $(CURDIR)/.anabranch/tools
+GOLANGCI_LINT := $(TOOLS)/golangci-lint@v2.15.0/golangci-lint
+BUF           := $(TOOLS)/buf@v1.75.0/buf
+PROTOC_GO     := $(TOOLS)/protoc-gen-go@v1.36.12/protoc-gen-go
+PROTOC_GRPC   := $(TOOLS)/protoc-gen-go-grpc@v1.6.2/protoc-gen-go-grpc
+BENCHSTAT     := $(TOOLS)/benchstat@v0.0.0-20260908200009-22c9c6c9d4da/benchstat
+
+COMMANDS := anabranch anabranch-controlplane anabranch-router
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## Install what build, demo and tests need and this machine lacks.
+	@./.github/deps.sh
+
+.PHONY: demo
+demo: deps build ## The whole system on loopback, in the foreground.
+	@bin/anabranch dev
+
+.PHONY: build
+build: web/dist/index.html ## The three commands, console included, into bin/.
+	@mkdir -p bin
+	go build -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(COMMANDS))
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	cd web && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+web/dist/index.html: web/node_modules/.package-lock.json web/index.html $(shell find web/src -type f 2>/dev/null) web/vite.config.ts
+	cd web && npm run --silent build
+	@touch $@
+
+.PHONY: test
+test: deps web/dist/index.html lint ## Everything that CI checks.
+	cd web && npm run --silent check && npm run --silent test
+	CGO_ENABLED=1 go test -race -vet=off -timeout 20m ./...
+
+.PHONY: test-short
+test-short: ## The quick loop: unit tests without -race, no whole systems.
+	go test -short ./...
+
+.PHONY: stress
+stress: web/dist/index.html ## What is too long for CI: every test ten times under -race.
+	CGO_ENABLED=1 go test -race -vet=off -count=10 -timeout 120m ./...
+
+.PHONY: bench
+bench: ## Benchmarks of the request path, five runs, summarised.
+	@$(MAKE) --no-print-directory $(BENCHSTAT)
+	@mkdir -p .anabranch
+	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),5) ./dataplane/... ./ratelimit/... ./sim/... | tee .anabranch/bench.txt
+	@$(BENCHSTAT) .anabranch/bench.txt
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Formatting, vet and lint.
+	$(GOLANGCI_LINT) run ./...
+	$(GOLANGCI_LINT) fmt --diff ./...
+
+.PHONY: fmt
+fmt: $(GOLANGCI_LINT) ## Format the Go sources.
+	$(GOLANGCI_LINT) fmt ./...
+
+.PHONY: gen
+gen: $(BUF) $(PROTOC_GO) $(PROTOC_GRPC) ## Make the generated code again.
+	PATH="$(dir $(PROTOC_GO)):$(dir $(PROTOC_GRPC)):$$PATH" $(BUF) generate
+
+.PHONY: clean
+clean: ## Remove what build and tests made (not the state of a running demo).
+	rm -rf bin web/node_modules .anabranch/tools .anabranch/bench.txt
+	find web/dist -mindepth 1 ! -name .keep -delete
+
+$(GOLANGCI_LINT):
+	GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+$(BUF):
+	GOBIN=$(@D) go install github.com/bufbuild/buf/cmd/buf@v1.75.0
+$(PROTOC_GO):
+	GOBIN=$(@D) go install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
+$(PROTOC_GRPC):
+	GOBIN=$(@D) go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+$(BENCHSTAT):
+	GOBIN=$(@D) go install golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
