@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 )
@@ -53,7 +54,7 @@ func CheckModel(s string) error { return check(s, model, "letters, digits and . 
 func check(s string, ok *regexp.Regexp, allowed string) error {
 	switch {
 	case s == "":
-		return fmt.Errorf("is empty")
+		return errors.New("is empty")
 	case len(s) > MaxNameLength:
 		return fmt.Errorf("is %d bytes long, the limit is %d", len(s), MaxNameLength)
 	case !ok.MatchString(s):

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 	"time"
 )
 
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+var quiet = slog.New(slog.DiscardHandler)
 
 // diary notes what happened, in order.
 type diary struct {

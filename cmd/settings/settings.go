@@ -43,13 +43,14 @@ func Fill(flags *pflag.FlagSet, prefix, path string) error {
 		if f.Changed {
 			return
 		}
-		from, text := Variable(prefix, f.Name), ""
-		if v, ok := os.LookupEnv(from); ok {
-			text = v
-		} else if v, ok := values[f.Name]; ok {
-			from, text = path+": "+f.Name, plain(v)
-		} else {
-			return
+		from := Variable(prefix, f.Name)
+		text, ok := os.LookupEnv(from)
+		if !ok {
+			value, ok := values[f.Name]
+			if !ok {
+				return
+			}
+			from, text = path+": "+f.Name, plain(value)
 		}
 		if err := flags.Set(f.Name, text); err != nil {
 			problems = append(problems, fmt.Errorf("%s (flag --%s): %w", from, f.Name, err))
