@@ -1,0 +1,165 @@
+// Package table is the router's immutable routing table: built and judged once from the message
+// that the control plane sends, then only read. A request takes one table and keeps it to its
+// end, so that everything decided for it is consistent. Where tables come from and how they are
+// kept is left to others.
+package table
+
+import (
+	"crypto/sha256"
+	"sync/atomic"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+)
+
+// Table is one routing table. Its maps, slices and what they point to are shared by all readers
+// and must not be changed. The zero Table is not useful; get one from [Build].
+type Table struct {
+	// Ref orders tables by epoch, then revision, within one control plane cluster.
+	Ref Ref
+	// Created is when the leader computed it.
+	Created time.Time
+	// Regions and Clusters by name.
+	Regions  map[fleet.RegionID]*Region
+	Clusters map[fleet.ClusterID]*Cluster
+
+	proto    *routerpb.Table
+	models   map[string]named
+	serving  map[fleet.ModelID][]*Cluster
+	modelIDs []*Model
+	tenants  map[fleet.TenantID]*Tenant
+	keys     map[[sha256.Size]byte]*Tenant
+	quotas   map[fleet.TenantID]*tenantQuotas
+	classes  map[classKey]*Class
+	weights  map[weightKey][]Weight
+}
+
+// named is what a client's model name stands for.
+type named struct {
+	model   *Model
+	adapter string
+}
+
+type classKey struct {
+	class fleet.ClassID
+	model fleet.ModelID // "": all models
+}
+
+type weightKey struct {
+	model  fleet.ModelID
+	class  fleet.ClassID
+	source fleet.RegionID
+}
+
+type tenantQuotas struct {
+	all     []*Quota                   // those of no particular model
+	byModel map[fleet.ModelID][]*Quota // all of them, then the model's own
+}
+
+// Proto is the message that the table was built from, for keeping it on disk. It must not be
+// changed.
+func (t *Table) Proto() *routerpb.Table { return t.proto }
+
+// Model resolves what a client wrote: a base model, an alias or an adapter. The adapter is empty
+// for the first two.
+func (t *Table) Model(name string) (m *Model, adapter string, ok bool) {
+	n, ok := t.models[name]
+	return n.model, n.adapter, ok
+}
+
+// Models lists the base models in the table's order.
+func (t *Table) Models() []*Model { return t.modelIDs }
+
+// Serving lists the clusters that serve a base model, in the table's order.
+func (t *Table) Serving(model fleet.ModelID) []*Cluster { return t.serving[model] }
+
+// Tenant finds a tenant by name.
+func (t *Table) Tenant(id fleet.TenantID) (*Tenant, bool) {
+	x, ok := t.tenants[id]
+	return x, ok
+}
+
+// TenantByKey finds who an API key belongs to. The key is compared by its SHA-256, which is all
+// that the table knows of it.
+func (t *Table) TenantByKey(key string) (*Tenant, bool) {
+	if key == "" {
+		return nil, false
+	}
+	x, ok := t.keys[sha256.Sum256([]byte(key))]
+	return x, ok
+}
+
+// Quotas are the limits that a tenant's request for a base model counts against: those for all
+// models first, then the model's own. Nil: no limit.
+func (t *Table) Quotas(tenant fleet.TenantID, model fleet.ModelID) []*Quota {
+	q := t.quotas[tenant]
+	if q == nil {
+		return nil
+	}
+	if own, ok := q.byModel[model]; ok {
+		return own
+	}
+	return q.all
+}
+
+// Class is the class that a model's requests have unless they say otherwise: [fleet.DefaultClass]
+// as a policy for the model describes it, else as a policy for all models does, else with the
+// built-in numbers. Never nil.
+func (t *Table) Class(model fleet.ModelID) *Class {
+	if c, ok := t.ClassNamed(fleet.DefaultClass, model); ok {
+		return c
+	}
+	return builtIn
+}
+
+// ClassNamed finds a class for a model by name: the policy that names the model, else the one for
+// all models.
+func (t *Table) ClassNamed(class fleet.ClassID, model fleet.ModelID) (*Class, bool) {
+	if c, ok := t.classes[classKey{class, model}]; ok {
+		return c, true
+	}
+	c, ok := t.classes[classKey{class, ""}]
+	return c, ok
+}
+
+// Weights are the shares of a model's and class's requests that start in a source region, one
+// for each legal cluster, in the table's order; they sum to 1. Empty with ok: no cluster is
+// legal. Not ok: the table doesn't speak of this combination.
+func (t *Table) Weights(model fleet.ModelID, class fleet.ClassID, source fleet.RegionID) (w []Weight, ok bool) {
+	w, ok = t.weights[weightKey{model, class, source}]
+	return w, ok
+}
+
+// UnknownRTT stands in for a round trip that the table doesn't tell: a long way, so that a place
+// isn't preferred for want of a figure. It is the RegionSpec default.
+const UnknownRTT = 150 * time.Millisecond
+
+// RTT is the round trip between two regions, 0 within one.
+func (t *Table) RTT(from, to fleet.RegionID) time.Duration {
+	if from == to {
+		return 0
+	}
+	if r := t.Regions[from]; r != nil {
+		if d, ok := r.RTT[to]; ok {
+			return d
+		}
+	}
+	if r := t.Regions[to]; r != nil {
+		if d, ok := r.RTT[from]; ok {
+			return d
+		}
+	}
+	return UnknownRTT
+}
+
+// Holder holds the current table; the zero Holder holds none. Reading never blocks.
+type Holder struct {
+	p atomic.Pointer[Table]
+}
+
+// Load is the current table, nil before the first.
+func (h *Holder) Load() *Table { return h.p.Load() }
+
+// Store makes t current. Requests that run keep the table they took.
+func (h *Holder) Store(t *Table) { h.p.Store(t) }
