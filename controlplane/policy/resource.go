@@ -3,7 +3,10 @@
 // two versions. It knows nothing of where resources are kept.
 package policy
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // APIVersion is the only version of resources so far.
 const APIVersion = "anabranch/v1"
@@ -30,6 +33,10 @@ type Resource struct {
 	// Spec is a *RegionSpec, *ClusterSpec, *ModelSpec, *TenantSpec, *TrafficPolicySpec,
 	// *QuotaSpec or *RateCardSpec, by Kind; never nil after Parse.
 	Spec any `json:"spec"`
+	// Written is the spec as its author wrote it, as canonical JSON without defaults, so that what
+	// was PUT is what GET answers. Nil: nothing but Spec is known. Whoever changes Spec sets it to
+	// nil. [Canonical] and [Resource.MarshalJSON] prefer it to Spec.
+	Written json.RawMessage `json:"-"`
 	// Status is what the fleet says of it; written by the control plane only, and dropped from
 	// what a client sends. Nil: nothing to say.
 	Status any `json:"status,omitempty"`
@@ -246,4 +253,6 @@ type Problem struct {
 	// Reason says what is wrong, Fix what would be right.
 	Reason string `json:"reason"`
 	Fix    string `json:"fix"`
+	// Line of the document, from 1; 0: not known.
+	Line int `json:"line,omitempty"`
 }

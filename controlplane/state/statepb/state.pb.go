@@ -8,6 +8,7 @@
 //
 // History
 //   2026-11-29  format 1: init, put, delete, publish, node, epoch, noop.
+//   2026-11-29  snapshot: kind_revisions, so that a deletion is remembered.
 
 package statepb
 
@@ -1289,6 +1290,59 @@ func (x *Resource) GetUpdatedUnixMs() int64 {
 	return 0
 }
 
+// KindRevision is the last change of any resource of a kind, deletions included.
+type KindRevision struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KindRevision) Reset() {
+	*x = KindRevision{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KindRevision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KindRevision) ProtoMessage() {}
+
+func (x *KindRevision) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
+func (*KindRevision) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *KindRevision) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *KindRevision) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
 type Snapshot struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
@@ -1302,13 +1356,14 @@ type Snapshot struct {
 	Reasons       []*WeightReason        `protobuf:"bytes,9,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	Audit         []*AuditEntry          `protobuf:"bytes,10,rep,name=audit,proto3" json:"audit,omitempty"`
 	Nodes         []*PutNode             `protobuf:"bytes,11,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	KindRevisions []*KindRevision        `protobuf:"bytes,12,rep,name=kind_revisions,json=kindRevisions,proto3" json:"kind_revisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1375,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1388,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -1409,6 +1464,13 @@ func (x *Snapshot) GetAudit() []*AuditEntry {
 func (x *Snapshot) GetNodes() []*PutNode {
 	if x != nil {
 		return x.Nodes
+	}
+	return nil
+}
+
+func (x *Snapshot) GetKindRevisions() []*KindRevision {
+	if x != nil {
+		return x.KindRevisions
 	}
 	return nil
 }
@@ -1520,7 +1582,10 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x03doc\x18\x03 \x01(\fR\x03doc\x12\x1a\n" +
 	"\brevision\x18\x04 \x01(\x04R\brevision\x12&\n" +
 	"\x0fcreated_unix_ms\x18\x05 \x01(\x03R\rcreatedUnixMs\x12&\n" +
-	"\x0fupdated_unix_ms\x18\x06 \x01(\x03R\rupdatedUnixMs\"\xf0\x03\n" +
+	"\x0fupdated_unix_ms\x18\x06 \x01(\x03R\rupdatedUnixMs\">\n" +
+	"\fKindRevision\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xb9\x04\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -1534,7 +1599,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\areasons\x18\t \x03(\v2 .anabranch.state.v1.WeightReasonR\areasons\x124\n" +
 	"\x05audit\x18\n" +
 	" \x03(\v2\x1e.anabranch.state.v1.AuditEntryR\x05audit\x121\n" +
-	"\x05nodes\x18\v \x03(\v2\x1b.anabranch.state.v1.PutNodeR\x05nodesB&Z$anabranch/controlplane/state/statepbb\x06proto3"
+	"\x05nodes\x18\v \x03(\v2\x1b.anabranch.state.v1.PutNodeR\x05nodes\x12G\n" +
+	"\x0ekind_revisions\x18\f \x03(\v2 .anabranch.state.v1.KindRevisionR\rkindRevisionsB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
 var (
 	file_controlplane_state_statepb_state_proto_rawDescOnce sync.Once
@@ -1548,7 +1614,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),        // 0: anabranch.state.v1.Command
 	(*Actor)(nil),          // 1: anabranch.state.v1.Actor
@@ -1566,8 +1632,9 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Outcome)(nil),        // 13: anabranch.state.v1.Outcome
 	(*AuditEntry)(nil),     // 14: anabranch.state.v1.AuditEntry
 	(*Resource)(nil),       // 15: anabranch.state.v1.Resource
-	(*Snapshot)(nil),       // 16: anabranch.state.v1.Snapshot
-	(*routerpb.Table)(nil), // 17: anabranch.router.v1.Table
+	(*KindRevision)(nil),   // 16: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),       // 17: anabranch.state.v1.Snapshot
+	(*routerpb.Table)(nil), // 18: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	1,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
@@ -1580,21 +1647,22 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	11, // 7: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
 	12, // 8: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	4,  // 9: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	17, // 10: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	18, // 10: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
 	8,  // 11: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
 	9,  // 12: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
 	4,  // 13: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
 	15, // 14: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	17, // 15: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	18, // 15: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
 	8,  // 16: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
 	9,  // 17: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
 	14, // 18: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
 	10, // 19: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	16, // 20: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -1618,7 +1686,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,118 @@
+package policy
+
+import "anabranch/api/fleet"
+
+// The values that a field takes when its author says nothing. Each is explained at its field.
+const (
+	DefaultRTTMs              = 150.0
+	DefaultClusterType        = TypeEndpoints
+	DefaultPurchase           = "on-demand"
+	DefaultPriorWork          = 5000.0 // work units per second and endpoint
+	DefaultOutputWeight       = 6.0
+	DefaultTier               = TierStandard
+	DefaultTTFTObjectiveMs    = 2000.0
+	DefaultSpill              = SpillAllowed
+	DefaultPickMode           = "predicted-ttft"
+	DefaultRequestTimeoutMs   = 600_000
+	DefaultFirstByteFloorMs   = 5000
+	DefaultDegraded           = "share"
+	DefaultTimeScale          = 1.0
+	DefaultConfirmMs          = 3000
+	DefaultCoolDownMs         = 300_000
+	DefaultRecoveryMs         = 120_000
+	DefaultRampStepMs         = 60_000
+	DefaultConnectFailures    = 3
+	DefaultFailureRatio       = 0.2
+	DefaultMinRequests        = 20
+	DefaultWindowMs           = 2000
+	DefaultReprobeMs          = 1000
+	DefaultReprobeMaxMs       = 60_000
+	defaultAuthType           = "bearer"
+	defaultRegionWishWeight   = 1.0
+	defaultRegionWishMaxShare = 1.0
+)
+
+// Defaults fills the fields of the spec that its author left empty. It changes r.Spec in place and
+// leaves r.Written alone; applying it twice is the same as once.
+func Defaults(r *Resource) {
+	switch s := r.Spec.(type) {
+	case *RegionSpec:
+		fill(&s.Zone, r.Metadata.Name)
+	case *ClusterSpec:
+		s.defaults()
+	case *ModelSpec:
+		fill(&s.OutputWeight, DefaultOutputWeight)
+	case *TenantSpec:
+		fill(&s.Tier, DefaultTier)
+	case *TrafficPolicySpec:
+		s.defaults()
+	case *QuotaSpec:
+		fill(&s.Degraded, DefaultDegraded)
+		for i := range s.Limits {
+			fill(&s.Limits[i].Burst, s.Limits[i].PerMinute)
+		}
+	case *RateCardSpec:
+		for i := range s.GPUs {
+			fill(&s.GPUs[i].Purchase, DefaultPurchase)
+		}
+	}
+}
+
+func (s *ClusterSpec) defaults() {
+	fill(&s.Type, DefaultClusterType)
+	fill(&s.PriorWork, DefaultPriorWork*float64(max(1, len(s.Endpoints))))
+	if s.Auth != nil {
+		fill(&s.Auth.Type, defaultAuthType)
+	}
+	for i := range s.GPUs {
+		fill(&s.GPUs[i].Purchase, DefaultPurchase)
+	}
+}
+
+func (s *TrafficPolicySpec) defaults() {
+	fill(&s.Class, string(fleet.DefaultClass))
+	fill(&s.TTFTObjectiveMs, DefaultTTFTObjectiveMs)
+	fill(&s.Spill, DefaultSpill)
+	fill(&s.PickMode, DefaultPickMode)
+	fill(&s.RequestTimeoutMs, DefaultRequestTimeoutMs)
+	fill(&s.FirstByteFloorMs, DefaultFirstByteFloorMs)
+	for i := range s.Regions {
+		fillPointer(&s.Regions[i].Weight, defaultRegionWishWeight)
+		fillPointer(&s.Regions[i].MaxShare, defaultRegionWishMaxShare)
+	}
+	f := s.Failover.WithDefaults()
+	s.Failover = &f
+}
+
+// WithDefaults gives a copy whose zero fields hold the defaults; a nil spec is all defaults.
+func (f *FailoverSpec) WithDefaults() FailoverSpec {
+	var d FailoverSpec
+	if f != nil {
+		d = *f
+	}
+	fill(&d.TimeScale, DefaultTimeScale)
+	fill(&d.ConfirmMs, DefaultConfirmMs)
+	fill(&d.CoolDownMs, DefaultCoolDownMs)
+	fill(&d.RecoveryMs, DefaultRecoveryMs)
+	fill(&d.RampStepMs, DefaultRampStepMs)
+	fill(&d.ConnectFailures, DefaultConnectFailures)
+	fill(&d.FailureRatio, DefaultFailureRatio)
+	fill(&d.MinRequests, DefaultMinRequests)
+	fill(&d.WindowMs, DefaultWindowMs)
+	fill(&d.ReprobeMs, DefaultReprobeMs)
+	fill(&d.ReprobeMaxMs, max(DefaultReprobeMaxMs, d.ReprobeMs))
+	return d
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func fillPointer[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
