@@ -1,0 +1,112 @@
+package signal
+
+import (
+	"time"
+
+	"anabranch/api/fleet"
+)
+
+// Load is how a cluster stands, put together from all routers that speak of it.
+type Load struct {
+	// Freshness and Age are of the newest scrape by a router of the cluster's region; Age is -1
+	// when nobody scrapes it.
+	Freshness Freshness
+	Age       time.Duration
+	// Total and Ready endpoints; queues, KV use (0..1) and saturation as that router scraped them.
+	Total, Ready                          int
+	Waiting, Running, KVUsage, Saturation float64
+	// CapacityWork is the last measured capacity, LoadWork what is being done, in work units per
+	// second.
+	CapacityWork, LoadWork float64
+	// TTFTP50Ms and TTFTP95Ms are the worst of the region's own routers.
+	TTFTP50Ms, TTFTP95Ms float64
+	// RequestsPerS and FailuresPerS over the last ten seconds, as the cluster's own region counts
+	// them; as all others do while it has no router.
+	RequestsPerS, FailuresPerS float64
+	// Observers are the votes of all routers, by id.
+	Observers []Observer
+}
+
+// Observer is one router's vote on a cluster.
+type Observer struct {
+	Router  fleet.RouterID
+	Region  fleet.RegionID
+	Ejected bool
+	Reason  string
+	Age     time.Duration
+}
+
+// Cluster views one model on a cluster; an empty model is all of them together.
+func (s Snapshot) Cluster(cluster fleet.ClusterID, model fleet.ModelID) Load {
+	l := Load{Freshness: Absent, Age: -1}
+	home := s.home(cluster)
+	for _, sight := range s.sights[cluster] {
+		c := sight.Signal
+		if model != "" && fleet.ModelID(c.GetModel()) != model {
+			continue
+		}
+		l.Observers = vote(l.Observers, sight)
+		if home == "" || sight.Region == home {
+			l.count(sight)
+		}
+		if c.GetScraped() && c.GetAgeMs() >= 0 {
+			l.scrape(sight)
+		}
+	}
+	for at, work := range s.capacity {
+		if at.cluster == cluster && (model == "" || at.model == model) {
+			l.CapacityWork = max(l.CapacityWork, work)
+		}
+	}
+	l.Freshness = FreshnessOf(l.Age)
+	return l
+}
+
+// count adds what one router of the region sent there.
+func (l *Load) count(sight Sight) {
+	if sight.Span > 0 {
+		l.RequestsPerS += float64(sight.Requests) / sight.Span.Seconds()
+		l.FailuresPerS += float64(sight.Failures) / sight.Span.Seconds()
+	}
+	l.LoadWork += number(sight.Signal.GetLoadWork())
+	l.TTFTP50Ms = max(l.TTFTP50Ms, number(sight.Signal.GetTtftP50Ms()))
+	l.TTFTP95Ms = max(l.TTFTP95Ms, number(sight.Signal.GetTtftP95Ms()))
+}
+
+// scrape takes the gauges of the newest scrape. Models of one cluster share its endpoints, so
+// between signals of one router the fuller one speaks.
+func (l *Load) scrape(sight Sight) {
+	c := sight.Signal
+	age := sight.Age + time.Duration(c.GetAgeMs())*time.Millisecond
+	if l.Age >= 0 && age > l.Age {
+		return
+	}
+	if l.Age >= 0 && age == l.Age && number(c.GetSaturation()) < l.Saturation {
+		return
+	}
+	l.Age = age
+	l.Total, l.Ready = int(c.GetEndpointsTotal()), int(c.GetEndpointsReady())
+	l.Waiting, l.Running = number(c.GetWaiting()), number(c.GetRunning())
+	l.KVUsage, l.Saturation = number(c.GetKvUsage()), number(c.GetSaturation())
+}
+
+// vote adds a router's vote; of several models, one that is ejected speaks for the router.
+func vote(votes []Observer, sight Sight) []Observer {
+	v := Observer{
+		Router:  sight.Router,
+		Region:  sight.Region,
+		Ejected: sight.Signal.GetEjected(),
+		Reason:  sight.Signal.GetEjectReason(),
+		Age:     sight.Age,
+	}
+	for i := range votes {
+		if votes[i].Router != v.Router {
+			continue
+		}
+		if v.Ejected {
+			votes[i] = v
+		}
+		return votes
+	}
+	return append(votes, v)
+}

@@ -1,0 +1,157 @@
+package signal
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+)
+
+// smoothing is the time constant of the average over demand: after so long, 63 % of a step is seen.
+const smoothing = 15 * time.Second
+
+// recently is how far back requests are counted for observed shares and rates, in at most
+// maxReports reports.
+const (
+	recently   = 10 * time.Second
+	maxReports = 64
+)
+
+// stream is the demand for one model and class.
+type stream struct {
+	model fleet.ModelID
+	class fleet.ClassID
+}
+
+// Demand is what clients ask for, before routing.
+type Demand struct {
+	RequestsPerS float64
+	// WorkPerS is in work units: input tokens + output weight x output tokens.
+	WorkPerS float64
+}
+
+// count is what one report said of one place.
+type count struct {
+	requests, failures uint64
+}
+
+// past is what one earlier report counted.
+type past struct {
+	at     time.Time
+	span   time.Duration
+	places map[place]count
+	asked  map[fleet.ModelID]float64 // requests asked of the router, before routing
+	total  count
+}
+
+// memory is one router's last observation and what has to be remembered across reports.
+type memory struct {
+	obs    Observation
+	demand map[stream]Demand // smoothed
+	recent []past            // oldest first
+}
+
+func newMemory() *memory { return &memory{demand: map[stream]Demand{}} }
+
+// take replaces the observation. A report seen before, because another node handed it over too,
+// is not counted twice.
+func (m *memory) take(obs Observation) {
+	before := m.obs
+	m.obs = obs
+	if obs.Report == nil {
+		m.obs.Report = before.Report
+		if before.Report != nil {
+			m.obs.Received = before.Received
+		}
+		return
+	}
+	if before.Report != nil && before.Report.GetAtUnixMs() == obs.Report.GetAtUnixMs() {
+		m.obs.Received = before.Received
+		return
+	}
+	first := before.Report == nil
+	m.smooth(obs.Report, obs.Received.Sub(before.Received), first)
+	m.remember(obs.Report, obs.Received)
+}
+
+// smooth moves the averages by the time since the report before; the first report is taken whole.
+func (m *memory) smooth(r *routerpb.Report, passed time.Duration, first bool) {
+	weight := 1 - math.Exp(-max(passed.Seconds(), 0)/smoothing.Seconds())
+	if first {
+		weight = 1
+	}
+	latest := map[stream]Demand{}
+	for _, d := range r.GetDemand() {
+		key := stream{fleet.ModelID(d.GetModel()), fleet.ClassID(d.GetClass())}
+		sum := latest[key]
+		sum.RequestsPerS += number(d.GetRequestsPerS())
+		sum.WorkPerS += number(d.GetWorkPerS())
+		latest[key] = sum
+	}
+	for key, was := range m.demand {
+		is := latest[key]
+		delete(latest, key)
+		was.RequestsPerS += weight * (is.RequestsPerS - was.RequestsPerS)
+		was.WorkPerS += weight * (is.WorkPerS - was.WorkPerS)
+		if was.RequestsPerS < 1e-6 && was.WorkPerS < 1e-3 {
+			delete(m.demand, key)
+			continue
+		}
+		m.demand[key] = was
+	}
+	for key, is := range latest {
+		m.demand[key] = Demand{RequestsPerS: weight * is.RequestsPerS, WorkPerS: weight * is.WorkPerS}
+	}
+}
+
+func (m *memory) remember(r *routerpb.Report, at time.Time) {
+	span := time.Duration(r.GetWindowMs()) * time.Millisecond
+	if span <= 0 || span > StaleFor {
+		span = time.Second
+	}
+	p := past{
+		at:     at,
+		span:   span,
+		places: map[place]count{},
+		asked:  map[fleet.ModelID]float64{},
+		total:  count{r.GetRequests(), r.GetFailures()},
+	}
+	for _, c := range r.GetClusters() {
+		if c.GetRequests() == 0 && c.GetFailures() == 0 {
+			continue
+		}
+		key := place{fleet.ClusterID(c.GetCluster()), fleet.ModelID(c.GetModel())}
+		sum := p.places[key]
+		sum.requests += c.GetRequests()
+		sum.failures += c.GetFailures()
+		p.places[key] = sum
+	}
+	for _, d := range r.GetDemand() {
+		p.asked[fleet.ModelID(d.GetModel())] += number(d.GetRequestsPerS()) * span.Seconds()
+	}
+	m.recent = append(m.recent, p)
+	if extra := len(m.recent) - maxReports; extra > 0 {
+		m.recent = slices.Delete(m.recent, 0, extra)
+	}
+	m.recent = since(m.recent, at.Add(-recently))
+}
+
+// since leaves out what is from start or before.
+func since(recent []past, start time.Time) []past {
+	i := 0
+	for i < len(recent) && !recent[i].at.After(start) {
+		i++
+	}
+	return recent[i:]
+}
+
+// sorted lists memories by router id. The caller holds the lock.
+func (s *Store) sorted() []*memory {
+	return slices.SortedFunc(maps.Values(s.routers), func(a, b *memory) int {
+		return cmp.Compare(a.obs.Router(), b.obs.Router())
+	})
+}

@@ -1,0 +1,214 @@
+package signal
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+)
+
+// Snapshot is all that a node knows at one moment. It never changes and may be shared; the zero
+// Snapshot knows nothing.
+type Snapshot struct {
+	At time.Time
+	// Routers by id, the newest observation of each.
+	Routers []Observation
+
+	sights   map[fleet.ClusterID][]Sight
+	demand   map[demandKey]Demand
+	went     map[routeKey]float64
+	regions  map[fleet.RegionID]Region
+	capacity map[place]float64
+}
+
+type demandKey struct {
+	stream
+	region fleet.RegionID
+}
+
+// routeKey is requests of one region for one model; with an empty cluster, to all of them.
+type routeKey struct {
+	source fleet.RegionID
+	place
+}
+
+// Sight is one router's word on one model of one cluster.
+type Sight struct {
+	Router fleet.RouterID
+	Region fleet.RegionID
+	// Signal is from the router's last report.
+	Signal *routerpb.ClusterSignal
+	// Age of that report.
+	Age time.Duration
+	// Requests and Failures of this router there over the last ten seconds, which Span says the
+	// real length of.
+	Requests, Failures uint64
+	Span               time.Duration
+}
+
+// Region sums up the routers of one region.
+type Region struct {
+	// Freshness and Age are of the newest report of any router there; Age is -1 without one.
+	Freshness Freshness
+	Age       time.Duration
+	// RequestsPerS and FailuresPerS finished, over the last ten seconds; InFlight now.
+	RequestsPerS, FailuresPerS float64
+	InFlight                   int64
+	// QuotaStoreOK: every router heard of lately reaches Redis.
+	QuotaStoreOK bool
+}
+
+func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot {
+	s := Snapshot{
+		At:       now,
+		sights:   map[fleet.ClusterID][]Sight{},
+		demand:   map[demandKey]Demand{},
+		went:     map[routeKey]float64{},
+		regions:  map[fleet.RegionID]Region{},
+		capacity: map[place]float64{},
+	}
+	for at, b := range capacity {
+		s.capacity[at] = b.work
+	}
+	asked := map[routeKey]float64{}
+	counted := map[routeKey]float64{}
+	for _, m := range routers {
+		s.Routers = append(s.Routers, m.obs)
+		if m.obs.Freshness(now) == Absent {
+			continue
+		}
+		recent := since(m.recent, now.Add(-recently))
+		s.addRegion(m, recent)
+		s.addSights(m, recent)
+		for key, d := range m.demand {
+			at := demandKey{key, m.obs.Region()}
+			sum := s.demand[at]
+			sum.RequestsPerS += d.RequestsPerS
+			sum.WorkPerS += d.WorkPerS
+			s.demand[at] = sum
+		}
+		for _, p := range recent {
+			for model, n := range p.asked {
+				asked[routeKey{m.obs.Region(), place{model: model}}] += n
+			}
+			for at, n := range p.places {
+				counted[routeKey{m.obs.Region(), at}] += float64(n.requests)
+			}
+		}
+	}
+	s.share(asked, counted)
+	return s
+}
+
+func (s *Snapshot) addRegion(m *memory, recent []past) {
+	age := m.obs.Age(s.At)
+	r, known := s.regions[m.obs.Region()]
+	if !known {
+		r = Region{Age: age, QuotaStoreOK: true}
+	}
+	r.Age = min(r.Age, age)
+	r.Freshness = FreshnessOf(r.Age)
+	r.InFlight += max(m.obs.Report.GetInFlight(), 0)
+	r.QuotaStoreOK = r.QuotaStoreOK && m.obs.Report.GetQuotaStoreOk()
+	var span time.Duration
+	var total count
+	for _, p := range recent {
+		span += p.span
+		total.requests += p.total.requests
+		total.failures += p.total.failures
+	}
+	if span > 0 {
+		r.RequestsPerS += float64(total.requests) / span.Seconds()
+		r.FailuresPerS += float64(total.failures) / span.Seconds()
+	}
+	s.regions[m.obs.Region()] = r
+}
+
+func (s *Snapshot) addSights(m *memory, recent []past) {
+	for _, c := range m.obs.Report.GetClusters() {
+		at := place{fleet.ClusterID(c.GetCluster()), fleet.ModelID(c.GetModel())}
+		sight := Sight{Router: m.obs.Router(), Region: m.obs.Region(), Signal: c, Age: m.obs.Age(s.At)}
+		for _, p := range recent {
+			n := p.places[at]
+			sight.Requests += n.requests
+			sight.Failures += n.failures
+			sight.Span += p.span
+		}
+		s.sights[at.cluster] = append(s.sights[at.cluster], sight)
+	}
+}
+
+// share turns counts into what each region's own clients caused. A router also counts what it
+// takes in from other regions, which is part of their shares: what a region sends away is its own,
+// and what it keeps is the rest of what it was asked.
+func (s *Snapshot) share(asked, counted map[routeKey]float64) {
+	type flow struct{ local, remote float64 }
+	flows := map[routeKey]flow{}
+	for key, n := range counted {
+		total := routeKey{key.source, place{model: key.model}}
+		f := flows[total]
+		if s.home(key.cluster) == key.source {
+			f.local += n
+		} else {
+			f.remote += n
+		}
+		flows[total] = f
+	}
+	for key, n := range counted {
+		total := routeKey{key.source, place{model: key.model}}
+		f := flows[total]
+		if wanted, ok := asked[total]; ok && s.home(key.cluster) == key.source && f.local > 0 {
+			n *= min(max(wanted-f.remote, 0)/f.local, 1)
+		}
+		s.went[key] = n
+		s.went[total] += n
+	}
+}
+
+// home is the region whose routers scrape the cluster, or "".
+func (s *Snapshot) home(cluster fleet.ClusterID) fleet.RegionID {
+	for _, sight := range s.sights[cluster] {
+		if sight.Signal.GetScraped() {
+			return sight.Region
+		}
+	}
+	return ""
+}
+
+// Demand of a region's clients for a model and class, as an average with a time constant of 15 s.
+func (s Snapshot) Demand(model fleet.ModelID, class fleet.ClassID, region fleet.RegionID) Demand {
+	return s.demand[demandKey{stream{model, class}, region}]
+}
+
+// Share is what part, 0..1, of a region's own requests for a model went to the cluster in the
+// last ten seconds; 0 when there were none.
+func (s Snapshot) Share(model fleet.ModelID, source fleet.RegionID, cluster fleet.ClusterID) float64 {
+	total := s.went[routeKey{source, place{model: model}}]
+	if total <= 0 {
+		return 0
+	}
+	return s.went[routeKey{source, place{cluster, model}}] / total
+}
+
+// Region sums up the routers of a region; without any its Freshness is Absent.
+func (s Snapshot) Region(region fleet.RegionID) Region {
+	if r, ok := s.regions[region]; ok {
+		return r
+	}
+	return Region{Freshness: Absent, Age: -1}
+}
+
+// Capacity is the last measured capacity of a model on a cluster in work units per second, however
+// old the measurement: silence makes no cluster smaller. 0: never measured.
+func (s Snapshot) Capacity(cluster fleet.ClusterID, model fleet.ModelID) float64 {
+	return s.capacity[place{cluster, model}]
+}
+
+// Sights are all routers' words on a cluster that are not absent, by router and then in the order
+// of their reports; one for each model.
+func (s Snapshot) Sights(cluster fleet.ClusterID) []Sight { return slices.Clone(s.sights[cluster]) }
+
+// Clusters that any router speaks of, sorted.
+func (s Snapshot) Clusters() []fleet.ClusterID { return slices.Sorted(maps.Keys(s.sights)) }
