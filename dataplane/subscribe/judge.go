@@ -1,0 +1,66 @@
+package subscribe
+
+import (
+	"errors"
+	"fmt"
+
+	"anabranch/dataplane/table"
+)
+
+// Codes of a refusal (NACK) that are this package's own; the others are those of [table.Invalid].
+const (
+	CodeNoNumber     = "no_number"     // the table names no cluster or revision
+	CodeOtherCluster = "other_cluster" // it comes from another control plane cluster
+	CodeOlder        = "older"         // a newer one is held
+	CodeInvalid      = "invalid"       // no code says it better
+)
+
+// Refusal is why a pushed table was not taken.
+type Refusal struct {
+	Code, Field, Message string
+}
+
+// Error makes a Refusal an error.
+func (r *Refusal) Error() string {
+	if r.Field == "" {
+		return r.Code + ": " + r.Message
+	}
+	return r.Code + " at " + r.Field + ": " + r.Message
+}
+
+// verdict says what to do with a pushed table.
+type verdict int
+
+const (
+	take  verdict = iota
+	again         // the one that is held already: acknowledged, nothing changes
+	refuse
+)
+
+// judge compares numbers only. A router takes a table of the control plane cluster whose table it
+// holds, and only a later one: by epoch, which rises with each restore and recovery, then by
+// revision. A router that holds none (the zero Ref) takes any.
+func judge(held, pushed table.Ref) (verdict, *Refusal) {
+	switch {
+	case pushed.ClusterID == "" || pushed.Revision == 0:
+		return refuse, &Refusal{Code: CodeNoNumber, Field: "ref", Message: "the table names no control plane cluster or no revision"}
+	case held == table.Ref{}:
+		return take, nil
+	case held.ClusterID != pushed.ClusterID:
+		return refuse, &Refusal{Code: CodeOtherCluster, Field: "ref.cluster_id", Message: fmt.Sprintf(
+			"this router follows control plane %s; to move it to %s, empty its data folder", held.ClusterID, pushed.ClusterID)}
+	case held == pushed:
+		return again, nil
+	case pushed.Newer(held):
+		return take, nil
+	}
+	return refuse, &Refusal{Code: CodeOlder, Field: "ref", Message: fmt.Sprintf("epoch %d revision %d is held", held.Epoch, held.Revision)}
+}
+
+// refusalOf turns what table.Build said into a refusal.
+func refusalOf(err error) *Refusal {
+	if invalid, ok := errors.AsType[*table.Invalid](err); ok {
+		return &Refusal{Code: invalid.Code, Field: invalid.Field, Message: invalid.Message}
+	}
+	return &Refusal{Code: CodeInvalid, Message: err.Error()}
+}

@@ -1,0 +1,198 @@
+package subscribe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+	"anabranch/dataplane/table"
+)
+
+// maxMessage bounds one message, as the size of the file that keeps a table is bounded.
+const maxMessage = 64 << 20
+
+var errSilent = errors.New("the control plane node has fallen silent")
+
+// session carries one stream to its end. Welcomed says that the node took the router in.
+func (c *Client) session(ctx context.Context, address string) (welcomed bool, err error) {
+	creds := insecure.NewCredentials()
+	if c.o.TLS != nil {
+		creds = credentials.NewTLS(c.o.TLS)
+	}
+	dial := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+	}, c.o.Dial...)
+	conn, err := grpc.NewClient(address, dial...)
+	if err != nil {
+		return false, fmt.Errorf("dial %s: %w", address, err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+
+	// Silence ends the stream from outside, so that a send that blocks ends too.
+	ctx, cancel := context.WithCancelCause(ctx)
+	silence := time.AfterFunc(c.o.Silence, func() { cancel(errSilent) })
+	defer silence.Stop()
+
+	stream, err := routerpb.NewRouterControlClient(conn).Connect(ctx)
+	if err != nil {
+		cancel(nil)
+		return false, fmt.Errorf("connect to %s: %w", address, cause(ctx, err))
+	}
+	received := make(chan *routerpb.ToRouter)
+	ended := make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			silence.Reset(c.o.Silence)
+			select {
+			case received <- m:
+			case <-ctx.Done():
+				ended <- ctx.Err()
+				return
+			}
+		}
+	}()
+	defer func() {
+		cancel(nil)
+		<-done
+	}()
+	s := &session{c: c, stream: stream, address: address}
+	err = s.run(ctx, received, ended)
+	return s.welcomed, fmt.Errorf("stream to %s: %w", address, cause(ctx, err))
+}
+
+// cause prefers why we ended the stream over how gRPC names it.
+func cause(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); why != nil && !errors.Is(why, context.Canceled) {
+		return why
+	}
+	return err
+}
+
+type session struct {
+	c        *Client
+	stream   grpc.BidiStreamingClient[routerpb.FromRouter, routerpb.ToRouter]
+	address  string
+	welcomed bool
+}
+
+// run greets, then reports each period and takes what comes.
+func (s *session) run(ctx context.Context, received <-chan *routerpb.ToRouter, ended <-chan error) error {
+	o := &s.c.o
+	hello := &routerpb.Hello{
+		Protocol: Protocol, RouterId: string(o.Router), Region: string(o.Region),
+		Version: o.Version,
+	}
+	if held := s.c.held(); held != (table.Ref{}) {
+		hello.Holds = held.Proto()
+	}
+	if err := s.stream.Send(&routerpb.FromRouter{Body: &routerpb.FromRouter_Hello{Hello: hello}}); err != nil {
+		return s.reason(ended, err)
+	}
+	if err := s.report(); err != nil {
+		return s.reason(ended, err)
+	}
+	tick := time.NewTicker(o.Period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-ended:
+			return err
+		case <-tick.C:
+			if err := s.report(); err != nil {
+				return s.reason(ended, err)
+			}
+		case m := <-received:
+			if err := s.receive(m); err != nil {
+				return s.reason(ended, err)
+			}
+		}
+	}
+}
+
+// reason prefers what the receiving side says of a stream's end: a failed Send is only io.EOF.
+func (s *session) reason(ended <-chan error, sent error) error {
+	select {
+	case err := <-ended:
+		return err
+	default:
+		return sent
+	}
+}
+
+func (s *session) report() error {
+	r := s.c.o.Report(time.Now())
+	return s.stream.Send(&routerpb.FromRouter{Body: &routerpb.FromRouter_Report{Report: r}})
+}
+
+func (s *session) receive(m *routerpb.ToRouter) error {
+	now := time.Now()
+	s.c.update(func(st *Status) { st.LastContact = now })
+	switch body := m.GetBody().(type) {
+	case *routerpb.ToRouter_Welcome:
+		w := body.Welcome
+		if w.GetProtocol() != Protocol {
+			return fmt.Errorf("node %s speaks version %d of the contract, this router %d", w.GetNodeId(), w.GetProtocol(), Protocol)
+		}
+		s.welcomed = true
+		s.c.update(func(st *Status) {
+			st.Connected, st.Address, st.Node = true, s.address, fleet.NodeID(w.GetNodeId())
+		})
+		s.c.o.Logger.Info("connected to the control plane", "node", w.GetNodeId(), "address", s.address)
+	case *routerpb.ToRouter_Table:
+		ack := s.c.consider(body.Table, now)
+		return s.stream.Send(&routerpb.FromRouter{Body: &routerpb.FromRouter_Ack{Ack: ack}})
+	}
+	return nil // a ping, or something newer than this build: hearing it was the point
+}
+
+// consider judges, validates, keeps and swaps one table, and words the answer.
+func (c *Client) consider(push *routerpb.TablePush, now time.Time) *routerpb.Ack {
+	pushed := table.RefOf(push.GetTable().GetRef())
+	ack := &routerpb.Ack{Nonce: push.GetNonce(), Table: push.GetTable().GetRef(), Ok: true}
+	what, refusal := judge(c.held(), pushed)
+	if what == again {
+		return ack
+	}
+	var built *table.Table
+	if refusal == nil {
+		var err error
+		if built, err = table.Build(push.GetTable()); err != nil {
+			refusal = refusalOf(err)
+		}
+	}
+	if refusal != nil {
+		c.o.Logger.Warn("refused a table", "epoch", pushed.Epoch, "revision", pushed.Revision,
+			"code", refusal.Code, "field", refusal.Field, "reason", refusal.Message)
+		c.update(func(s *Status) { s.Refused = refusal })
+		ack.Ok, ack.Code, ack.Field, ack.Message = false, refusal.Code, refusal.Field, refusal.Message
+		return ack
+	}
+	var disk error
+	if c.o.LastGood != nil {
+		// A full disk must not keep a router from following: it serves from memory, and says so.
+		if disk = c.o.LastGood.Save(push.GetTable(), now); disk != nil {
+			c.o.Logger.Error("table is not kept on disk, a restart will not find it", "error", disk)
+		}
+	}
+	c.swap(built)
+	c.update(func(s *Status) { s.Refused, s.DiskError = nil, disk })
+	c.o.Logger.Info("took a table", "epoch", pushed.Epoch, "revision", pushed.Revision)
+	return ack
+}
