@@ -1,0 +1,147 @@
+package inference
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// MaxEventBytes bounds one event of a stream.
+const MaxEventBytes = 1 << 20
+
+// ErrEventTooLarge: an event is larger than [MaxEventBytes].
+var ErrEventTooLarge = errors.New("event of the stream is larger than 1 MiB")
+
+// Event is one event of a text/event-stream.
+type Event struct {
+	// Raw is the event as it came, its closing blank line included, for passing on.
+	Raw []byte
+	// Name is the event's type; empty if not given.
+	Name string
+	// Data is what its data lines hold, joined by line feeds. Nil: it has none, as a comment.
+	Data []byte
+}
+
+// Events cuts an event stream into events as the HTML standard defines them: lines end with LF, CR
+// LF or CR, in whatever pieces they arrive. An LF that arrives in a later piece than its CR stands
+// at the front of the next event's Raw, since waiting for it would hold back the event.
+type Events struct {
+	r     io.Reader
+	buf   []byte
+	start int   // of the event being read
+	line  int   // start of the line being read
+	scan  int   // what has been looked at
+	end   int   // of what has been read
+	err   error // of r
+	cr    bool  // the line before ended with CR, so an LF here belongs to it
+	begun bool  // a line has been seen
+	data  []byte
+	lines int // data lines of the event
+	name  string
+}
+
+// NewEvents reads events from r.
+func NewEvents(r io.Reader) *Events { return &Events{r: r, buf: make([]byte, 4096)} }
+
+// Next returns the next event; its Raw and Data stay valid until the next call. At the end of the
+// stream the error is io.EOF; after half a line it is io.ErrUnexpectedEOF, and the half is
+// dropped. Whole lines with no blank line after them are taken as an event, since some servers
+// end like that. An error of the reader comes as it is, after the events read before it.
+func (e *Events) Next() (Event, error) {
+	e.data, e.lines, e.name = e.data[:0], 0, ""
+	for {
+		for e.scan < e.end {
+			if e.cr && e.scan == e.line && e.buf[e.scan] == '\n' {
+				e.cr = false
+				e.scan++
+				e.line = e.scan
+				continue
+			}
+			i := bytes.IndexAny(e.buf[e.scan:e.end], "\r\n")
+			if i < 0 {
+				e.scan = e.end
+				break
+			}
+			line := e.buf[e.line : e.scan+i]
+			e.scan += i + 1
+			e.cr = e.buf[e.scan-1] == '\r'
+			if e.cr && e.scan < e.end && e.buf[e.scan] == '\n' {
+				e.scan++
+				e.cr = false
+			}
+			e.line = e.scan
+			if len(line) == 0 {
+				return e.cut(), nil
+			}
+			e.field(line)
+		}
+		if e.end-e.start > MaxEventBytes {
+			return Event{}, ErrEventTooLarge
+		}
+		if e.err != nil {
+			return e.last()
+		}
+		e.fill()
+	}
+}
+
+// Pending says whether more of the stream has been read than returned, so that a relay may write
+// several events at once and flush when there is nothing to add at once.
+func (e *Events) Pending() bool { return e.end > e.start }
+
+func (e *Events) fill() {
+	if e.start > 0 {
+		copy(e.buf, e.buf[e.start:e.end])
+		e.line, e.scan, e.end = e.line-e.start, e.scan-e.start, e.end-e.start
+		e.start = 0
+	}
+	if e.end == len(e.buf) {
+		e.buf = append(e.buf, make([]byte, len(e.buf))...)
+	}
+	var n int
+	n, e.err = e.r.Read(e.buf[e.end:])
+	e.end += n
+}
+
+// field takes one line that isn't blank.
+func (e *Events) field(line []byte) {
+	if !e.begun {
+		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+		e.begun = true
+	}
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "data":
+		if e.lines > 0 {
+			e.data = append(e.data, '\n')
+		}
+		e.data = append(e.data, value...)
+		e.lines++
+	case "event":
+		e.name = string(value)
+	}
+}
+
+func (e *Events) cut() Event {
+	ev := Event{Raw: e.buf[e.start:e.scan:e.scan], Name: e.name}
+	if e.lines > 0 {
+		ev.Data = e.data
+	}
+	e.start = e.scan
+	return ev
+}
+
+// last is what remains when the reader has nothing more.
+func (e *Events) last() (Event, error) {
+	half := e.line < e.end
+	if e.line > e.start && !half && errors.Is(e.err, io.EOF) && (e.lines > 0 || e.name != "") {
+		return e.cut(), nil
+	}
+	e.start = e.end
+	if half && errors.Is(e.err, io.EOF) {
+		e.err = io.EOF // for the call after this one
+		return Event{}, io.ErrUnexpectedEOF
+	}
+	return Event{}, e.err
+}

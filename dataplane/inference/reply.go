@@ -1,0 +1,288 @@
+package inference
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// Kind is what an event of a stream means for a relay.
+type Kind uint8
+
+// The kinds. Until one comes that isn't Lifecycle or Role, nothing of the answer has been seen and
+// the request may still be sent elsewhere.
+const (
+	// Lifecycle: the reply is under way (created, ping, comment), with nothing of the answer.
+	Lifecycle Kind = iota
+	// Role: an answer begins, empty so far.
+	Role
+	// Content: a piece of the answer (text, reasoning, refusal, tool call, sound).
+	Content
+	// Finish: an answer is complete; there may have been no content at all.
+	Finish
+	// Usage: counts tokens and nothing else.
+	UsageOnly
+	// Done: the stream is complete.
+	Done
+	// Error: the server gave up.
+	Error
+)
+
+var kindNames = [...]string{"lifecycle", "role", "content", "finish", "usage", "done", "error"}
+
+// String is the kind's name in lower case.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "kind " + strconv.Itoa(int(k))
+}
+
+// Usage counts tokens. Cached is the part of Prompt that came from a prefix cache.
+type Usage struct {
+	Prompt, Cached, Completion int64
+}
+
+// Merge combines counts that came at different times of one reply: they only grow.
+func (u Usage) Merge(v Usage) Usage {
+	return Usage{max(u.Prompt, v.Prompt), max(u.Cached, v.Cached), max(u.Completion, v.Completion)}
+}
+
+// Frame is what one event of a stream says.
+type Frame struct {
+	Kind Kind
+	// Usage so far, if HasUsage.
+	Usage    Usage
+	HasUsage bool
+	// UsageOnly: the frame is there only to count; a client that didn't ask for it must not see
+	// it.
+	UsageOnly bool
+	// FinishReason: an answer ends with this frame, which may also carry its last content.
+	FinishReason bool
+}
+
+// Classify tells what an event's data says. It tells the shapes apart by what they hold. Data
+// that isn't JSON and isn't "[DONE]" is Content: unknown, so passed on.
+func Classify(data []byte) Frame {
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 {
+		return Frame{Kind: Lifecycle}
+	}
+	if string(data) == "[DONE]" {
+		return Frame{Kind: Done}
+	}
+	if data[0] != '{' || check(data) != nil {
+		return Frame{Kind: Content}
+	}
+	var top reply
+	for k, v := range members(data, 0) {
+		top.note(data, k, v)
+	}
+	var f Frame
+	switch {
+	case top.kind.first(data) == '"':
+		f = top.typed(data)
+	case top.failed.first(data) != 0 && top.failed.first(data) != 'n':
+		f.Kind = Error
+	case top.choices.first(data) == '[':
+		f = top.chat(data)
+	case top.object.first(data) == '"' && top.object.is(data, "error"):
+		f.Kind = Error
+	default:
+		f.Kind = Content
+	}
+	if u, ok := usage(data, top.usage); ok {
+		f.Usage, f.HasUsage = f.Usage.Merge(u), true
+		if f.Kind == Lifecycle && top.choices.first(data) == '[' {
+			f.Kind, f.UsageOnly = UsageOnly, true
+		}
+	}
+	return f
+}
+
+// reply is where the wanted members of a reply or event stand.
+type reply struct {
+	kind, object, failed, choices, usage span
+	response, message, delta             span
+}
+
+func (r *reply) note(b []byte, k, v span) {
+	switch string(b[k.from+1 : k.to-1]) {
+	case "type":
+		r.kind = v
+	case "object":
+		r.object = v
+	case "error":
+		r.failed = v
+	case "choices":
+		r.choices = v
+	case "usage":
+		r.usage = v
+	case "response":
+		r.response = v
+	case "message":
+		r.message = v
+	case "delta":
+		r.delta = v
+	}
+}
+
+// chat reads the choices of a chat completion's or completion's chunk.
+func (r *reply) chat(b []byte) Frame {
+	f := Frame{Kind: Lifecycle}
+	for choice := range elements(b, r.choices.from) {
+		if choice.first(b) != '{' {
+			continue
+		}
+		f.Kind = max(f.Kind, Role)
+		for k, v := range members(b, choice.from) {
+			switch string(b[k.from+1 : k.to-1]) {
+			case "delta", "message":
+				if v.first(b) == '{' && saysSomething(b, v) {
+					f.Kind = Content
+				}
+			case "text":
+				if !empty(b, v) {
+					f.Kind = Content
+				}
+			case "finish_reason":
+				if v.first(b) == '"' {
+					f.FinishReason = true
+				}
+			}
+		}
+	}
+	if f.FinishReason && f.Kind != Content {
+		f.Kind = Finish
+	}
+	return f
+}
+
+// saysSomething: a delta holds more than a role.
+func saysSomething(b []byte, delta span) bool {
+	for k, v := range members(b, delta.from) {
+		if !k.is(b, "role") && !empty(b, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// empty: nothing, null, "", [] or {}.
+func empty(b []byte, v span) bool {
+	switch v.first(b) {
+	case 0, 'n':
+		return true
+	case '"':
+		return v.to-v.from == 2
+	case '[', '{':
+		next := b[blank(b, v.from+1)]
+		return next == ']' || next == '}'
+	}
+	return false
+}
+
+// typed reads an event that names its type: those of responses and of messages.
+func (r *reply) typed(b []byte) Frame {
+	name := string(b[r.kind.from+1 : r.kind.to-1])
+	f := Frame{Kind: Lifecycle}
+	switch name {
+	case "error", "response.failed":
+		f.Kind = Error
+	case "response.completed", "response.incomplete":
+		f.Kind, f.FinishReason = Done, true
+	case "message_stop":
+		f.Kind = Done
+	case "message_delta":
+		f.Kind, f.FinishReason = Finish, true
+	case "content_block_delta":
+		f.Kind = Content
+	case "response.created", "response.in_progress", "response.queued", "response.output_item.added",
+		"response.content_part.added", "response.reasoning_summary_part.added",
+		"message_start", "content_block_start", "content_block_stop", "ping":
+	default:
+		// Deltas of the responses API, whatever they are of, what comes complete at once, and
+		// types of the future: better passed on at once than held back for good.
+		f.Kind = Content
+		if strings.HasSuffix(name, ".delta") && r.delta.first(b) == '"' && empty(b, r.delta) {
+			f.Kind = Lifecycle
+		}
+	}
+	for _, inner := range []span{r.response, r.message} {
+		if inner.first(b) != '{' {
+			continue
+		}
+		for k, v := range members(b, inner.from) {
+			if !k.is(b, "usage") {
+				continue
+			}
+			if u, ok := usage(b, v); ok {
+				f.Usage, f.HasUsage = f.Usage.Merge(u), true
+			}
+		}
+	}
+	return f
+}
+
+// UsageOf reads the usage of a reply that isn't streamed. False: it has none, or isn't JSON.
+func UsageOf(body []byte) (Usage, bool) {
+	if check(body) != nil {
+		return Usage{}, false
+	}
+	start := blank(body, 0)
+	if body[start] != '{' {
+		return Usage{}, false
+	}
+	var at span
+	for k, v := range members(body, start) {
+		if k.is(body, "usage") {
+			at = v
+		}
+	}
+	return usage(body, at)
+}
+
+// usage reads a usage object in either spelling.
+func usage(b []byte, at span) (u Usage, ok bool) {
+	if at.first(b) != '{' {
+		return u, false
+	}
+	var read, created int64
+	anthropic := false
+	for k, v := range members(b, at.from) {
+		switch string(b[k.from+1 : k.to-1]) {
+		case "prompt_tokens", "input_tokens":
+			u.Prompt, ok = count(b, v), true
+		case "completion_tokens", "output_tokens":
+			u.Completion, ok = count(b, v), true
+		case "cache_read_input_tokens":
+			read, anthropic = count(b, v), true
+		case "cache_creation_input_tokens":
+			created, anthropic = count(b, v), true
+		case "prompt_tokens_details", "input_tokens_details":
+			if v.first(b) != '{' {
+				continue
+			}
+			for k, v := range members(b, v.from) {
+				if k.is(b, "cached_tokens") {
+					u.Cached = count(b, v)
+				}
+			}
+		}
+	}
+	if anthropic { // there input_tokens leaves out what the cache had or took
+		u.Prompt += read + created
+		u.Cached = read
+	}
+	u.Cached = min(u.Cached, u.Prompt)
+	return u, ok
+}
+
+// count reads a number of tokens; what isn't one, or is out of range, is 0.
+func count(b []byte, v span) int64 {
+	n, err := strconv.ParseInt(string(v.of(b)), 10, 64)
+	if err != nil || n < 0 || n > maxTokensLimit {
+		return 0
+	}
+	return n
+}

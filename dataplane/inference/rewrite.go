@@ -1,0 +1,75 @@
+package inference
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+const (
+	withUsage       = `{"include_usage":true}`
+	withUsageMember = `"include_usage":true`
+)
+
+// Rewrite returns the body with another model name and, for a stream of a shape that sends usage
+// only when asked ([Chat], [Completions]), with stream_options.include_usage set if wantUsage.
+// Everything else stays byte for byte; if nothing changes it is body itself. The body must be the
+// one that r was read from.
+func (r Request) Rewrite(body []byte, model string, wantUsage bool) []byte {
+	var edits [2]edit
+	n := 0
+	if model != r.Model {
+		quoted, err := json.Marshal(model)
+		if err == nil { // a string always marshals
+			edits[n] = edit{span{r.ModelAt[0], r.ModelAt[1]}, quoted}
+			n++
+		}
+	}
+	if wantUsage && r.Stream && !r.IncludeUsage && (r.API == Chat || r.API == Completions) {
+		edits[n] = r.askUsage(body)
+		n++
+	}
+	if n == 0 {
+		return body
+	}
+	return splice(body, edits[:n])
+}
+
+// edit puts text in the place of a span, which may be empty.
+type edit struct {
+	at   span
+	with []byte
+}
+
+func (r Request) askUsage(body []byte) edit {
+	switch {
+	case r.includeUsageAt.to != 0:
+		return edit{r.includeUsageAt, []byte("true")}
+	case r.HasStreamOptions:
+		in := r.streamOptionsAt.from + 1
+		member := withUsageMember
+		if body[blank(body, in)] != '}' {
+			member += ","
+		}
+		return edit{span{in, in}, []byte(member)}
+	case r.streamOptionsAt.to != 0: // null
+		return edit{r.streamOptionsAt, []byte(withUsage)}
+	}
+	in := blank(body, 0) + 1 // the body has a member: the model
+	return edit{span{in, in}, []byte(`"stream_options":` + withUsage + ",")}
+}
+
+func splice(body []byte, edits []edit) []byte {
+	slices.SortFunc(edits, func(a, b edit) int { return a.at.from - b.at.from })
+	size := len(body)
+	for _, e := range edits {
+		size += len(e.with) - (e.at.to - e.at.from)
+	}
+	out := make([]byte, 0, size)
+	done := 0
+	for _, e := range edits {
+		out = append(out, body[done:e.at.from]...)
+		out = append(out, e.with...)
+		done = e.at.to
+	}
+	return append(out, body[done:]...)
+}
