@@ -24,7 +24,7 @@ type Command struct {
 	// Path is the binary, Args what follows its name.
 	Path string
 	Args []string
-	// Env are variables besides the parent's, "KEY=value".
+	// Env is its whole environment, "KEY=value" each; nil: the parent's.
 	Env []string
 	// Dir is where it runs; empty: the parent's folder.
 	Dir string
@@ -65,7 +65,7 @@ func (l *Launcher) Start(c Command) (*Process, error) {
 	}
 	defer func() { _ = log.Close() }() // the child has its own descriptor of it by then
 	cmd := exec.Command(c.Path, c.Args...)
-	cmd.Dir, cmd.Env = c.Dir, append(os.Environ(), c.Env...)
+	cmd.Dir, cmd.Env = c.Dir, c.Env
 	cmd.Stdout, cmd.Stderr = log, log // a *os.File each: no copying goroutine
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := time.Now()

@@ -65,7 +65,7 @@ func start(t *testing.T, l *Launcher, script string) *Process {
 	t.Helper()
 	p, err := l.Start(Command{
 		Name: "script", Path: "/bin/sh", Args: []string{"-c", script},
-		Env: []string{"GREETING=hello"}, Log: filepath.Join(t.TempDir(), "script.log"),
+		Env: append(os.Environ(), "GREETING=hello"), Log: filepath.Join(t.TempDir(), "script.log"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -185,12 +185,12 @@ func TestKillReachesTheWholeGroup(t *testing.T) {
 }
 
 func TestChildHasNoInputAndNoInheritedDescriptors(t *testing.T) {
-	// A descriptor without close-on-exec would be inherited by a plain fork and exec.
-	f, err := os.Open(os.DevNull)
+	// One without close-on-exec, as a parent's parent may have left it to us.
+	fd, err := syscall.Dup(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }()
+	defer func() { _ = syscall.Close(fd) }()
 	p := start(t, launcher(t), `cat; readlink /proc/$$/fd/0; exec ls /proc/self/fd`)
 	waitDone(t, p)
 	// ls has one of its own: the folder that it lists.

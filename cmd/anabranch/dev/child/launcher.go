@@ -3,12 +3,15 @@ package child
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // Launcher starts children from one operating system thread of its own. Linux sends the signal that
@@ -33,6 +36,9 @@ func NewLauncher() *Launcher {
 func (l *Launcher) Run(ctx context.Context) error {
 	runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
 	defer close(l.ended)
+	if err := Seal(); err != nil {
+		return err
+	}
 	for {
 		select {
 		case f := <-l.work:
@@ -53,6 +59,22 @@ func (l *Launcher) run(f func() error) error {
 	case <-l.ended:
 		return errEnded
 	}
+}
+
+// Seal keeps every descriptor above standard error from being inherited by programs started from now
+// on. Go opens its own that way; what this process was itself started with, such as the pipe of a
+// script that waits for its end, would otherwise be held open by every child.
+func Seal() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("seal descriptors: %w", err)
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 // Tail returns the last lines of a log, at most n of them and 64 KiB; empty when there is nothing.

@@ -1,0 +1,133 @@
+// Package client speaks to the control plane's REST API: it tries one node after the other, carries
+// ETags, and turns problem documents (RFC 9457) into errors that say what to do. What resources mean
+// is package policy's.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 64 << 20
+
+// Timeout is how long one call may take when [Client].HTTP is nil.
+const Timeout = 15 * time.Second
+
+// Client calls the control plane. The zero value lacks servers; fill it in and use it.
+type Client struct {
+	// Servers are base URLs of control plane nodes, tried in order until one can be reached; any
+	// node takes any call.
+	Servers []string
+	// Token is the bearer token; empty: none is sent.
+	Token string
+	// Reason is kept in the audit trail with each change; empty: none.
+	Reason string
+	// HTTP does the calls; nil: a client of its own with [Timeout].
+	HTTP *http.Client
+}
+
+// ErrUnreachable is wrapped when no server could be reached at all.
+var ErrUnreachable = errors.New("control plane can't be reached")
+
+// Answer is what a server said, with a status below 300.
+type Answer struct {
+	Status int
+	ETag   string
+	Body   []byte
+}
+
+// Call is one request.
+type Call struct {
+	Method string
+	// Path starts with "/v1/" and is escaped by whoever makes it; Query may be nil.
+	Path  string
+	Query url.Values
+	// IfMatch and IfNoneMatch are preconditions, with quotes; empty: none.
+	IfMatch, IfNoneMatch string
+	// Body is JSON; nil: none.
+	Body []byte
+}
+
+// Do makes the call. An answer of 300 and above is a *[Problem]. A server that can't be connected
+// to is passed over, which is safe for changes too; one that fails later is not, because the change
+// may have been made.
+func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
+	if len(c.Servers) == 0 {
+		return nil, fmt.Errorf("%w: no server named", ErrUnreachable)
+	}
+	var unreached []error
+	for _, server := range c.Servers {
+		a, err := c.one(ctx, server, call)
+		var op *url.Error
+		if err == nil || !errors.As(err, &op) {
+			return a, err
+		}
+		unreached = append(unreached, err)
+		if !connecting(err) && call.Method != http.MethodGet || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(unreached...))
+}
+
+func (c *Client) one(ctx context.Context, server string, call Call) (*Answer, error) {
+	target := strings.TrimRight(server, "/") + call.Path
+	if len(call.Query) > 0 {
+		target += "?" + call.Query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, call.Method, target, bytes.NewReader(call.Body))
+	if err != nil {
+		return nil, fmt.Errorf("call %s: %w", call.Path, err)
+	}
+	for name, value := range map[string]string{
+		"If-Match": call.IfMatch, "If-None-Match": call.IfNoneMatch, "X-Anabranch-Reason": c.Reason,
+	} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	if call.Body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	h := c.HTTP
+	if h == nil {
+		h = &http.Client{Timeout: Timeout}
+	}
+	resp, err := h.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read answer to %s %s: %w", call.Method, call.Path, err)
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return nil, problem(resp, body, server)
+	}
+	return &Answer{Status: resp.StatusCode, ETag: resp.Header.Get("ETag"), Body: body}, nil
+}
+
+// JSON gets a path and decodes the answer into out.
+func (c *Client) JSON(ctx context.Context, path string, query url.Values, out any) error {
+	a, err := c.Do(ctx, Call{Method: http.MethodGet, Path: path, Query: query})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(a.Body, out); err != nil {
+		return fmt.Errorf("read answer to GET %s: %w", path, err)
+	}
+	return nil
+}

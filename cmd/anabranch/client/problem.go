@@ -1,0 +1,94 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"anabranch/controlplane/policy"
+)
+
+// Problem is a refusal by the control plane: a problem document of RFC 9457.
+type Problem struct {
+	Type   string `json:"type,omitempty"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	// Code is stable, for programs: "not_found", "precondition", …
+	Code string `json:"code,omitempty"`
+	// Errors name each field that is wrong, why, and what would be right.
+	Errors []policy.Problem `json:"errors,omitempty"`
+	// Server is the node that said so.
+	Server string `json:"-"`
+}
+
+// problem reads the answer as a problem document, or makes one of whatever it is.
+func problem(resp *http.Response, body []byte, server string) *Problem {
+	p := &Problem{}
+	if err := json.Unmarshal(body, p); err != nil || p.Title == "" && p.Detail == "" {
+		text := strings.TrimSpace(string(body))
+		p = &Problem{Title: http.StatusText(resp.StatusCode), Detail: text[:min(len(text), 300)]}
+	}
+	p.Status, p.Server = resp.StatusCode, server
+	return p
+}
+
+// Error says all of it, a line for each field.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (HTTP %d", p.Title, p.Status)
+	if p.Code != "" {
+		fmt.Fprintf(&b, ", %s", p.Code)
+	}
+	b.WriteString(")")
+	if p.Detail != "" && p.Detail != p.Title {
+		b.WriteString(": " + p.Detail)
+	}
+	b.WriteString(Fields(p.Errors))
+	if fix := p.fix(); fix != "" {
+		b.WriteString("\n  fix: " + fix)
+	}
+	return b.String()
+}
+
+// fix is what the caller can do about refusals that are not about a field.
+func (p *Problem) fix() string {
+	switch p.Status {
+	case http.StatusUnauthorized:
+		return "give a valid token with --token or ANABRANCH_TOKEN"
+	case http.StatusForbidden:
+		return "use a token of a role that may do this"
+	case http.StatusPreconditionFailed:
+		return "somebody else changed it; look at it again and repeat"
+	case http.StatusServiceUnavailable:
+		return "try again in a few seconds; `anabranch members` shows who leads"
+	}
+	return ""
+}
+
+// Fields writes problems with fields, a line each, starting with a line break.
+func Fields(problems []policy.Problem) string {
+	var b strings.Builder
+	for _, f := range problems {
+		fmt.Fprintf(&b, "\n  %s: %s", f.Field, f.Reason)
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "\n    fix: %s", f.Fix)
+		}
+	}
+	return b.String()
+}
+
+// IsStatus says whether the error is a problem with that HTTP status.
+func IsStatus(err error, status int) bool {
+	var p *Problem
+	return errors.As(err, &p) && p.Status == status
+}
+
+// connecting says whether the call failed before anything was sent.
+func connecting(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
