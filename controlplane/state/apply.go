@@ -1,0 +1,98 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state/statepb"
+)
+
+// Format is the newest format of commands that this build applies. A change of what an existing
+// command does, also of the verdicts of policy.Check and policy.CheckDelete, is a new format:
+// replicas of two builds must agree on every entry.
+const Format = 1
+
+// The codes of an outcome; empty means done.
+const (
+	CodeExists         = "exists"          // it is there already
+	CodeNotFound       = "not_found"       // it is not there
+	CodePrecondition   = "precondition"    // it has another revision than the command expects
+	CodeInvalid        = "invalid"         // the command or its document is wrong
+	CodeInUse          = "in_use"          // others still refer to it
+	CodeNotInitialised = "not_initialised" // Init has not been applied
+	CodeSkipped        = "skipped"         // unknown to this build, and ignorable
+)
+
+// ErrUnknown means that a command is newer than this build and may not be skipped: the node must
+// halt, because from here on its state would differ from that of the others.
+var ErrUnknown = errors.New("the command is newer than this build; upgrade this node")
+
+// Apply gives the state after one command. The same view, index and command give the same view and
+// outcome on every node. A command whose precondition fails changes nothing but the index. An error
+// means that the node must halt; the view is then nil.
+func Apply(v *View, index uint64, cmd *statepb.Command) (*View, *statepb.Outcome, error) {
+	if index <= v.index {
+		return nil, nil, fmt.Errorf("apply entry %d: the state is already at %d", index, v.index)
+	}
+	next := *v
+	next.index = index
+	if known := cmd.GetFormat() <= Format && cmd.GetOp() != nil && knownKind(cmd); !known {
+		if cmd.GetIgnorable() {
+			return &next, &statepb.Outcome{Revision: index, Code: CodeSkipped}, nil
+		}
+		return nil, nil, fmt.Errorf("apply entry %d of format %d: %w", index, cmd.GetFormat(), ErrUnknown)
+	}
+	out := next.apply(cmd)
+	out.Revision = index
+	if out.Code != "" {
+		next = *v // nothing of a refused command stays
+		next.index = index
+	}
+	return &next, out, nil
+}
+
+// knownKind: a kind that this build does not know comes from a newer one.
+func knownKind(cmd *statepb.Command) bool {
+	switch op := cmd.GetOp().(type) {
+	case *statepb.Command_Put:
+		return policy.Plural(policy.Kind(op.Put.GetKind())) != ""
+	case *statepb.Command_Delete:
+		return policy.Plural(policy.Kind(op.Delete.GetKind())) != ""
+	}
+	return true
+}
+
+// apply changes n, which is this call's own shallow copy: what n refers to is shared with older
+// views and is replaced, never written to.
+func (n *View) apply(cmd *statepb.Command) *statepb.Outcome {
+	switch op := cmd.GetOp().(type) {
+	case *statepb.Command_Noop:
+		return &statepb.Outcome{}
+	case *statepb.Command_Init:
+		return n.init(cmd, op.Init)
+	}
+	if n.clusterID == "" {
+		return refuse(CodeNotInitialised, "", "the cluster is not initialised yet")
+	}
+	switch op := cmd.GetOp().(type) {
+	case *statepb.Command_Put:
+		return n.put(cmd, op.Put)
+	case *statepb.Command_Delete:
+		return n.delete(cmd, op.Delete)
+	case *statepb.Command_Publish:
+		return n.publish(cmd, op.Publish)
+	case *statepb.Command_PutNode:
+		return n.putNode(cmd, op.PutNode)
+	case *statepb.Command_BumpEpoch:
+		return n.bumpEpoch(cmd, op.BumpEpoch)
+	case *statepb.Command_Denied:
+		d := op.Denied
+		n.record(cmd, entry{action: "denied", kind: d.GetKind(), name: d.GetName(), code: d.GetCode(), reason: d.GetAction()})
+	}
+	return &statepb.Outcome{}
+}
+
+func refuse(code, field, message string) *statepb.Outcome {
+	return &statepb.Outcome{Code: code, Field: field, Message: message}
+}

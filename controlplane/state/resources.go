@@ -1,0 +1,104 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state/statepb"
+)
+
+func (n *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
+	kind := policy.Kind(p.GetKind())
+	s := n.shelf(kind)
+	at, found := s.find(p.GetName())
+	if !p.GetAnyRevision() {
+		switch want := p.GetIfRevision(); {
+		case want == 0 && found:
+			return refuse(CodeExists, "metadata.name", fmt.Sprintf("%s %q exists at revision %d", kind, p.GetName(), s.items[at].Metadata.Revision))
+		case want != 0 && !found:
+			return refuse(CodeNotFound, "metadata.name", fmt.Sprintf("there is no %s %q", kind, p.GetName()))
+		case want != 0 && s.items[at].Metadata.Revision != want:
+			return stale(s.items[at], want)
+		}
+	}
+	r, err := policy.FromCanonical(kind, p.GetName(), p.GetDoc())
+	if err != nil {
+		return refuse(CodeInvalid, "", err.Error())
+	}
+	if problems := policy.Check(r, n); len(problems) > 0 {
+		return refuse(CodeInvalid, problems[0].Field, problems[0].Reason)
+	}
+	now := time.UnixMilli(cmd.GetAtUnixMs()).UTC()
+	r.Metadata.Revision, r.Metadata.CreatedAt, r.Metadata.UpdatedAt = n.index, now, now
+	action := "create"
+	switch {
+	case found && bytes.Equal(s.docs[at], p.GetDoc()):
+		return &statepb.Outcome{} // as it stands already: no new revision, nothing to audit
+	case found:
+		action = "update"
+		r.Metadata.CreatedAt = s.items[at].Metadata.CreatedAt
+		n.setShelf(kind, s.replaced(at, r, p.GetDoc()))
+	case len(s.items) >= MaxResources:
+		return refuse(CodeInvalid, "", fmt.Sprintf("there are %d of kind %s, which is the limit", len(s.items), kind))
+	default:
+		n.setShelf(kind, s.inserted(at, r, p.GetDoc()))
+	}
+	n.record(cmd, entry{action: action, kind: p.GetKind(), name: p.GetName()})
+	return &statepb.Outcome{}
+}
+
+func stale(r *policy.Resource, want uint64) *statepb.Outcome {
+	return refuse(CodePrecondition, "metadata.revision", fmt.Sprintf("%s %q is at revision %d, not %d", r.Kind, r.Metadata.Name, r.Metadata.Revision, want))
+}
+
+// delete without a revision (0) has no precondition but that it is there.
+func (n *View) delete(cmd *statepb.Command, d *statepb.Delete) *statepb.Outcome {
+	kind := policy.Kind(d.GetKind())
+	s := n.shelf(kind)
+	at, found := s.find(d.GetName())
+	switch want := d.GetIfRevision(); {
+	case !found:
+		return refuse(CodeNotFound, "metadata.name", fmt.Sprintf("there is no %s %q", kind, d.GetName()))
+	case want != 0 && s.items[at].Metadata.Revision != want:
+		return stale(s.items[at], want)
+	}
+	if problems := policy.CheckDelete(kind, d.GetName(), n); len(problems) > 0 {
+		return refuse(CodeInUse, problems[0].Field, problems[0].Reason)
+	}
+	n.setShelf(kind, s.removed(at))
+	n.record(cmd, entry{action: "delete", kind: d.GetKind(), name: d.GetName()})
+	return &statepb.Outcome{}
+}
+
+func (n *View) setShelf(kind policy.Kind, s *shelf) {
+	s.revision = n.index
+	n.resources = n.index
+	shelves := make(map[policy.Kind]*shelf, len(n.shelves)+1)
+	maps.Copy(shelves, n.shelves)
+	shelves[kind] = s
+	n.shelves = shelves
+}
+
+func (s *shelf) replaced(at int, r *policy.Resource, doc []byte) *shelf {
+	items, docs := slices.Clone(s.items), slices.Clone(s.docs)
+	items[at], docs[at] = r, bytes.Clone(doc)
+	return &shelf{items: items, docs: docs}
+}
+
+func (s *shelf) inserted(at int, r *policy.Resource, doc []byte) *shelf {
+	return &shelf{
+		items: slices.Insert(slices.Clone(s.items), at, r),
+		docs:  slices.Insert(slices.Clone(s.docs), at, bytes.Clone(doc)),
+	}
+}
+
+func (s *shelf) removed(at int) *shelf {
+	return &shelf{
+		items: slices.Delete(slices.Clone(s.items), at, at+1),
+		docs:  slices.Delete(slices.Clone(s.docs), at, at+1),
+	}
+}

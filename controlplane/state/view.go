@@ -1,0 +1,145 @@
+// Package state is what the control plane replicates: the resources that operators wrote, the
+// published routing tables, the health of clusters, the audit trail. It changes only by commands,
+// applied in the same order on every node, and each command yields a new immutable [View]. Nothing
+// here reads a clock, draws a random number or knows how commands are replicated: whatever may
+// differ between nodes is in the command.
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state/statepb"
+)
+
+// Bounds of what is kept.
+const (
+	// MaxTables is the current table and fifty before it.
+	MaxTables = 51
+	// MaxAudit is how many of the newest audit entries are kept.
+	MaxAudit = 10_000
+	// MaxResources is how many resources of one kind there may be.
+	MaxResources = 10_000
+	// MaxNodes is how many control plane nodes are remembered.
+	MaxNodes = 64
+)
+
+// View is the whole replicated state after one command. It never changes: whoever holds one may read
+// it for as long as they like, and must not write to anything that it hands out.
+type View struct {
+	index     uint64
+	clusterID string
+	epoch     uint64
+	tokens    []*statepb.Token
+	shelves   map[policy.Kind]*shelf // replaced, never written to
+	resources uint64                 // index of the last change of any resource
+	tables    []*routerpb.Table      // oldest first
+	health    []*statepb.ClusterHealth
+	reasons   []*statepb.WeightReason
+	audit     trail
+	nodes     []*statepb.PutNode
+}
+
+// shelf holds the resources of one kind, sorted by name.
+type shelf struct {
+	revision uint64 // index of the last change, deletions included
+	items    []*policy.Resource
+	docs     [][]byte // as replicated, beside items
+}
+
+var noShelf = &shelf{}
+
+// Empty is the state of a cluster before its first command.
+func Empty() *View { return &View{} }
+
+// Index is the Raft index of the last command applied; 0: none.
+func (v *View) Index() uint64 { return v.index }
+
+// ClusterID is the identity given by Init; empty: not initialised.
+func (v *View) ClusterID() string { return v.clusterID }
+
+// Epoch rises with every restore and recovery, and orders tables before their revision does. It is
+// 1 after Init, 0 before.
+func (v *View) Epoch() uint64 { return v.epoch }
+
+// Tokens are the bearer tokens of the API, hashed.
+func (v *View) Tokens() []*statepb.Token { return v.tokens }
+
+func (v *View) shelf(kind policy.Kind) *shelf {
+	if s := v.shelves[kind]; s != nil {
+		return s
+	}
+	return noShelf
+}
+
+func (s *shelf) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.items, name, func(r *policy.Resource, name string) int {
+		return cmp.Compare(r.Metadata.Name, name)
+	})
+}
+
+// Get finds a resource, its defaults filled in.
+func (v *View) Get(kind policy.Kind, name string) (*policy.Resource, bool) {
+	s := v.shelf(kind)
+	if i, ok := s.find(name); ok {
+		return s.items[i], true
+	}
+	return nil, false
+}
+
+// List gives the resources of a kind, sorted by name.
+func (v *View) List(kind policy.Kind) []*policy.Resource { return v.shelf(kind).items }
+
+// Revision is the index of the last change of any resource of the kind, deletions included; 0: none.
+func (v *View) Revision(kind policy.Kind) uint64 { return v.shelf(kind).revision }
+
+// ResourcesRevision is the index of the last change of any resource; 0: none.
+func (v *View) ResourcesRevision() uint64 { return v.resources }
+
+// Table is the current routing table; nil: none was published yet.
+func (v *View) Table() *routerpb.Table {
+	if len(v.tables) == 0 {
+		return nil
+	}
+	return v.tables[len(v.tables)-1]
+}
+
+// Tables gives the tables kept, oldest first and the current one last, at most [MaxTables].
+func (v *View) Tables() []*routerpb.Table { return v.tables }
+
+// Health gives the health of clusters as last published, sorted by cluster.
+func (v *View) Health() []*statepb.ClusterHealth { return v.health }
+
+// HealthOf finds the health of one cluster.
+func (v *View) HealthOf(cluster string) (*statepb.ClusterHealth, bool) {
+	i, ok := slices.BinarySearchFunc(v.health, cluster, func(h *statepb.ClusterHealth, name string) int {
+		return cmp.Compare(h.GetCluster(), name)
+	})
+	if !ok {
+		return nil, false
+	}
+	return v.health[i], true
+}
+
+// Reasons says why the weights of the current table are what they are.
+func (v *View) Reasons() []*statepb.WeightReason { return v.reasons }
+
+// Node finds how a control plane node is reached.
+func (v *View) Node(id string) (*statepb.PutNode, bool) {
+	i, ok := findNode(v.nodes, id)
+	if !ok {
+		return nil, false
+	}
+	return v.nodes[i], true
+}
+
+// Nodes gives the control plane nodes that made themselves known, sorted by id.
+func (v *View) Nodes() []*statepb.PutNode { return v.nodes }
+
+func findNode(nodes []*statepb.PutNode, id string) (int, bool) {
+	return slices.BinarySearchFunc(nodes, id, func(n *statepb.PutNode, id string) int {
+		return cmp.Compare(n.GetId(), id)
+	})
+}
