@@ -46,6 +46,9 @@ func (m *Memory) Take(ctx context.Context, tenant string, path []Charge) (Decisi
 
 // Adjust implements Authority.
 func (m *Memory) Adjust(ctx context.Context, tenant string, path []Charge) error {
+	if len(path) == 0 {
+		return ctx.Err()
+	}
 	if err := CheckPath(tenant, path); err != nil {
 		return err
 	}

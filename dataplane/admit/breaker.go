@@ -1,0 +1,50 @@
+package admit
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// breaker remembers whether the authority answers. It opens after two failures in a row and is
+// closed only by whoever has settled the accounts.
+type breaker struct {
+	broken atomic.Bool
+	era    atomic.Int64 // outages so far
+
+	mu       sync.Mutex // guards failures, and the changes of broken
+	failures int
+}
+
+func (b *breaker) open() bool { return b.broken.Load() }
+
+// outages counts how often the breaker has opened.
+func (b *breaker) outages() int64 { return b.era.Load() }
+
+// answered tells of a success. An open breaker stays open: a late answer to a call made before it
+// opened says nothing of the accounts.
+func (b *breaker) answered() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures = 0
+}
+
+// failed tells of a failure and says whether it opened the breaker.
+func (b *breaker) failed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures++
+	if b.failures < tolerated || b.broken.Load() {
+		return false
+	}
+	b.era.Add(1)
+	b.broken.Store(true)
+	return true
+}
+
+// close ends an outage, and says whether there was one.
+func (b *breaker) close() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures = 0
+	return b.broken.Swap(false)
+}
