@@ -1,0 +1,47 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"anabranch/api/fleet"
+)
+
+// Errors of this package. An error of [Store.Propose] that wraps none but ErrUnknownOutcome's
+// siblings is certain: the command is not in the log and may be sent again. ErrUnknownOutcome
+// means that nobody can know; only a command that is harmless twice may be sent again.
+var (
+	// ErrUnknownOutcome says that the command may or may not be committed, now or later.
+	ErrUnknownOutcome = errors.New("outcome unknown")
+	// ErrReadOnly says that the disk is nearly full and the node takes no more writes.
+	ErrReadOnly = errors.New("read-only: disk nearly full")
+	// ErrTooLarge says that a command exceeds [MaxEntryBytes].
+	ErrTooLarge = errors.New("command too large")
+	// ErrBusy says that the command could not be queued in time; it was not proposed.
+	ErrBusy = errors.New("too busy to take the command")
+	// ErrClosed says that the store is not running (yet, or any more).
+	ErrClosed = errors.New("store is not running")
+	// ErrForeignFolder says that the data folder belongs to another node or cluster.
+	ErrForeignFolder = errors.New("data folder belongs elsewhere")
+	// ErrForeignCluster says that a peer belongs to another cluster.
+	ErrForeignCluster = errors.New("peer belongs to another cluster")
+	// ErrDiskFull says that there is too little space to start.
+	ErrDiskFull = errors.New("too little disk space to start")
+	// ErrTooFewVoters says that a removal would leave fewer than [MinVoters].
+	ErrTooFewVoters = errors.New("too few voters would be left")
+)
+
+// ErrNotLeader says that another node leads, or nobody does. The command was not proposed.
+type ErrNotLeader struct {
+	// ID and Address of the leader, empty if none is known.
+	ID      fleet.NodeID
+	Address string
+}
+
+// Error names the leader if there is one.
+func (e ErrNotLeader) Error() string {
+	if e.ID == "" {
+		return "not the leader, and no leader is known"
+	}
+	return fmt.Sprintf("not the leader: that is %s at %s", e.ID, e.Address)
+}

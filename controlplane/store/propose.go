@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/proto"
+
+	"anabranch/controlplane/state/statepb"
+)
+
+// queueTimeout bounds how long a proposal waits for Raft to take it.
+const queueTimeout = 5 * time.Second
+
+// Propose commits a command through this node, which must lead, and waits until it has been
+// applied here. The outcome tells what Apply thought of it. Errors that are not
+// [ErrUnknownOutcome] mean that it certainly was not proposed: [ErrNotLeader], [ErrReadOnly],
+// [ErrTooLarge], [ErrBusy], [ErrClosed], or ctx's.
+func (s *Store) Propose(ctx context.Context, cmd *statepb.Command) (*statepb.Outcome, error) {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("encode command: %w", err)
+	}
+	if len(data) > MaxEntryBytes {
+		return nil, fmt.Errorf("command of %d bytes, the limit is %d: %w", len(data), MaxEntryBytes, ErrTooLarge)
+	}
+	if s.readOnly.Load() {
+		return nil, ErrReadOnly
+	}
+	r, err := s.leading()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	var future raft.ApplyFuture
+	err = s.await(ctx, func() raft.Future {
+		defer func() { <-s.slots }()
+		future = r.Apply(data, queueTimeout)
+		// The slot is taken until the end, even if the proposer has left.
+		_ = future.Error() // read again by await
+		return future
+	})
+	if err != nil {
+		return nil, s.proposalError(err)
+	}
+	s.transferring.Store(0)
+	result, ok := future.Response().(applied)
+	if !ok || result.err != nil {
+		return nil, fmt.Errorf("%w: committed, but this node has stopped applying", ErrUnknownOutcome)
+	}
+	return result.outcome, nil
+}
+
+// proposalError sorts Raft's errors into certain and unknown ones.
+func (s *Store) proposalError(err error) error {
+	switch {
+	case errors.Is(err, ErrClosed):
+		return err
+	case errors.Is(err, raft.ErrNotLeader):
+		return s.notLeader()
+	case errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		s.watchTransfer()
+		return ErrNotLeader{}
+	case errors.Is(err, raft.ErrEnqueueTimeout):
+		return ErrBusy
+	}
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+}
+
+// watchTransfer stops a node that refuses writes because of a transfer of leadership that never
+// ends: nothing else would.
+func (s *Store) watchTransfer() {
+	now := time.Now().UnixNano()
+	if !s.transferring.CompareAndSwap(0, now) && now-s.transferring.Load() > int64(s.o.scaled(20*heartbeat)) {
+		s.halt(errors.New("a transfer of leadership does not end"))
+	}
+}
+
+// leading returns Raft if this node leads and its disk works.
+func (s *Store) leading() (*raft.Raft, error) {
+	r := s.raft.Load()
+	if r == nil {
+		return nil, ErrClosed
+	}
+	if r.State() != raft.Leader || s.log.stalled() {
+		return nil, s.notLeader()
+	}
+	return r, nil
+}
+
+func (s *Store) notLeader() error {
+	id, address := s.Leader()
+	if id == s.id.NodeID {
+		return ErrNotLeader{}
+	}
+	return ErrNotLeader{ID: id, Address: address}
+}
+
+// operations counts what waits for Raft, so that the store can let it finish before it stops.
+type operations struct {
+	mu      sync.Mutex // guards closing, and Add against Wait
+	closing bool
+	running sync.WaitGroup
+}
+
+func (o *operations) begin() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closing {
+		return false
+	}
+	o.running.Add(1)
+	return true
+}
+
+// drain refuses new ones and waits for those that run, at most for limit.
+func (o *operations) drain(limit time.Duration) {
+	o.mu.Lock()
+	o.closing = true
+	o.mu.Unlock()
+	waitFor(&o.running, limit)
+}
+
+// waitFor waits for w at most for limit, and says whether it was done.
+func waitFor(w *sync.WaitGroup, limit time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		w.Wait()
+		close(done)
+	}()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// await starts something with Raft and waits for it until ctx ends. Raft's futures cannot be
+// abandoned, so the waiting is left to a goroutine that the store waits for when it stops.
+func (s *Store) await(ctx context.Context, start func() raft.Future) error {
+	if !s.operations.begin() {
+		return ErrClosed
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer s.operations.running.Done()
+		done <- start().Error()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+
+	"anabranch/api/fleet"
+)
+
+// NodeOf returns the node that a verified certificate belongs to: that of its URI name
+// anabranch://node/<id>.
+func NodeOf(cert *x509.Certificate) (fleet.NodeID, error) {
+	for _, u := range cert.URIs {
+		if u.Scheme != "anabranch" || u.Host != "node" {
+			continue
+		}
+		id := strings.TrimPrefix(u.Path, "/")
+		if err := fleet.CheckName(id); err != nil {
+			return "", fmt.Errorf("node name in certificate %w", err)
+		}
+		return fleet.NodeID(id), nil
+	}
+	return "", errors.New("certificate is not a node's: it has no name anabranch://node/<id>")
+}
+
+// serverTLS accepts nodes only.
+func serverTLS(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.MinVersion = tls.VersionTLS13
+	c.ClientAuth = tls.RequireAndVerifyClientCert
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		_, err := NodeOf(s.PeerCertificates[0])
+		return err
+	}
+	return c
+}
+
+// clientTLS trusts nodes only. Nodes are known by the id in their certificates, not by the name or
+// address that they are reached at (which may change), so the standard check of the host name is
+// replaced by one of the chain and the id.
+func clientTLS(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.MinVersion = tls.VersionTLS13
+	c.InsecureSkipVerify = true
+	roots := c.RootCAs
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 {
+			return errors.New("peer has no certificate")
+		}
+		chain := x509.NewCertPool()
+		for _, cert := range s.PeerCertificates[1:] {
+			chain.AddCert(cert)
+		}
+		leaf := s.PeerCertificates[0]
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: chain}); err != nil {
+			return err
+		}
+		_, err := NodeOf(leaf)
+		return err
+	}
+	return c
+}
