@@ -28,12 +28,12 @@ func (s *Store) Propose(ctx context.Context, cmd *statepb.Command) (*statepb.Out
 	if len(data) > MaxEntryBytes {
 		return nil, fmt.Errorf("command of %d bytes, the limit is %d: %w", len(data), MaxEntryBytes, ErrTooLarge)
 	}
-	if s.readOnly.Load() {
-		return nil, ErrReadOnly
-	}
 	r, err := s.leading()
 	if err != nil {
 		return nil, err
+	}
+	if s.readOnly.Load() {
+		return nil, ErrReadOnly
 	}
 	select {
 	case s.slots <- struct{}{}:

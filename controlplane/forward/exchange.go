@@ -1,0 +1,126 @@
+package forward
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/controlplane/forward/nodepb"
+	"anabranch/controlplane/store"
+)
+
+// PeerStatus is what this node knows of another one.
+type PeerStatus struct {
+	ID fleet.NodeID
+	// AppliedIndex is the last command that it had applied when it was last heard.
+	AppliedIndex uint64
+	// Age is the time since it was last heard.
+	Age time.Duration
+}
+
+// Peers tells of the other nodes that have been heard since the start, by id.
+func (f *Forward) Peers() []PeerStatus { return f.peers.list(time.Now()) }
+
+// peers remembers when each node was last heard.
+type peers struct {
+	mu    sync.Mutex // guards known
+	known map[fleet.NodeID]sign
+}
+
+// sign is a sign of life.
+type sign struct {
+	applied uint64
+	at      time.Time
+}
+
+func newPeers() *peers { return &peers{known: map[fleet.NodeID]sign{}} }
+
+func (p *peers) heard(id fleet.NodeID, applied uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known[id] = sign{applied: applied, at: time.Now()}
+}
+
+// keep forgets those who are no members any more.
+func (p *peers) keep(members []store.Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id := range p.known {
+		if !slices.ContainsFunc(members, func(m store.Member) bool { return m.ID == id }) {
+			delete(p.known, id)
+		}
+	}
+}
+
+func (p *peers) list(now time.Time) []PeerStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := make([]PeerStatus, 0, len(p.known))
+	for id, s := range p.known {
+		list = append(list, PeerStatus{ID: id, AppliedIndex: s.applied, Age: now.Sub(s.at)})
+	}
+	slices.SortFunc(list, func(a, b PeerStatus) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// exchangeAll sends this node's reports to every other member each interval. A member that does
+// not answer is not sent a second one before the first has failed.
+func (f *Forward) exchangeAll(ctx context.Context) {
+	tick := time.NewTicker(f.o.Interval)
+	defer tick.Stop()
+	var children sync.WaitGroup
+	defer children.Wait()
+	var busy sync.Map // address → struct{}
+	var before []store.Member
+	for {
+		members := f.store.Members()
+		for _, m := range before {
+			if !slices.ContainsFunc(members, func(now store.Member) bool { return now.Address == m.Address }) {
+				f.clients.drop(m.Address)
+			}
+		}
+		before = members
+		f.peers.keep(members)
+		for _, m := range f.others() {
+			if _, running := busy.LoadOrStore(m.Address, struct{}{}); running {
+				continue
+			}
+			children.Go(func() {
+				defer busy.Delete(m.Address)
+				f.exchange(ctx, m)
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (f *Forward) exchange(ctx context.Context, to store.Member) {
+	ctx, cancel := context.WithTimeout(ctx, 2*f.o.Interval)
+	defer cancel()
+	request := &nodepb.ExchangeRequest{}
+	if f.o.Local != nil {
+		if local := f.o.Local(); local != nil {
+			request.Routers = local.GetRouters()
+		}
+	}
+	request.NodeId, request.AppliedIndex = string(f.store.ID()), f.store.View().Index()
+	client, err := f.clients.to(to.Address)
+	if err != nil {
+		return // shutting down
+	}
+	reply, err := client.Exchange(ctx, request)
+	if err != nil {
+		f.logger.Debug("exchange", "node", to.ID, "error", err)
+		return
+	}
+	if reply.GetNodeId() == string(to.ID) {
+		f.peers.heard(to.ID, reply.GetAppliedIndex())
+	}
+}
