@@ -86,6 +86,7 @@ func (d *decoder) whole(n *node, path string, v reflect.Value) {
 			return
 		}
 		i = int64(f)
+		n.text = strconv.FormatInt(i, 10) // 1e5: what is stored must read back as an integer
 	}
 	if v.CanUint() {
 		if i < 0 {

@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // family is what the package knows of a kind beyond its spec's fields.
 type family struct {
@@ -60,10 +63,14 @@ func NewSpec(k Kind) any {
 	return nil
 }
 
-func kindNames() string {
+func kindFix(wrong string) string {
 	names := make([]string, len(families))
 	for i, f := range families {
 		names[i] = string(f.kind)
 	}
-	return strings.Join(names, ", ")
+	legal := strings.Join(names, ", ")
+	if near := nearest(wrong, names); near != "" {
+		return fmt.Sprintf("did you mean %q? legal: %s", near, legal)
+	}
+	return "use one of " + legal
 }

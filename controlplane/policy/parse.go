@@ -39,6 +39,13 @@ func Parse(doc []byte) (*Resource, []Problem) {
 	if bad != nil {
 		return nil, []Problem{*bad}
 	}
+	return parseTree(root)
+}
+
+func parseTree(root *node) (*Resource, []Problem) {
+	if root.shape == isNull {
+		return nil, []Problem{{Reason: "the document is empty", Fix: "give a resource in YAML or JSON"}}
+	}
 	if root.shape != isObject {
 		return nil, []Problem{{
 			Field: "", Reason: fmt.Sprintf("the document is %s, must be an object", root.shape), Line: root.line,
@@ -59,7 +66,7 @@ func (d *decoder) resource(root *node, e envelope) (*Resource, []Problem) {
 	}
 	spec := NewSpec(e.Kind)
 	if spec == nil {
-		d.problem(lineOf(root, "kind"), "kind", wrongValue(root.get("kind"), string(e.Kind)), "use one of "+kindNames())
+		d.problem(lineOf(root, "kind"), "kind", wrongValue(root.get("kind"), string(e.Kind)), kindFix(string(e.Kind)))
 		return nil, d.problems
 	}
 	r := &Resource{APIVersion: APIVersion, Kind: e.Kind, Metadata: e.Metadata, Spec: spec}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"anabranch/api/fleet"
@@ -39,9 +40,34 @@ func Validate(r *Resource) []Problem {
 	case *RateCardSpec:
 		f.rateCard(s)
 	default:
-		f.add("kind", fmt.Sprintf("%q is not known", clip(string(r.Kind))), "use one of "+kindNames())
+		f.add("kind", fmt.Sprintf("%q is not known", clip(string(r.Kind))), kindFix(string(r.Kind)))
 	}
 	return f.problems
+}
+
+// Vet adds to the problems that Parse found those of Validate and, when there are none and all is
+// given, those of Check. A field that was already complained of, above or below, is left alone: what
+// could not be read is not "missing" too.
+func Vet(r *Resource, found []Problem, all Lookup) []Problem {
+	if r == nil {
+		return found
+	}
+	out := slices.Clone(found)
+	for _, p := range Validate(r) {
+		if !slices.ContainsFunc(found, func(q Problem) bool { return within(p.Field, q.Field) || within(q.Field, p.Field) }) {
+			out = append(out, p)
+		}
+	}
+	if len(out) == 0 && all != nil {
+		out = Check(r, all)
+	}
+	return out
+}
+
+// within: the path is the other or below it.
+func within(path, other string) bool {
+	rest, ok := strings.CutPrefix(path, other)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // finding collects problems in the order of the fields.
@@ -121,6 +147,9 @@ func (f *finding) oneOf(field, value string, legal []string) {
 		return
 	}
 	fix := "use one of " + strings.Join(legal, ", ")
+	if len(legal) == 1 {
+		fix = "use " + legal[0]
+	}
 	if near := nearest(value, legal); near != "" {
 		fix = fmt.Sprintf("did you mean %q? legal: %s", near, strings.Join(legal, ", "))
 	}
@@ -137,10 +166,18 @@ func (f *finding) between(field string, x, low, high float64) {
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		f.add(field, "is not a finite number", "give a finite number")
 	case x < 0 && low >= 0:
-		f.add(field, fmt.Sprintf("%v is negative", x), fmt.Sprintf("give a number from %v to %v", low, high))
+		f.add(field, plain(x)+" is negative", fmt.Sprintf("give a number from %s to %s", plain(low), plain(high)))
 	case x < low || x > high:
-		f.add(field, fmt.Sprintf("%v is out of range", x), fmt.Sprintf("give a number from %v to %v", low, high))
+		f.add(field, plain(x)+" is out of range", fmt.Sprintf("give a number from %s to %s", plain(low), plain(high)))
 	}
+}
+
+// plain writes a number without an exponent while that is readable.
+func plain(x float64) string {
+	if math.Abs(x) < 1e15 {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
 // web wants an absolute URL of one of the schemes, without credentials, query or fragment.

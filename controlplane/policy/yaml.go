@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
+	"io"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -16,8 +15,17 @@ import (
 // and cost every reader, and they are how a small document grows without bound.
 func readYAML(doc []byte) (*node, int, error) {
 	var y yaml.Node
-	if err := yaml.Unmarshal(doc, &y); err != nil {
-		return nil, yamlErrorLine(err), errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	dec := yaml.NewDecoder(bytes.NewReader(doc))
+	if err := dec.Decode(&y); err != nil && !errors.Is(err, io.EOF) {
+		line, err := yamlError(err)
+		return nil, line, err
+	}
+	switch err := dec.Decode(new(yaml.Node)); {
+	case err == nil:
+		return nil, 0, errors.New("holds more than one document")
+	case !errors.Is(err, io.EOF):
+		line, err := yamlError(err)
+		return nil, line, err
 	}
 	if y.Kind != yaml.DocumentNode || len(y.Content) == 0 {
 		return &node{shape: isNull, line: 1}, 0, nil
@@ -25,18 +33,17 @@ func readYAML(doc []byte) (*node, int, error) {
 	return fromYAML(y.Content[0], 0)
 }
 
-var yamlLine = regexp.MustCompile(`line (\d+)`)
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-func yamlErrorLine(err error) int {
-	m := yamlLine.FindStringSubmatch(err.Error())
+// yamlError parts the parser's message from its line; 0: it names none.
+func yamlError(err error) (int, error) {
+	text := err.Error()
+	m := yamlLine.FindStringSubmatch(text)
 	if m == nil {
-		return 0
+		return 0, err
 	}
-	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		return 0
-	}
-	return n
+	line, _ := strconv.Atoi(m[1]) // empty: 0, no line
+	return line, errors.New(text[len(m[0]):])
 }
 
 func fromYAML(y *yaml.Node, depth int) (*node, int, error) {
@@ -121,12 +128,6 @@ func yamlNumber(y *yaml.Node) (string, error) {
 	var f float64
 	if err := y.Decode(&f); err != nil {
 		return "", fmt.Errorf("%q is not a number", y.Value)
-	}
-	switch {
-	case math.IsNaN(f):
-		return "NaN", nil
-	case math.IsInf(f, 0):
-		return strconv.FormatFloat(f, 'g', -1, 64), nil
 	}
 	return strconv.FormatFloat(f, 'g', -1, 64), nil
 }

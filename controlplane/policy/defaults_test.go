@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestDefaultsOfEachKind(t *testing.T) {
+	tests := []struct{ doc, want string }{
+		{"Region us {}", `{"zone":"us"}`},
+		{"Region us {zone: americas}", `{"zone":"americas"}`},
+		{
+			"Cluster c {region: us, models: [m], endpoints: [{id: a, url: 'http://a', class: x}, {id: b, url: 'http://b', class: x}], gpus: [{class: x, count: 1}], auth: {env: E}}",
+			`{"region":"us","type":"endpoints","models":["m"],"endpoints":[{"id":"a","url":"http://a","class":"x"},{"id":"b","url":"http://b","class":"x"}],"auth":{"type":"bearer","env":"E"},"gpus":[{"class":"x","count":1,"purchase":"on-demand"}],"priorWork":10000}`,
+		},
+		{"Model m {}", `{"outputWeight":6}`},
+		{"Tenant t {}", `{"tier":"standard"}`},
+		{
+			"TrafficPolicy p {regions: [{region: us, weight: 0}]}",
+			`{"class":"interactive","regions":[{"region":"us","weight":0,"maxShare":1}],"ttftObjectiveMs":2000,"spill":"allowed","pickMode":"predicted-ttft","requestTimeoutMs":600000,"firstByteFloorMs":5000,"failover":{"timeScale":1,"confirmMs":3000,"coolDownMs":300000,"recoveryMs":120000,"rampStepMs":60000,"connectFailures":3,"failureRatio":0.2,"minRequests":20,"windowMs":2000,"reprobeMs":1000,"reprobeMaxMs":60000}}`,
+		},
+		{"Quota q {tenant: t, limits: [{kind: requests, perMinute: 60}]}", `{"tenant":"t","limits":[{"kind":"requests","perMinute":60,"burst":60}],"degraded":"share"}`},
+		{"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1}]}", `{"gpus":[{"class":"x","region":"us","purchase":"on-demand","usdPerHour":1}]}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.doc[:8], func(t *testing.T) {
+			r := resource(t, tt.doc)
+			got, err := json.Marshal(r.Spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestDefaultsTwiceAreDefaultsOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := FailoverSpec{
+			TimeScale: rapid.SampledFrom([]float64{0, 0.05, 1}).Draw(t, "scale"),
+			ReprobeMs: rapid.Int64Range(0, 1_000_000).Draw(t, "reprobe"),
+			WindowMs:  rapid.Int64Range(0, 10_000).Draw(t, "window"),
+		}
+		once := f.WithDefaults()
+		if twice := once.WithDefaults(); twice != once {
+			t.Fatalf("%+v, then %+v", once, twice)
+		}
+		if once.ReprobeMaxMs < once.ReprobeMs {
+			t.Fatalf("longest re-probe %d is below the first %d", once.ReprobeMaxMs, once.ReprobeMs)
+		}
+	})
+}
+
+func TestNilFailoverIsAllDefaults(t *testing.T) {
+	var none *FailoverSpec
+	if got, want := none.WithDefaults(), (&FailoverSpec{}).WithDefaults(); !reflect.DeepEqual(got, want) || got.CoolDownMs != 300_000 {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestTiersRiseInPriority(t *testing.T) {
+	want := []int32{-10, 0, 50, 100}
+	for i, tier := range Tiers() {
+		if got := TierPriority(tier); got != want[i] {
+			t.Errorf("%s has priority %d, want %d", tier, got, want[i])
+		}
+	}
+	if TierPriority("") != 50 {
+		t.Error("no tier is not standard")
+	}
+}
+
+func TestKindsAndPluralsAgree(t *testing.T) {
+	for _, k := range Kinds() {
+		if back, ok := KindOf(Plural(k)); !ok || back != k {
+			t.Errorf("%s → %q → %s", k, Plural(k), back)
+		}
+		if NewSpec(k) == nil {
+			t.Errorf("%s has no spec", k)
+		}
+	}
+	if _, ok := KindOf("widgets"); ok || Plural("Widget") != "" || NewSpec("Widget") != nil {
+		t.Error("an unknown kind is known")
+	}
+}
