@@ -7,7 +7,8 @@ import (
 
 // Config holds the numbers of the state machine. Zero fields take the value of [DefaultConfig].
 type Config struct {
-	// TimeScale, 0 < x <= 1, scales CoolDown, Recovery, RecoveryMax, RampStep and RampBack, so
+	// TimeScale, 0 < x <= 1, scales CoolDown, Recovery, RecoveryMax, RelapseMemory,
+	// RampStep and RampBack, so
 	// that demonstrations and tests need not wait; detection is never scaled.
 	TimeScale float64
 	// Silence: a router that has not reported for longer is no witness.
@@ -130,7 +131,7 @@ func (c Config) ready() Config {
 	orDuration(&c.Correlated, d.Correlated)
 	orShare(&c.CorrelatedShare, d.CorrelatedShare)
 	orDuration(&c.FreezeFor, d.FreezeFor)
-	for _, v := range []*time.Duration{&c.CoolDown, &c.Recovery, &c.RecoveryMax, &c.RampStep, &c.RampBack} {
+	for _, v := range []*time.Duration{&c.CoolDown, &c.Recovery, &c.RecoveryMax, &c.RelapseMemory, &c.RampStep, &c.RampBack} {
 		*v = time.Duration(float64(*v) * c.TimeScale)
 	}
 	return c

@@ -68,18 +68,13 @@ type Cluster struct {
 	// HeldUntil until when it may not rise.
 	StepSince, HeldUntil time.Time
 	StepsBack            int
-	// Before is the state that Frozen goes back to, FrozenUntil when.
-	Before      State
+	// FrozenUntil is when Frozen ends if nothing correlated happens before.
 	FrozenUntil time.Time
 }
 
 // Cap is the share of its weight that the cluster may take, 0..1.
 func (c Cluster) Cap() float64 {
-	state := c.State
-	if state == Frozen {
-		state = c.Before
-	}
-	switch state {
+	switch c.State {
 	case Evacuated, Recovering, Draining, Drained:
 		return 0
 	case FailingOver, Ramping:
@@ -132,7 +127,7 @@ type Sight struct {
 	Saturation float64
 	// TTFTP95 of this router's requests there. 0: none.
 	TTFTP95 time.Duration
-	// Requests and Failures of this router there within its last reports, some seconds.
+	// Requests and Failures of this router there within its last reports, some ten seconds.
 	Requests, Failures uint64
 }
 
@@ -144,9 +139,11 @@ type Evidence struct {
 	Sights   []Sight
 	// Drained: an operator wants no new requests there.
 	Drained bool
+	// Quiet: new requests to the cluster have all but ceased.
+	Quiet bool
 	// Objective is the time to the first token that the traffic is owed. 0: not judged.
 	Objective time.Duration
-	// Frozen: this change is one of too many at once. Blocked: evacuating would empty a second
-	// region. Both are set by [StepAll].
-	Frozen, Blocked bool
+	// Frozen says that this change is one of too many at once, Blocked that evacuating would
+	// empty a second region; both give the reason, empty for no, and are set by [StepAll].
+	Frozen, Blocked string
 }
