@@ -25,6 +25,15 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
+// checked is what a new connection must pass.
+func checked(ctx context.Context, cn *redis.Conn) error {
+	if err := fit(ctx, cn); err != nil {
+		// The library takes off the outermost wrapping.
+		return fmt.Errorf("new connection: %w", err)
+	}
+	return nil
+}
+
 // infoer is the part of a connection that fit needs.
 type infoer interface {
 	Info(ctx context.Context, section ...string) *redis.StringCmd

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"anabranch/ratelimit"
@@ -88,6 +89,8 @@ func New(o Options) (*Store, error) {
 	if strings.HasPrefix(o.Addr, "/") {
 		network = "unix"
 	}
+	// The library would print each failed connection; the errors come back to the caller anyway.
+	logging.Disable()
 	client := redis.NewClient(&redis.Options{
 		Network:  network,
 		Addr:     o.Addr,
@@ -108,7 +111,7 @@ func New(o Options) (*Store, error) {
 		PoolSize:      pool,
 		// The server's settings are looked at anew with each connection.
 		ConnMaxLifetime: 5 * time.Minute,
-		OnConnect:       func(ctx context.Context, cn *redis.Conn) error { return fit(ctx, cn) },
+		OnConnect:       checked,
 		DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{
 			Mode: maintnotifications.ModeDisabled,
