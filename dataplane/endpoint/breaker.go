@@ -1,0 +1,141 @@
+package endpoint
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"anabranch/failover"
+)
+
+// breaker is the router's own judgement of one place, and of when to look at it with a canary: at
+// once after something went wrong, so that a dead place is known as dead without spending tenants'
+// requests on finding out, and from time to time while it is ejected.
+type breaker struct {
+	mu       sync.Mutex // guards the four below
+	ejector  failover.Ejector
+	cfg      failover.EjectConfig
+	doubtful bool // something went wrong that no canary has looked into
+	failed   int  // canaries in a row
+
+	// reason is what ejected the place, nil while it is in use; the request path reads it.
+	reason atomic.Pointer[string]
+	// kick wakes the canary's goroutine; it holds one wake-up.
+	kick chan struct{}
+}
+
+func newBreaker(cfg failover.EjectConfig) *breaker {
+	return &breaker{cfg: cfg, kick: make(chan struct{}, 1)}
+}
+
+func (b *breaker) configure(cfg failover.EjectConfig) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cfg = cfg
+}
+
+// ejected says whether only canaries may go there, and why.
+func (b *breaker) ejected() (bool, string) {
+	if r := b.reason.Load(); r != nil {
+		return true, *r
+	}
+	return false, ""
+}
+
+// record takes in the outcome of a request. While the place is ejected, requests that began
+// before still end, and say nothing: only a canary brings it back.
+func (b *breaker) record(o failover.Outcome, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if out, _ := b.ejector.Ejected(); out || o == failover.Ignored {
+		return
+	}
+	b.ejector = b.ejector.Record(o, b.cfg, now)
+	if o != failover.OK {
+		b.doubtful = true
+	}
+	b.publish()
+}
+
+// doubt asks for a canary without counting anything: something looks wrong.
+func (b *breaker) doubt() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.doubtful {
+		b.doubtful = true
+		b.wake()
+	}
+}
+
+// eject ejects the place on evidence that isn't a request's outcome.
+func (b *breaker) eject(reason string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ejector = b.ejector.Eject(reason, b.cfg, now)
+	b.publish()
+}
+
+// probe says whether a canary should go now, and if so counts it as sent.
+func (b *breaker) probe(now time.Time, rnd float64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if out, _ := b.ejector.Ejected(); !out {
+		return b.doubtful
+	}
+	if !b.ejector.ProbeDue(now) {
+		return false
+	}
+	b.ejector = b.ejector.ProbeStarted(now, rnd)
+	return true
+}
+
+// idle: neither ejected nor in doubt, so that nothing has to be done until the next kick.
+func (b *breaker) idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out, _ := b.ejector.Ejected()
+	return !out && !b.doubtful
+}
+
+// probed takes in how a canary went. As many failures in a row as connect failures would eject,
+// whatever their kind, eject: a canary is small, and nobody's fault but the place's.
+func (b *breaker) probed(o failover.Outcome, what string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if o == failover.OK {
+		b.doubtful, b.failed = false, 0
+	} else {
+		b.failed++
+	}
+	b.ejector = b.ejector.Record(o, b.cfg, now)
+	if b.failed >= b.cfg.ConnectFailures {
+		b.ejector = b.ejector.Eject("canaries fail: "+what, b.cfg, now)
+	}
+	b.publish()
+}
+
+// publish shows the state to the request path and wakes the canary if there is work. The caller
+// holds the lock.
+func (b *breaker) publish() {
+	out, reason := b.ejector.Ejected()
+	shown := b.reason.Load()
+	switch {
+	case !out && shown != nil:
+		b.reason.Store(nil)
+	case out && (shown == nil || *shown != reason):
+		b.reason.Store(&reason)
+	}
+	if out {
+		b.doubtful = false
+	}
+	if out || b.doubtful {
+		b.wake()
+	}
+}
+
+func (b *breaker) wake() {
+	select {
+	case b.kick <- struct{}{}:
+	default:
+	}
+}

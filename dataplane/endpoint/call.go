@@ -1,0 +1,169 @@
+package endpoint
+
+import (
+	"sync/atomic"
+	"time"
+
+	"anabranch/dataplane/inference"
+	"anabranch/dataplane/prefix"
+	"anabranch/failover"
+)
+
+// Call is one request under way at an endpoint, or in another region at a cluster. Done must be
+// called once it is over; further calls do nothing, so that it may be deferred.
+type Call struct {
+	cluster  *Cluster
+	endpoint *Endpoint // nil: in another region
+	load     Load
+	began    time.Time
+	uncached float64 // tokens believed
+	match    prefix.Match
+	quiet    bool    // found no queue
+	batch    float64 // requests in the batch when it began
+	first    atomic.Bool
+	done     atomic.Bool
+}
+
+// Result is how a call went.
+type Result struct {
+	Outcome failover.Outcome
+	// FirstToken is the time from Begin to the first content, 0 if none came.
+	FirstToken time.Duration
+	// Usage as the place told it; zero if it didn't.
+	Usage inference.Usage
+	// Output is how many tokens came, where Usage doesn't say.
+	Output int64
+}
+
+// Begin counts a request in. From now on the endpoint is believed to hold its prompt.
+func (e *Endpoint) Begin(l Load, now time.Time) *Call {
+	c := &Call{cluster: e.Cluster, endpoint: e, load: l, began: now}
+	r := e.rates[l.Model]
+	rate := believedPrefill
+	if r != nil {
+		rate = r.Learned().Prefill
+	}
+	s := e.signals.Load()
+	freshness := s.Freshness(now)
+	var waiting float64
+	waiting, c.batch = s.load(e.inFlight.Load(), e.slots.load(), freshness)
+	c.quiet = waiting == 0 && e.backlog.tokens(now, rate) < shortest
+	c.match = e.index.Match(e.holder, l.Blocks, now)
+	c.uncached = float64(l.PromptTokens - l.cached(c.match.Blocks))
+	e.index.Insert(e.holder, l.Blocks, now)
+	if l.Adapter != "" {
+		c.quiet = c.quiet && e.hasAdapter(s, l.Adapter)
+		e.sentAdapter(l.Adapter)
+	}
+	e.backlog.add(c.uncached, l.Stream, now, rate)
+	if e.inFlight.Add(1) == 1 {
+		e.progress.Store(now.UnixNano()) // it was idle, which isn't being stuck
+	}
+	e.begun.Add(1)
+	e.Cluster.inFlight.Add(1)
+	return c
+}
+
+// Hop counts in a request that goes to a cluster of another region, by way of that region's
+// router.
+func (c *Cluster) Hop(l Load, now time.Time) *Call {
+	c.inFlight.Add(1)
+	return &Call{cluster: c, load: l, began: now}
+}
+
+// FirstToken says that the first content has come.
+func (c *Call) FirstToken(now time.Time) {
+	if c.endpoint == nil || !c.first.CompareAndSwap(false, true) {
+		return
+	}
+	c.endpoint.progress.Store(now.UnixNano())
+	if c.load.Stream {
+		c.endpoint.backlog.took(c.uncached)
+	}
+}
+
+// Done counts the request out, and learns from it.
+func (c *Call) Done(r Result, now time.Time) {
+	if !c.done.CompareAndSwap(false, true) {
+		return
+	}
+	c.cluster.end(&c.load, r, now)
+	e := c.endpoint
+	if e == nil {
+		c.cluster.breaker.record(r.Outcome, now)
+		return
+	}
+	e.inFlight.Add(-1)
+	if c.load.Stream && c.first.CompareAndSwap(false, true) {
+		e.backlog.took(c.uncached)
+	}
+	e.breaker.record(r.Outcome, now)
+	if out, _ := e.breaker.ejected(); !out {
+		// What an ejected endpoint did is its own fault, not the cluster's.
+		c.cluster.breaker.record(r.Outcome, now)
+	}
+	if r.Outcome != failover.OK || r.FirstToken <= 0 {
+		if r.FirstToken <= 0 && c.match.Blocks < len(c.load.Blocks) {
+			e.index.Forget(e.holder, c.load.Blocks[c.match.Blocks:])
+		}
+		return
+	}
+	e.progress.Store(now.UnixNano())
+	c.learn(r, now)
+}
+
+// learn corrects what was believed of rates and cache by what was seen.
+func (c *Call) learn(r Result, now time.Time) {
+	e := c.endpoint
+	prompt, uncached := float64(c.load.PromptTokens), c.uncached
+	if r.Usage.Prompt > 0 {
+		share := uncached / max(prompt, 1)
+		prompt = float64(r.Usage.Prompt)
+		uncached = share * prompt
+	}
+	if r.Usage.Cached > 0 {
+		e.caches.Store(true)
+	}
+	if e.caches.Load() && r.Usage.Prompt > 0 {
+		uncached = float64(r.Usage.Prompt - r.Usage.Cached)
+		bytes := float64(c.load.PromptBytes) * float64(r.Usage.Cached) / prompt
+		e.index.Correct(e.holder, c.match, int(bytes)/inference.BlockBytes, now)
+	}
+	rates := e.rates[c.load.Model]
+	if rates == nil {
+		return
+	}
+	f := finished{
+		prompt: prompt, uncached: uncached, output: float64(max(r.Usage.Completion, r.Output)),
+		hold: now.Sub(c.began), quiet: c.quiet,
+	}
+	if c.load.Stream { // otherwise the first token came with the last
+		f.ttft = r.FirstToken
+		f.decode = f.hold - r.FirstToken
+		f.hold = f.decode
+		s := e.signals.Load()
+		_, running := s.load(e.inFlight.Load(), e.slots.load(), s.Freshness(now))
+		f.batch = (c.batch + running + 2) / 2 // mean of begin and end, itself in both
+	}
+	rates.learn(f)
+}
+
+// end counts a request out of its cluster, and into the window of its model.
+func (c *Cluster) end(l *Load, r Result, now time.Time) {
+	c.inFlight.Add(-1)
+	w := c.windows[l.Model]
+	if w == nil {
+		return
+	}
+	w.requests.Add(1)
+	switch r.Outcome {
+	case failover.ConnectFailure, failover.ServerFault, failover.Silence:
+		w.failures.Add(1)
+	case failover.OK:
+		w.work.add(c.work(l.Model, r))
+		if l.Stream && r.FirstToken > 0 {
+			w.ttft.add(r.FirstToken, now)
+		}
+	case failover.Ignored:
+	}
+}

@@ -1,0 +1,150 @@
+package endpoint
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"anabranch/api/fleet"
+)
+
+// Beliefs until something has been learned: an 8 B model on an A100, the middle of what is in
+// use; a few requests correct them.
+const (
+	believedOverhead = 0.020    // s of the first-token time that doesn't depend on the prompt
+	believedPrefill  = 8000.0   // prompt tokens per second
+	believedStep     = 0.012    // s of a decode step with one request
+	believedStepMore = 0.000_19 // s more for each further request in the batch
+	believedHold     = 3.0      // s that a request keeps its place in the batch
+	believedPrompt   = 1000.0   // tokens
+	believedOutput   = 200.0    // tokens
+	believedAdapter  = 0.5      // s to load a LoRA adapter
+)
+
+// Rates are what has been learned of one GPU class serving one model, shared by all endpoints of
+// that kind that this router sends to. Prefill rates come from first-token times of requests that
+// found no queue, counting only tokens that weren't cached; decode steps from the time between
+// tokens against the number of requests in the batch.
+type Rates struct {
+	mu     sync.Mutex // guards what is learned, up to adapter
+	first  line       // first-token time (s) over uncached prompt tokens
+	step   line       // time between tokens (s) over requests in the batch
+	hold   mean       // s from first token to the end
+	prompt mean       // tokens
+	fresh  mean       // prompt tokens that weren't cached
+	output mean       // tokens
+
+	now atomic.Pointer[Learned]
+}
+
+// Learned is a moment's view of [Rates].
+type Learned struct {
+	Overhead float64 // s of the first-token time that doesn't depend on the prompt
+	Prefill  float64 // uncached prompt tokens per second
+	Step     float64 // s of a decode step, with nothing in the batch
+	StepMore float64 // s more for each request in the batch
+	Hold     float64 // s that a request keeps its place in the batch
+	// The mix of requests seen, in tokens per request.
+	Prompt, Uncached, Output float64
+	// Known: enough has been seen to go by; until then these are beliefs.
+	Known bool
+}
+
+func newRates() *Rates {
+	r := &Rates{
+		first: line{base: believedOverhead, slope: 1 / believedPrefill},
+		step:  line{base: believedStep, slope: believedStepMore},
+	}
+	r.publish()
+	return r
+}
+
+// Learned is what is known now. It never blocks.
+func (r *Rates) Learned() Learned { return *r.now.Load() }
+
+// finished is one request that was answered.
+type finished struct {
+	prompt, uncached, output float64 // tokens
+	ttft                     time.Duration
+	decode                   time.Duration // first token to the end; 0: not known
+	hold                     time.Duration // its place in the batch was taken
+	batch                    float64       // requests in the batch while it decoded
+	quiet                    bool          // it found no queue
+}
+
+// enough samples of first-token and step times, weighted, to believe a capacity.
+const enough = 3
+
+// shortest uncached prompt whose first-token time says something of the prefill rate.
+const shortest = 64
+
+func (r *Rates) learn(f finished) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.quiet && f.ttft > 0 && f.uncached >= shortest {
+		r.first.learn(f.uncached, f.ttft.Seconds())
+	}
+	if f.decode > 0 && f.output >= 8 {
+		r.step.learn(max(f.batch, 1), f.decode.Seconds()/(f.output-1))
+	}
+	if f.hold > 0 {
+		r.hold.learn(f.hold.Seconds())
+	}
+	if f.prompt > 0 {
+		r.prompt.learn(f.prompt)
+		r.fresh.learn(max(f.uncached, 0))
+		r.output.learn(f.output)
+	}
+	r.publish()
+}
+
+func (r *Rates) publish() {
+	prompt := r.prompt.or(believedPrompt)
+	r.now.Store(&Learned{
+		Overhead: r.first.base, Prefill: 1 / max(r.first.slope, 1e-7),
+		Step: max(r.step.base, 1e-5), StepMore: r.step.slope,
+		Hold:   r.hold.or(believedHold),
+		Prompt: prompt, Uncached: r.fresh.or(prompt), Output: max(r.output.or(believedOutput), 1),
+		Known: r.first.w >= enough && r.step.w >= enough,
+	})
+}
+
+// Capacity is the work per second that one endpoint does with so many requests in its batch, at
+// the mix of requests seen. A request costs the engine its uncached prompt at the prefill rate,
+// and its output's share of as many decode steps:
+//
+//	seconds = uncached / prefill + output × (step + stepMore × batch) / batch
+//	work    = prompt + outputWeight × output
+//
+// in work units: prompt tokens, cached or not, and output tokens times the model's weight.
+func (l Learned) Capacity(batch, outputWeight float64) float64 {
+	batch = max(batch, 1)
+	seconds := l.Uncached/l.Prefill + l.Output*(l.Step+l.StepMore*batch)/batch
+	return (l.Prompt + outputWeight*l.Output) / seconds
+}
+
+// kind is what rates are learned for.
+type kind struct {
+	class string
+	model fleet.ModelID
+}
+
+// library keeps the rates of every kind.
+type library struct {
+	mu    sync.Mutex // guards kinds
+	kinds map[kind]*Rates
+}
+
+func (l *library) of(k kind) *Rates {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.kinds[k]
+	if r == nil {
+		if l.kinds == nil {
+			l.kinds = make(map[kind]*Rates)
+		}
+		r = newRates()
+		l.kinds[k] = r
+	}
+	return r
+}

@@ -1,0 +1,109 @@
+// Package endpoint knows the places that requests go to: which there are, how loaded they are by
+// their own metrics and by this router's own counts, how fast they have proved to be, and whether
+// they are alive. It follows the table, scrapes the metrics of its own region, and looks at places
+// that seem dead with canaries of one token, so that tenants' requests needn't. It chooses nothing.
+package endpoint
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/dataplane/prefix"
+	"anabranch/dataplane/table"
+)
+
+// Options of a [Registry]. Only Region is needed.
+type Options struct {
+	// Region is the router's own: its clusters are scraped, others are known by their answers.
+	Region fleet.RegionID
+	// Index of prompt prefixes. Nil: one of default size.
+	Index *prefix.Index
+	// Transport for metrics and canaries. Nil: one that keeps a connection to each place.
+	Transport http.RoundTripper
+	// Authorize adds what a cluster wants to see, such as a bearer token, to a request's header.
+	// Nil: nothing.
+	Authorize func(c *table.Cluster, h http.Header) error
+	// Probe asks another region's router whether it can serve requests for a cluster; nil error
+	// means it can. Nil: an ejected cluster of another region is taken back when a probe is due.
+	Probe func(ctx context.Context, c *table.Cluster) error
+	// ScrapeBusy and ScrapeIdle are the pauses between scrapes of a place with and without
+	// requests. 0: 250 ms and 1 s.
+	ScrapeBusy, ScrapeIdle time.Duration
+	// Now tells the time. Nil: the clock.
+	Now func() time.Time
+	// Random is evenly spread over [0,1). Nil: math/rand.
+	Random func() float64
+	// Logger. Nil: none.
+	Logger *slog.Logger
+}
+
+// Registry holds the places of the newest table.
+type Registry struct {
+	opt     Options
+	log     *slog.Logger
+	rates   library
+	demand  demand
+	current atomic.Pointer[map[fleet.ClusterID]*Cluster]
+	changed chan struct{} // holds one wake-up of Run
+
+	syncing  sync.Mutex // one Sync at a time
+	reports  sync.Mutex // guards reported
+	reported time.Time
+}
+
+// New makes a registry without places; [Registry.Sync] gives it some.
+func New(opt Options) *Registry {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Random == nil {
+		opt.Random = rand.Float64
+	}
+	if opt.Index == nil {
+		opt.Index = prefix.New(0, 0, opt.Now())
+	}
+	if opt.Transport == nil {
+		opt.Transport = &http.Transport{
+			MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+		}
+	}
+	opt.ScrapeBusy = cmp.Or(opt.ScrapeBusy, 250*time.Millisecond)
+	opt.ScrapeIdle = cmp.Or(opt.ScrapeIdle, time.Second)
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Registry{opt: opt, log: opt.Logger.With("component", "endpoint"), changed: make(chan struct{}, 1)}
+	r.current.Store(&map[fleet.ClusterID]*Cluster{})
+	return r
+}
+
+// Cluster finds a cluster of the newest table; nil if it isn't there.
+func (r *Registry) Cluster(id fleet.ClusterID) *Cluster { return (*r.current.Load())[id] }
+
+// Of lists the endpoints of a cluster that this router sends to directly; none for clusters of
+// other regions and unknown ones. The slice must not be changed.
+func (r *Registry) Of(id fleet.ClusterID) []*Endpoint {
+	if c := r.Cluster(id); c != nil {
+		return c.Endpoints()
+	}
+	return nil
+}
+
+// all clusters by name.
+func (r *Registry) all() []*Cluster {
+	m := *r.current.Load()
+	list := make([]*Cluster, 0, len(m))
+	for _, c := range m {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *Cluster) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}

@@ -1,0 +1,142 @@
+package endpoint
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+)
+
+// window counts what one model's requests met at a cluster since the last report.
+type window struct {
+	weight   atomicFloat // output weight of the model
+	requests atomic.Uint64
+	failures atomic.Uint64
+	work     sum
+	ttft     histogram
+}
+
+// sum is a float that many add to.
+type sum struct{ bits atomic.Uint64 }
+
+func (s *sum) add(v float64) {
+	for {
+		old := s.bits.Load()
+		if s.bits.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+v)) {
+			return
+		}
+	}
+}
+
+func (s *sum) drain() float64 { return math.Float64frombits(s.bits.Swap(0)) }
+
+// demand counts what clients asked for, before routing.
+type demand struct {
+	mu    sync.Mutex // guards asked
+	asked map[asked]tally
+}
+
+type asked struct {
+	model fleet.ModelID
+	class fleet.ClassID
+}
+
+type tally struct{ requests, work float64 }
+
+// Asked counts a client's request for a base model, in work units, before it is routed. Requests
+// that come from another region's router were counted there.
+func (r *Registry) Asked(model fleet.ModelID, class fleet.ClassID, work float64) {
+	d := &r.demand
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asked == nil {
+		d.asked = make(map[asked]tally)
+	}
+	k := asked{model, class}
+	t := d.asked[k]
+	d.asked[k] = tally{t.requests + 1, t.work + work}
+}
+
+// Report tells the control plane what has been seen since the last call: clusters, demand and the
+// length of the window. What is not of clusters is the caller's to add. A cluster that serves
+// several models is told once for each, its load, which isn't told apart, the same every time.
+func (r *Registry) Report(now time.Time) *routerpb.Report {
+	r.reports.Lock()
+	defer r.reports.Unlock()
+	span := now.Sub(r.reported)
+	if r.reported.IsZero() || span <= 0 {
+		span = time.Second
+	}
+	r.reported = now
+	out := &routerpb.Report{AtUnixMs: now.UnixMilli(), WindowMs: uint64(max(span.Milliseconds(), 1))}
+	for _, c := range r.all() {
+		v := c.look(now)
+		ejected, reason := c.Ejected()
+		for _, model := range c.spec.Load().Models {
+			s := c.signal(model, v, span, now)
+			s.Ejected, s.EjectReason = ejected, reason
+			out.Clusters = append(out.Clusters, s)
+		}
+	}
+	out.Demand = r.demand.drain(span)
+	return out
+}
+
+func (c *Cluster) signal(model fleet.ModelID, v *loadView, span time.Duration, now time.Time) *routerpb.ClusterSignal {
+	w := c.windows[model]
+	q := w.ttft.quantiles(now, 0.5, 0.95)
+	return &routerpb.ClusterSignal{
+		Cluster: string(c.ID), Model: string(model),
+		Scraped: v.scraped, AgeMs: v.ageMs,
+		EndpointsTotal: uint32(v.total), EndpointsReady: uint32(v.ready),
+		Waiting: v.waiting, Running: v.running, KvUsage: v.kv, Saturation: v.saturation,
+		CapacityWork: c.capacity(model, w.weight.load(), now),
+		LoadWork:     w.work.drain() / span.Seconds(),
+		Requests:     w.requests.Swap(0), Failures: w.failures.Swap(0),
+		TtftP50Ms: ms(q[0]), TtftP95Ms: ms(q[1]),
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// capacity is the work per second at full load of the endpoints in use, by what has been learned
+// of their classes; 0 while nothing has. Of a gateway's servers nothing is learned.
+func (c *Cluster) capacity(model fleet.ModelID, weight float64, _ time.Time) float64 {
+	total := 0.0
+	for _, e := range c.Endpoints() {
+		rates := e.rates[model]
+		if rates == nil || e.Class == "" {
+			continue
+		}
+		if out, _ := e.Ejected(); out {
+			continue
+		}
+		if l := rates.Learned(); l.Known {
+			total += l.Capacity(e.slots.load(), weight)
+		}
+	}
+	return total
+}
+
+func (d *demand) drain(span time.Duration) []*routerpb.DemandSignal {
+	d.mu.Lock()
+	all := d.asked
+	d.asked = nil
+	d.mu.Unlock()
+	out := make([]*routerpb.DemandSignal, 0, len(all))
+	for k, t := range all {
+		out = append(out, &routerpb.DemandSignal{
+			Model: string(k.model), Class: string(k.class),
+			RequestsPerS: t.requests / span.Seconds(), WorkPerS: t.work / span.Seconds(),
+		})
+	}
+	slices.SortFunc(out, func(a, b *routerpb.DemandSignal) int {
+		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Class, b.Class))
+	})
+	return out
+}
