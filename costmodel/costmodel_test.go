@@ -1,0 +1,137 @@
+package costmodel
+
+import (
+	"math"
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestDollarsBecomeMicros(t *testing.T) {
+	for usd, want := range map[float64]Micros{
+		0: 0, 1: 1_000_000, 2.5: 2_500_000, 0.0000004: 0, 0.0000005: 1, -0.0000005: -1, 98.32: 98_320_000,
+		1e300: math.MaxInt64, -1e300: math.MinInt64, math.Inf(1): math.MaxInt64,
+	} {
+		if got := FromUSD(usd); got != want {
+			t.Errorf("%v dollars are %d micros, want %d", usd, got, want)
+		}
+	}
+	if got := FromUSD(math.NaN()); got != 0 {
+		t.Errorf("no number became %d", got)
+	}
+}
+
+func TestMoneyIsWrittenForPeople(t *testing.T) {
+	for m, want := range map[Micros]string{
+		0: "$0.00", 50_000: "$0.05", 2_500_001: "$2.500001", -1_500_000: "-$1.50", 1: "$0.000001",
+		math.MinInt64: "-$9223372036854.775808",
+	} {
+		if got := m.String(); got != want {
+			t.Errorf("%d micros are written %q, want %q", int64(m), got, want)
+		}
+	}
+	if got := Micros(1_250_000).USD(); got != 1.25 {
+		t.Errorf("1.25 dollars became %v", got)
+	}
+}
+
+func TestPricesAreFound(t *testing.T) {
+	b := NewBook([]Price{
+		{Class: "h100", Region: "us", PerHour: 5 * Dollar, Estimate: true},
+		{Class: "H100", Region: "us", PerHour: 4 * Dollar},
+		{Class: "h100", Region: "us", PerHour: 3 * Dollar},
+		{Class: "h100", Region: "us", Purchase: Spot, PerHour: 2 * Dollar},
+		{Class: "h100", Region: "eu", PerHour: 6 * Dollar, Estimate: true},
+		{Class: "l40s", Region: "us", PerHour: -1},
+	})
+	tests := map[string]struct {
+		class, region string
+		purchase      Purchase
+		want          Micros
+		estimate, ok  bool
+	}{
+		"published beats estimate, first beats later": {"h100", "us", OnDemand, 4 * Dollar, false, true},
+		"nothing said means on demand":                {"h100", "us", "", 4 * Dollar, false, true},
+		"case does not matter":                        {"H100", "us", Spot, 2 * Dollar, false, true},
+		"an estimate says so":                         {"h100", "eu", OnDemand, 6 * Dollar, true, true},
+		"no spot price there":                         {"h100", "eu", Spot, 0, false, false},
+		"no such region":                              {"h100", "ap", OnDemand, 0, false, false},
+		"no negative price":                           {"l40s", "us", OnDemand, 0, false, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, ok := b.GPUHour(tt.class, tt.region, tt.purchase)
+			if got.PerHour != tt.want || got.Estimate != tt.estimate || ok != tt.ok {
+				t.Errorf("got %+v %v", got, ok)
+			}
+		})
+	}
+	if _, ok := (Book{}).GPUHour("h100", "us", Spot); ok {
+		t.Error("an empty book knows a price")
+	}
+}
+
+func TestWhatOneMoreMillionCosts(t *testing.T) {
+	b := NewBook([]Price{
+		{Class: "h100", Region: "us", PerHour: 3600 * Dollar},
+		{Class: "h100", Region: "us", Purchase: Spot, PerHour: 1800 * Dollar},
+		{Class: "a100", Region: "us", PerHour: 360 * Dollar, Estimate: true},
+		{Class: "h100", Region: "us", Purchase: Owned, PerHour: 99 * Dollar},
+	})
+	tests := map[string]struct {
+		gpus     []GPUs
+		capacity int64
+		want     Marginal
+	}{
+		"owned costs nothing more":      {[]GPUs{{"h100", 8, Owned}}, 1000, Marginal{}},
+		"reserved costs nothing more":   {[]GPUs{{"h100", 8, Reserved}}, 1000, Marginal{}},
+		"on demand costs its price":     {[]GPUs{{"h100", 1, OnDemand}}, 1_000_000, Marginal{PerMillion: Dollar}},
+		"nothing said means on demand":  {[]GPUs{{"h100", 1, ""}}, 1_000_000, Marginal{PerMillion: Dollar}},
+		"twice as fast costs half":      {[]GPUs{{"h100", 1, OnDemand}}, 2_000_000, Marginal{PerMillion: Dollar / 2}},
+		"spot costs its own":            {[]GPUs{{"h100", 2, Spot}}, 1_000_000, Marginal{PerMillion: Dollar}},
+		"mixed clusters add up":         {[]GPUs{{"h100", 1, OnDemand}, {"h100", 7, Owned}, {"a100", 10, OnDemand}}, 1_000_000, Marginal{PerMillion: 2 * Dollar, Estimate: true}},
+		"an unknown price is marked":    {[]GPUs{{"b200", 1, OnDemand}}, 1_000_000, Marginal{Unpriced: true}},
+		"no capacity says nothing":      {[]GPUs{{"h100", 1, OnDemand}}, 0, Marginal{}},
+		"what is not free is not free":  {[]GPUs{{"a100", 1, OnDemand}}, math.MaxInt64 / 4000, Marginal{PerMillion: 1, Estimate: true}},
+		"no GPUs":                       {nil, 1000, Marginal{}},
+		"a count of none or less":       {[]GPUs{{"h100", 0, OnDemand}, {"h100", -3, OnDemand}}, 1000, Marginal{}},
+		"a price beyond all bounds":     {[]GPUs{{"h100", math.MaxInt64, OnDemand}}, 1, Marginal{PerMillion: math.MaxInt64}},
+		"a capacity beyond all bounds":  {[]GPUs{{"h100", 1, OnDemand}}, math.MaxInt64, Marginal{PerMillion: 1}},
+		"many GPUs do not wrap around":  {[]GPUs{{"h100", math.MaxInt64 / 2, OnDemand}, {"h100", math.MaxInt64 / 2, OnDemand}}, 1, Marginal{PerMillion: math.MaxInt64}},
+		"a small price is rounded up":   {[]GPUs{{"a100", 1, OnDemand}}, 300_000_000_000, Marginal{PerMillion: 1, Estimate: true}},
+		"a whole result is not rounded": {[]GPUs{{"h100", 3, OnDemand}}, 1000, Marginal{PerMillion: 3000 * Dollar}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := b.Marginal("us", tt.gpus, tt.capacity); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// The integer arithmetic agrees with exact rationals wherever these fit.
+func TestMarginalIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		price := rapid.Int64Range(0, 1_000_000*int64(Dollar)).Draw(t, "price")
+		count := rapid.IntRange(1, 100_000).Draw(t, "count")
+		capacity := rapid.Int64Range(1, 1<<40).Draw(t, "capacity")
+		b := NewBook([]Price{{Class: "x", Region: "r", PerHour: Micros(price)}})
+		got := b.Marginal("r", []GPUs{{"x", count, OnDemand}}, capacity).PerMillion
+
+		want := new(big.Int).Mul(big.NewInt(price), big.NewInt(int64(count)))
+		if !want.IsInt64() {
+			want.SetInt64(math.MaxInt64)
+		}
+		want.Mul(want, big.NewInt(1_000_000))
+		per := new(big.Int).Mul(big.NewInt(capacity), big.NewInt(3600))
+		want.Add(want, new(big.Int).Sub(per, big.NewInt(1))).Div(want, per)
+		if !want.IsInt64() {
+			want.SetInt64(math.MaxInt64)
+		}
+		if want.Int64() != int64(got) {
+			t.Fatalf("got %d, want %s", got, want)
+		}
+	})
+}
