@@ -12,14 +12,17 @@ import (
 // once after something went wrong, so that a dead place is known as dead without spending tenants'
 // requests on finding out, and from time to time while it is ejected.
 type breaker struct {
-	mu       sync.Mutex // guards the four below
+	mu       sync.Mutex // guards what follows, up to failed
 	ejector  failover.Ejector
 	cfg      failover.EjectConfig
 	doubtful bool // something went wrong that no canary has looked into
+	hurried  bool // the place shows signs of life: don't wait for the probe to be due
 	failed   int  // canaries in a row
 
 	// reason is what ejected the place, nil while it is in use; the request path reads it.
 	reason atomic.Pointer[string]
+	// trusting: outcomes alone don't make it doubt, since others look into them.
+	trusting bool
 	// kick wakes the canary's goroutine; it holds one wake-up.
 	kick chan struct{}
 }
@@ -51,7 +54,7 @@ func (b *breaker) record(o failover.Outcome, now time.Time) {
 		return
 	}
 	b.ejector = b.ejector.Record(o, b.cfg, now)
-	if o != failover.OK {
+	if o != failover.OK && !b.trusting {
 		b.doubtful = true
 	}
 	b.publish()
@@ -65,6 +68,13 @@ func (b *breaker) doubt() {
 		b.doubtful = true
 		b.wake()
 	}
+}
+
+// hurry asks for a probe at once if the place is ejected: it shows signs of life.
+func (b *breaker) hurry() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hurried, _ = b.ejector.Ejected()
 }
 
 // eject ejects the place on evidence that isn't a request's outcome.
@@ -82,9 +92,10 @@ func (b *breaker) probe(now time.Time, rnd float64) bool {
 	if out, _ := b.ejector.Ejected(); !out {
 		return b.doubtful
 	}
-	if !b.ejector.ProbeDue(now) {
+	if !b.ejector.ProbeDue(now) && !b.hurried {
 		return false
 	}
+	b.hurried = false
 	b.ejector = b.ejector.ProbeStarted(now, rnd)
 	return true
 }
@@ -98,13 +109,18 @@ func (b *breaker) idle() bool {
 }
 
 // probed takes in how a canary went. As many failures in a row as connect failures would eject,
-// whatever their kind, eject: a canary is small, and nobody's fault but the place's.
-func (b *breaker) probed(o failover.Outcome, what string, now time.Time) {
+// whatever their kind, eject: a canary is small, and nobody's fault but the place's. Restored: this
+// one brought the place back.
+func (b *breaker) probed(o failover.Outcome, what string, now time.Time) (restored bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if o == failover.OK {
+	was, _ := b.ejector.Ejected()
+	switch o {
+	case failover.OK:
 		b.doubtful, b.failed = false, 0
-	} else {
+	case failover.Ignored:
+		b.doubtful = false
+	default:
 		b.failed++
 	}
 	b.ejector = b.ejector.Record(o, b.cfg, now)
@@ -112,6 +128,8 @@ func (b *breaker) probed(o failover.Outcome, what string, now time.Time) {
 		b.ejector = b.ejector.Eject("canaries fail: "+what, b.cfg, now)
 	}
 	b.publish()
+	is, _ := b.ejector.Ejected()
+	return was && !is
 }
 
 // publish shows the state to the request path and wakes the canary if there is work. The caller

@@ -56,9 +56,10 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 		e.sentAdapter(l.Adapter)
 	}
 	e.backlog.add(c.uncached, l.Stream, now, rate)
-	if e.inFlight.Add(1) == 1 {
+	if e.inFlight.Load() == 0 {
 		e.progress.Store(now.UnixNano()) // it was idle, which isn't being stuck
 	}
+	e.inFlight.Add(1)
 	e.begun.Add(1)
 	e.Cluster.inFlight.Add(1)
 	return c

@@ -35,6 +35,7 @@ type Endpoint struct {
 	loras    atomic.Pointer[[]string] // adapters sent here, newest first
 	progress atomic.Int64             // Unix ns of the last sign that tokens flow
 	caches   atomic.Bool              // its replies tell of cached tokens
+	empty    atomic.Bool              // a gateway whose pool has nothing ready
 }
 
 // Load is a request as an endpoint feels it.
@@ -61,7 +62,7 @@ func (e *Endpoint) Ejected() (bool, string) {
 	if out, why := e.breaker.ejected(); out {
 		return true, why
 	}
-	if s := e.signals.Load(); s != nil && s.Ready == 0 {
+	if e.empty.Load() {
 		return true, "the gateway has no ready endpoint"
 	}
 	return false, ""

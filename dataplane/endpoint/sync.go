@@ -41,6 +41,8 @@ func (r *Registry) newCluster(spec *table.Cluster) *Cluster {
 		breaker: newBreaker(failover.DefaultEjectConfig()),
 		windows: make(map[fleet.ModelID]*window, len(spec.Models)),
 	}
+	// Of a cluster with endpoints each looks after itself, and they say together how it is.
+	c.breaker.trusting = !c.Remote
 	for _, m := range spec.Models {
 		c.windows[m] = &window{}
 	}

@@ -232,7 +232,7 @@ func fewest(cands []Candidate, rnd uint64) int {
 // draw maps a random number to 0..n-1, evenly; n > 0.
 func draw(rnd uint64, n int) int {
 	const low = 1<<32 - 1
-	return int((rnd >> 32 * uint64(n) + (rnd & low * uint64(n) >> 32)) >> 32)
+	return int((rnd>>32*uint64(n) + (rnd & low * uint64(n) >> 32)) >> 32)
 }
 
 // mix is the finalizer of SplitMix64: a second random number from a first.

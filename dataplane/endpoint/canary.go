@@ -1,0 +1,158 @@
+package endpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"anabranch/failover"
+)
+
+const (
+	// CanaryHeader marks canaries, so that nobody charges or counts them.
+	CanaryHeader = "X-Anabranch-Canary"
+	// canaryPause lies between looks at a place in doubt: three fit well into the second in
+	// which a dead place is to be known.
+	canaryPause = 100 * time.Millisecond
+)
+
+// probing looks at one place with canaries until ctx ends: when it is in doubt, and when it is
+// ejected and a probe is due. Send makes one and says how it went, for people with a few words.
+// Restored, if not nil, hears that one has brought the place back.
+func (r *Registry) probing(ctx context.Context, b *breaker, send func(context.Context) (failover.Outcome, string), restored func()) {
+	timer := time.NewTimer(canaryPause)
+	defer timer.Stop()
+	for {
+		if b.idle() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-b.kick:
+			}
+		}
+		if b.probe(r.opt.Now(), r.opt.Random()) {
+			outcome, what := send(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if b.probed(outcome, what, r.opt.Now()) && restored != nil {
+				restored()
+			}
+		}
+		timer.Reset(canaryPause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// canary asks an endpoint for one token.
+func (r *Registry) canary(ctx context.Context, e *Endpoint) (failover.Outcome, string) {
+	began := r.opt.Now()
+	within, cancel := context.WithTimeout(ctx, e.floor()/2)
+	defer cancel()
+	err := r.ask(within, e)
+	now := r.opt.Now()
+	outcome := judge(err)
+	switch outcome {
+	case failover.OK:
+		e.progress.Store(now.UnixNano())
+		return failover.OK, ""
+	case failover.Silence:
+		if e.progress.Load() > began.UnixNano() {
+			return failover.Ignored, "slow, but tokens flow" // it waits in line
+		}
+		if e.silent(now) >= e.floor() {
+			e.breaker.eject(fmt.Sprintf("no token for %s, and none for a canary", e.floor()), now)
+		}
+	default:
+	}
+	return outcome, err.Error()
+}
+
+// answered is a status that says the place itself is at fault.
+type answered int
+
+func (a answered) Error() string { return fmt.Sprintf("answered %d", int(a)) }
+
+// ask sends the canary. Any answer but a 5xx means that the place is alive.
+func (r *Registry) ask(ctx context.Context, e *Endpoint) error {
+	spec := e.Cluster.Spec()
+	model := ""
+	if len(spec.Models) > 0 {
+		model = string(spec.Models[0])
+	}
+	body, err := json.Marshal(map[string]any{
+		"model": model, "max_tokens": 1, "messages": []map[string]string{{"role": "user", "content": "ping"}},
+	})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(CanaryHeader, "1")
+	if err := r.authorize(e.Cluster, req.Header); err != nil {
+		return err
+	}
+	resp, err := r.opt.Transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // what matters of it has been read
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return answered(resp.StatusCode)
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+	return err
+}
+
+// judge tells what an error of a canary says of the place.
+func judge(err error) failover.Outcome {
+	var op *net.OpError
+	switch {
+	case err == nil:
+		return failover.OK
+	case errors.Is(err, context.DeadlineExceeded):
+		return failover.Silence
+	case errors.As(err, &op) && op.Op == "dial":
+		return failover.ConnectFailure
+	}
+	return failover.ServerFault
+}
+
+// probeCluster looks at a whole cluster: one of another region by asking its router, one of our
+// own by a canary at one of its endpoints in use, drawn.
+func (r *Registry) probeCluster(ctx context.Context, c *Cluster) (failover.Outcome, string) {
+	if !c.Remote {
+		list := slices.DeleteFunc(slices.Clone(c.Endpoints()), func(e *Endpoint) bool {
+			out, _ := e.Ejected()
+			return out
+		})
+		if len(list) == 0 {
+			return failover.Ignored, "no endpoint is in use" // one that comes back hurries us
+		}
+		return r.canary(ctx, list[int(r.opt.Random()*float64(len(list)))%len(list)])
+	}
+	if r.opt.Probe == nil {
+		return failover.OK, ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.class.Load().FirstByteFloor/2)
+	defer cancel()
+	if err := r.opt.Probe(ctx, c.Spec()); err != nil {
+		// Whatever went wrong, that router can't be counted on for this cluster.
+		return failover.ConnectFailure, err.Error()
+	}
+	return failover.OK, ""
+}

@@ -1,0 +1,62 @@
+package endpoint
+
+import (
+	"context"
+	"sync"
+
+	"anabranch/failover"
+)
+
+// Run keeps the goroutines of all places until ctx ends: for each endpoint of the own region one
+// that scrapes it and one that sends canaries when they are needed, for each other cluster one that
+// asks its region's router when that is needed. It returns once all have ended. It must run once.
+func (r *Registry) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	running := make(map[any]context.CancelFunc)
+	defer func() {
+		for _, stop := range running {
+			stop()
+		}
+	}()
+	start := func(place any, loops ...func(context.Context)) {
+		ctx, stop := context.WithCancel(ctx)
+		running[place] = stop
+		for _, loop := range loops {
+			all.Go(func() { loop(ctx) })
+		}
+	}
+	for {
+		wanted := make(map[any]bool)
+		for _, c := range r.all() {
+			wanted[c] = true
+			if running[c] == nil {
+				start(c, func(ctx context.Context) {
+					r.probing(ctx, c.breaker, func(ctx context.Context) (failover.Outcome, string) { return r.probeCluster(ctx, c) }, nil)
+				})
+			}
+			for _, e := range c.Endpoints() {
+				wanted[e] = true
+				if running[e] == nil {
+					start(e,
+						func(ctx context.Context) { r.scrape(ctx, e) },
+						func(ctx context.Context) {
+							r.probing(ctx, e.breaker, func(ctx context.Context) (failover.Outcome, string) { return r.canary(ctx, e) },
+								c.breaker.hurry)
+						})
+				}
+			}
+		}
+		for place, stop := range running {
+			if !wanted[place] {
+				stop()
+				delete(running, place)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.changed:
+		}
+	}
+}
