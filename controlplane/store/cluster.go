@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"anabranch/api/fleet"
 )
@@ -46,39 +48,90 @@ func (s *Store) learnCluster(ctx context.Context) {
 	}
 }
 
-// strangers are members that turned out to be of another cluster.
+// strangers are peers that turned out to be of another cluster.
 type strangers struct {
 	mu  sync.Mutex // guards ids
 	ids map[fleet.NodeID]bool
 }
 
-// note remembers or forgets a member and returns how many strangers there are among members.
-func (s *strangers) note(id fleet.NodeID, stranger bool, members []Member) int {
+// note remembers or forgets a peer and returns how many strangers there are among known.
+func (s *strangers) note(id fleet.NodeID, stranger bool, known map[fleet.NodeID]string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ids == nil {
 		s.ids = map[fleet.NodeID]bool{}
 	}
+	if _, ok := known[id]; ok {
+		s.ids[id] = stranger
+	}
 	n := 0
-	for _, m := range members {
-		if m.ID == id {
-			s.ids[id] = stranger
-		}
-		if s.ids[m.ID] {
+	for k := range known {
+		if s.ids[k] {
 			n++
 		}
 	}
 	return n
 }
 
-// meet looks at what a peer says of itself. When most members of this node's cluster turn out to
-// be of another one, it is this node whose folder was put in the wrong place.
+// known is the nodes that this one counts on, itself included, with their addresses: the members,
+// and those that it was told to start with.
+func (s *Store) known() map[fleet.NodeID]string {
+	known := map[fleet.NodeID]string{}
+	for _, p := range s.o.Peers {
+		known[p.ID] = p.Address
+	}
+	for _, m := range s.Members() {
+		known[m.ID] = m.Address
+	}
+	return known
+}
+
+// meet looks at what a peer says of itself. When most of the nodes that this one counts on turn
+// out to be of another cluster, it is this node whose folder was put in the wrong place.
 func (s *Store) meet(peer hello) {
 	own := *s.cluster.Load()
-	members := s.Members()
 	stranger := own != "" && peer.Cluster != "" && own != peer.Cluster
-	if n := s.strangers.note(peer.Node, stranger, members); stranger && n > 0 && 2*n >= len(members) {
-		s.halt(fmt.Errorf("%s is of cluster %s, but %s and others of its members are of cluster %s: %w",
+	known := s.known()
+	if n := s.strangers.note(peer.Node, stranger, known); stranger && n > 0 && 2*n >= len(known) {
+		s.halt(fmt.Errorf("%s is of cluster %s, but %s and most other nodes that it counts on are of cluster %s: %w",
 			s.o.Dir, own, peer.Node, peer.Cluster, ErrForeignFolder))
+	}
+}
+
+// greetAll says hello to each known node once it answers, so that a folder in the wrong place is
+// noticed even if Raft in it has nobody to talk to.
+func (s *Store) greetAll(ctx context.Context) {
+	if s.mux.listener == nil {
+		return // the others are not reached by TCP
+	}
+	greeted := map[fleet.NodeID]bool{s.id.NodeID: true}
+	again := time.NewTicker(s.o.scaled(2 * heartbeat))
+	defer again.Stop()
+	for {
+		waiting := 0
+		for id, address := range s.known() {
+			if greeted[id] {
+				continue
+			}
+			c, err := s.mux.dial(ctx, kindHello, address)
+			switch {
+			case err == nil:
+				greeted[id] = true
+				_ = c.Close() // over anyway
+			case errors.As(err, new(refusal)):
+				greeted[id] = true
+				s.logger.Error("refused by a peer", "peer", id, "error", err)
+			default:
+				waiting++
+			}
+		}
+		if waiting == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
 	}
 }

@@ -14,6 +14,8 @@ type kind byte
 const (
 	kindRaft kind = 'R'
 	kindNode kind = 'N'
+	// kindHello ends after the hello.
+	kindHello kind = 'H'
 )
 
 // helloVersion is the version of what follows the first byte. Changes: 1, 2026-11-29: first.

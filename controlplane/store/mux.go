@@ -100,6 +100,9 @@ func (m *mux) greet(raw net.Conn) error {
 		return net.ErrClosed
 	}
 	to, err := m.accept(tracked)
+	if err == nil && to == nil {
+		return tracked.Close()
+	}
 	if err == nil {
 		m.users.Add(1)
 		tracked.handedOut = true
@@ -111,6 +114,7 @@ func (m *mux) greet(raw net.Conn) error {
 	return nil
 }
 
+// accept does TLS and hello, and says where the connection goes; nil: nowhere.
 func (m *mux) accept(c *conn) (*inlet, error) {
 	if err := c.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return nil, err
@@ -128,8 +132,8 @@ func (m *mux) accept(c *conn) (*inlet, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := map[kind]*inlet{kindRaft: m.raft, kindNode: m.node}[kind(first)]
-	if to == nil {
+	to, ok := map[kind]*inlet{kindRaft: m.raft, kindNode: m.node, kindHello: nil}[kind(first)]
+	if !ok {
 		return nil, fmt.Errorf("first byte %q: %w", first, errHello)
 	}
 	peer, err := readHello(c)
@@ -200,10 +204,16 @@ func (m *mux) introduce(ctx context.Context, c *conn, as kind) error {
 	}
 	m.met(peer)
 	if err := verdict(answer).explain(own, peer); err != nil {
-		return err
+		return refusal{err}
 	}
 	return c.SetDeadline(time.Time{})
 }
+
+// refusal is an error that a peer has answered with.
+type refusal struct{ error }
+
+// Unwrap gives the reason.
+func (r refusal) Unwrap() error { return r.error }
 
 // close ends everything, connections in use too. It is called once.
 func (m *mux) close() {

@@ -32,6 +32,8 @@ const (
 	settleTimes = 3 // timeouts are this much longer until a leader has been seen
 	stallAfter  = 2 * time.Second
 	rpcTimeout  = 3 * time.Second
+	// minTimeScale makes the lease 5 ms, the least that hashicorp/raft allows.
+	minTimeScale = 0.02
 )
 
 // Peer is a member of the list that a new cluster starts from.
@@ -58,7 +60,7 @@ type Options struct {
 	// TLS holds certificate, RootCAs and ClientCAs for mutual TLS between nodes; the peer must
 	// have a node's certificate (see NodeOf). Nil: plain TCP, for tests.
 	TLS *tls.Config
-	// TimeScale multiplies election timing and the guards'; 0: 1.
+	// TimeScale multiplies election timing and the guards'; 0.02 to 100, 0: 1.
 	TimeScale float64
 	// MinFreeBytes is the free disk space needed to start; below twice this the node takes no
 	// writes. 0: DefaultMinFreeBytes.
@@ -94,8 +96,8 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf("option ID %w", err))
 		}
 	}
-	if o.TimeScale < 0 || o.TimeScale > 100 {
-		errs = append(errs, fmt.Errorf("option TimeScale is %v: use 0 to 100", o.TimeScale))
+	if o.TimeScale != 0 && (o.TimeScale < minTimeScale || o.TimeScale > 100) {
+		errs = append(errs, fmt.Errorf("option TimeScale is %v: use 0 for 1, or %v to 100", o.TimeScale, minTimeScale))
 	}
 	if o.Transport != nil {
 		if _, ok := o.Transport.(raft.WithPreVote); !ok {

@@ -38,6 +38,7 @@ func (s *Store) Run(ctx context.Context) error {
 		children.Go(func() { s.settle(life, r) })
 		children.Go(func() { s.watchDisk(life) })
 		children.Go(func() { s.learnCluster(life) })
+		children.Go(func() { s.greetAll(life) })
 		select {
 		case <-ctx.Done():
 		case <-s.halted:

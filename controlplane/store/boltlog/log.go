@@ -8,7 +8,6 @@ package boltlog
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -213,7 +212,7 @@ func (l *Log) bounds() (first, last uint64) {
 
 func key(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, index) }
 
-func openFile(path string, noSync bool) (*bbolt.DB, error) {
+func openFile(path string, noSync, readOnly bool) (*bbolt.DB, error) {
 	return bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: lockTimeout,
 		// Written at every commit, the list of free pages costs megabytes per append after a long
@@ -221,6 +220,6 @@ func openFile(path string, noSync bool) (*bbolt.DB, error) {
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
 		NoSync:         noSync,
-		OpenFile:       os.OpenFile,
+		ReadOnly:       readOnly,
 	})
 }

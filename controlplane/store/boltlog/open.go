@@ -36,33 +36,55 @@ type content struct {
 	bytes       int64
 }
 
-// openChecked opens the file and scans it. bbolt panics on pages that make no sense, and reading
-// past the end of a truncated file faults: both are turned into [ErrCorrupt] here.
+// openChecked checks the file, if there is one, and opens it.
 func openChecked(o Options) (db database, live content, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			// The file stays open and locked: after a panic inside bbolt its locks may be held,
-			// and closing would wait for them. The process is about to stop.
-			err = fmt.Errorf("open %s: %v: %w", o.Path, r, ErrCorrupt)
-		}
-	}()
 	if err := os.Remove(compactPath(o.Path)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return db, live, fmt.Errorf("remove an unfinished rewrite: %w", err)
 	}
 	info, err := os.Stat(o.Path)
-	if err == nil {
-		db.file = info.Size()
-	} else if !errors.Is(err, os.ErrNotExist) {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
 		return db, live, fmt.Errorf("open log: %w", err)
+	case info.Size() > 0:
+		db.file = info.Size()
+		if live, err = inspect(o.Path, info.Size()); err != nil {
+			return db, live, fmt.Errorf("open %s: %w", o.Path, err)
+		}
 	}
-	if db.DB, err = openFile(o.Path, o.NoSync); err != nil {
-		return db, live, fmt.Errorf("open %s: %w", o.Path, corruption(err))
+	if db.DB, err = openFile(o.Path, o.NoSync, false); err != nil {
+		return db, live, fmt.Errorf("open %s: %w", o.Path, err)
 	}
-	if live, err = prepare(db.DB); err != nil {
+	if err := createBuckets(db.DB); err != nil {
 		return db, live, errors.Join(fmt.Errorf("open %s: %w", o.Path, err), db.Close())
 	}
 	return db, live, nil
+}
+
+// inspect scans a file of size bytes without writing to it. Opened for writing, bbolt looks for
+// free pages at once, and a file that is too short ends the process there.
+func inspect(path string, size int64) (live content, err error) {
+	// bbolt panics on pages that make no sense, and reading past the end of a file faults.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			// The file stays open: after a panic inside bbolt its locks may be held, and closing
+			// would wait for them. The process is about to stop.
+			err = fmt.Errorf("%v: %w", r, ErrCorrupt)
+		}
+	}()
+	db, err := openFile(path, false, true)
+	if err != nil {
+		return content{}, corruption(err)
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		if tx.Size() > size {
+			return fmt.Errorf("%d bytes long, it was %d: %w", size, tx.Size(), ErrCorrupt)
+		}
+		live, err = scan(tx)
+		return err
+	})
+	return live, errors.Join(err, db.Close())
 }
 
 // corruption marks bbolt's complaints about content, as opposed to locks and permissions.
@@ -75,8 +97,7 @@ func corruption(err error) error {
 	return err
 }
 
-// prepare makes the buckets and checks all frames.
-func prepare(db *bbolt.DB) (content, error) {
+func createBuckets(db *bbolt.DB) error {
 	err := db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{logsBucket, stableBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
@@ -86,35 +107,41 @@ func prepare(db *bbolt.DB) (content, error) {
 		return nil
 	})
 	if err != nil {
-		return content{}, fmt.Errorf("create buckets: %w", err)
+		return fmt.Errorf("create buckets: %w", err)
 	}
+	return nil
+}
+
+// scan checks all frames and values.
+func scan(tx *bbolt.Tx) (content, error) {
 	var live content
-	err = db.View(func(tx *bbolt.Tx) error {
-		var log raft.Log
-		c := tx.Bucket(logsBucket).Cursor()
-		for k, v := c.First(); k != nil; k, v = c.Next() {
-			if len(k) != 8 {
-				return fmt.Errorf("key of %d bytes: %w", len(k), ErrCorrupt)
-			}
-			index := binary.BigEndian.Uint64(k)
-			if live.last != 0 && index != live.last+1 {
-				return fmt.Errorf("entry %d follows %d: %w", index, live.last, ErrCorrupt)
-			}
-			if err := readFrame(v, index, &log); err != nil {
-				return err
-			}
-			if live.first == 0 {
-				live.first = index
-			}
-			live.last = index
-			live.bytes += int64(len(v)) + entryOverhead
+	var log raft.Log
+	logs, stable := tx.Bucket(logsBucket), tx.Bucket(stableBucket)
+	if logs == nil || stable == nil {
+		return live, nil // made, but not used yet
+	}
+	c := logs.Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		if len(k) != 8 {
+			return live, fmt.Errorf("key of %d bytes: %w", len(k), ErrCorrupt)
 		}
-		return tx.Bucket(stableBucket).ForEach(func(k, v []byte) error {
-			_, err := openValue(k, v)
-			return err
-		})
+		index := binary.BigEndian.Uint64(k)
+		if live.last != 0 && index != live.last+1 {
+			return live, fmt.Errorf("entry %d follows %d: %w", index, live.last, ErrCorrupt)
+		}
+		if err := readFrame(v, index, &log); err != nil {
+			return live, err
+		}
+		if live.first == 0 {
+			live.first = index
+		}
+		live.last = index
+		live.bytes += int64(len(v)) + entryOverhead
+	}
+	return live, stable.ForEach(func(k, v []byte) error {
+		_, err := openValue(k, v)
+		return err
 	})
-	return live, err
 }
 
 // wasteful says whether a file of size bytes with live bytes of content is worth a rewrite.
@@ -128,7 +155,7 @@ func compactPath(path string) string { return path + ".compact" }
 // is replaced in one step: a crash leaves one of the two.
 func compact(src *bbolt.DB, o Options) (*bbolt.DB, error) {
 	path := compactPath(o.Path)
-	dst, err := openFile(path, true) // synced once, at the end
+	dst, err := openFile(path, true, false) // synced once, at the end
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("rewrite log: %w", err), src.Close())
 	}
@@ -145,7 +172,7 @@ func compact(src *bbolt.DB, o Options) (*bbolt.DB, error) {
 	if err := syncDir(filepath.Dir(o.Path)); err != nil {
 		return nil, fmt.Errorf("rewrite log: %w", err)
 	}
-	return openFile(o.Path, o.NoSync)
+	return openFile(o.Path, o.NoSync, false)
 }
 
 // syncDir makes a rename in dir survive a crash.
