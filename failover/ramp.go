@@ -29,12 +29,22 @@ func (c Cluster) at(step int, cfg Config, now time.Time) Cluster {
 	return c
 }
 
+// Resume completes a cluster of which only the replicated fields are known, as a new leader does
+// before anything else: the share of a ramp follows from its step.
+func (c Cluster) Resume(cfg Config) Cluster { return c.resume(cfg.ready()) }
+
+func (c Cluster) resume(cfg Config) Cluster {
+	if c.State == Ramping {
+		c.RampStep = min(max(c.RampStep, 0), len(cfg.RampSteps)-1)
+		c.Share = cfg.RampSteps[c.RampStep]
+	}
+	return c
+}
+
 // returning gives traffic back step by step. Evidence that would fail a healthy cluster over does
 // so here too; lesser evidence takes back a step, and the second in a row evacuates.
 func (c Cluster) returning(v verdict, in Evidence, cfg Config, now time.Time) Cluster {
-	// After a change of leader, or of the configured steps, the number of the step speaks.
-	c.RampStep = min(max(c.RampStep, 0), len(cfg.RampSteps)-1)
-	c.Share = cfg.RampSteps[c.RampStep]
+	c = c.resume(cfg)
 	if c.StepSince.IsZero() {
 		c.StepSince = now
 	}

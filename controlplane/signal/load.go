@@ -68,9 +68,9 @@ func (l *Load) count(sight Sight) {
 		l.RequestsPerS += float64(sight.Requests) / sight.Span.Seconds()
 		l.FailuresPerS += float64(sight.Failures) / sight.Span.Seconds()
 	}
-	l.LoadWork += number(sight.Signal.GetLoadWork())
-	l.TTFTP50Ms = max(l.TTFTP50Ms, number(sight.Signal.GetTtftP50Ms()))
-	l.TTFTP95Ms = max(l.TTFTP95Ms, number(sight.Signal.GetTtftP95Ms()))
+	l.LoadWork += Number(sight.Signal.GetLoadWork())
+	l.TTFTP50Ms = max(l.TTFTP50Ms, Number(sight.Signal.GetTtftP50Ms()))
+	l.TTFTP95Ms = max(l.TTFTP95Ms, Number(sight.Signal.GetTtftP95Ms()))
 }
 
 // scrape takes the gauges of the newest scrape. Models of one cluster share its endpoints, so
@@ -81,13 +81,13 @@ func (l *Load) scrape(sight Sight) {
 	if l.Age >= 0 && age > l.Age {
 		return
 	}
-	if l.Age >= 0 && age == l.Age && number(c.GetSaturation()) < l.Saturation {
+	if l.Age >= 0 && age == l.Age && Number(c.GetSaturation()) < l.Saturation {
 		return
 	}
 	l.Age = age
 	l.Total, l.Ready = int(c.GetEndpointsTotal()), int(c.GetEndpointsReady())
-	l.Waiting, l.Running = number(c.GetWaiting()), number(c.GetRunning())
-	l.KVUsage, l.Saturation = number(c.GetKvUsage()), number(c.GetSaturation())
+	l.Waiting, l.Running = Number(c.GetWaiting()), Number(c.GetRunning())
+	l.KVUsage, l.Saturation = Number(c.GetKvUsage()), Number(c.GetSaturation())
 }
 
 // vote adds a router's vote; of several models, one that is ejected speaks for the router.

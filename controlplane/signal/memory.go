@@ -88,8 +88,8 @@ func (m *memory) smooth(r *routerpb.Report, passed time.Duration, first bool) {
 	for _, d := range r.GetDemand() {
 		key := stream{fleet.ModelID(d.GetModel()), fleet.ClassID(d.GetClass())}
 		sum := latest[key]
-		sum.RequestsPerS += number(d.GetRequestsPerS())
-		sum.WorkPerS += number(d.GetWorkPerS())
+		sum.RequestsPerS += Number(d.GetRequestsPerS())
+		sum.WorkPerS += Number(d.GetWorkPerS())
 		latest[key] = sum
 	}
 	for key, was := range m.demand {
@@ -131,7 +131,7 @@ func (m *memory) remember(r *routerpb.Report, at time.Time) {
 		p.places[key] = sum
 	}
 	for _, d := range r.GetDemand() {
-		p.asked[fleet.ModelID(d.GetModel())] += number(d.GetRequestsPerS()) * span.Seconds()
+		p.asked[fleet.ModelID(d.GetModel())] += Number(d.GetRequestsPerS()) * span.Seconds()
 	}
 	m.recent = append(m.recent, p)
 	if extra := len(m.recent) - maxReports; extra > 0 {

@@ -72,8 +72,9 @@ func (o Observation) Age(now time.Time) time.Duration {
 // Freshness of the report at now.
 func (o Observation) Freshness(now time.Time) Freshness { return FreshnessOf(o.Age(now)) }
 
-// number is v, or 0 where a router sent what is no number: one bad report must not poison sums.
-func number(v float64) float64 {
+// Number is v, or 0 where a router sent what is no finite number >= 0: one bad report must not
+// poison sums.
+func Number(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		return 0
 	}

@@ -70,7 +70,7 @@ func (s *Store) put(obs Observation) {
 	}
 	m.take(obs)
 	for _, c := range obs.Report.GetClusters() {
-		work := number(c.GetCapacityWork())
+		work := Number(c.GetCapacityWork())
 		at := place{fleet.ClusterID(c.GetCluster()), fleet.ModelID(c.GetModel())}
 		if _, known := s.capacity[at]; work > 0 && c.GetScraped() && (known || len(s.capacity) < maxPlaces) {
 			s.capacity[at] = belief{work, obs.Received}

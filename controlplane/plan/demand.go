@@ -1,0 +1,233 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/policy"
+	"anabranch/failover"
+)
+
+// trickle is the part of the smallest cluster's capacity that is assumed as demand where there is
+// none, so that weights stand ready for the first request.
+const trickle = 1e-3
+
+// demand is the traffic of one model and class from one region, and where it may go.
+type demand struct {
+	model  fleet.ModelID
+	class  fleet.ClassID
+	source fleet.RegionID
+	policy *policy.TrafficPolicySpec
+	// governed is the name of the policy, for groups under one share limit.
+	governed string
+	// work asked for in work units per second, and load, the same but never 0, to plan with.
+	work, load float64
+	routes     []*route
+	// before is the list in force; nil: there is none.
+	before *routerpb.Weights
+	// displaced says why weights must move at once, or "".
+	displaced string
+	out       []*routerpb.ClusterWeight
+	why       string
+}
+
+// route is one site that a demand could be sent to.
+type route struct {
+	site *site
+	// costMs is what sending there costs beside congestion: distance, and money as the policy
+	// values it.
+	costMs float64
+	// use is the part of the site's capacity that the whole demand would take.
+	use float64
+	// size is the site's part of the capacity of all routes.
+	size float64
+	// barred says why nothing may go there, or "". Factor is the part of its share that it may
+	// have otherwise, 0..1, and because why it is below 1.
+	barred  string
+	factor  float64
+	because string
+	// bound on share; share is the solution, before the share in force.
+	bound, share, before float64
+}
+
+// demands lists all traffic in a fixed order.
+func (w *world) demands(in Input) []*demand {
+	previous := map[[3]string]*routerpb.Weights{}
+	for _, p := range in.Previous.GetWeights() {
+		previous[[3]string{p.GetModel(), p.GetClass(), p.GetSource()}] = p
+	}
+	was := map[string]*routerpb.Cluster{}
+	for _, c := range in.Previous.GetClusters() {
+		was[c.GetId()] = c
+	}
+	var out []*demand
+	for _, r := range w.resources.List(policy.KindModel) {
+		spec, ok := r.Spec.(*policy.ModelSpec)
+		if !ok {
+			continue
+		}
+		model := fleet.ModelID(r.Metadata.Name)
+		for _, class := range w.classIDs() {
+			governing := w.governing(class, model)
+			if governing == nil && class != fleet.DefaultClass {
+				continue
+			}
+			for _, source := range w.regionIDs {
+				d := &demand{model: model, class: class, source: source, policy: policySpec(governing)}
+				var revision uint64
+				if governing != nil {
+					d.governed, revision = governing.Metadata.Name, governing.Metadata.Revision
+				}
+				for _, name := range slices.Concat([]string{string(model)}, spec.Aliases, spec.Adapters) {
+					d.work += in.Signals.Demand(fleet.ModelID(name), class, source).WorkPerS
+				}
+				d.before = previous[[3]string{string(model), string(class), string(source)}]
+				w.route(d)
+				d.notice(was, max(revision, r.Metadata.Revision), in.Previous.GetRef().GetRevision())
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+// route finds the sites of a demand and what each would cost.
+func (w *world) route(d *demand) {
+	sites := w.serving(d.model, d.source)
+	smallest, all := 0.0, 0.0
+	dearest := 0.0
+	for i, s := range sites {
+		capacity := s.capacity[d.model]
+		all += capacity
+		if i == 0 || capacity < smallest {
+			smallest = capacity
+		}
+		dearest = max(dearest, float64(w.marginal(s, d.model)))
+	}
+	d.load = max(d.work, trickle*smallest)
+	for _, s := range sites {
+		r := &route{site: s, use: d.load / s.capacity[d.model], size: s.capacity[d.model] / all, factor: 1}
+		r.costMs = w.rtt(d.source, s.region)
+		if dearest > 0 {
+			preference := min(max(d.policy.CostPreference, 0), 1)
+			r.costMs += preference * d.policy.TTFTObjectiveMs * float64(w.marginal(s, d.model)) / dearest
+		}
+		r.judge(d)
+		d.routes = append(d.routes, r)
+	}
+	d.wish()
+	d.stay()
+}
+
+// judge applies the site's health and the operator's drain.
+func (r *route) judge(d *demand) {
+	state := r.site.health.State
+	switch share := r.site.cap(); {
+	case r.site.spec.Drained:
+		r.barred = "drained by an operator"
+	case share <= 0:
+		r.barred = fmt.Sprintf("%s: %s", state, r.site.health.Reason)
+	case share < 1:
+		r.factor, r.because = share, fmt.Sprintf("%s at %g %% of its share", state, 100*share)
+	}
+	for _, c := range d.before.GetClusters() {
+		if c.GetCluster() == string(r.site.id) {
+			r.before = c.GetWeight()
+		}
+	}
+}
+
+// wish applies the policy's region weights. The largest of the regions in question counts as 1,
+// since only their proportions can be honoured.
+func (d *demand) wish() {
+	weights := map[fleet.RegionID]float64{}
+	for _, wish := range d.policy.Regions {
+		switch {
+		case wish.MaxShare != nil && *wish.MaxShare <= 0:
+			weights[fleet.RegionID(wish.Region)] = 0
+		case wish.Weight != nil:
+			weights[fleet.RegionID(wish.Region)] = max(*wish.Weight, 0)
+		}
+	}
+	weight := func(r *route) float64 {
+		if v, ok := weights[r.site.region]; ok {
+			return v
+		}
+		return 1
+	}
+	largest := 0.0
+	for _, r := range d.routes {
+		if r.barred == "" {
+			largest = max(largest, weight(r))
+		}
+	}
+	for _, r := range d.routes {
+		switch v := weight(r); {
+		case r.barred != "":
+		case v == 0:
+			r.barred = "the policy sends nothing to " + string(r.site.region)
+		case v < largest:
+			r.factor *= v / largest
+			r.because = fmt.Sprintf("the policy gives %s weight %g", r.site.region, v)
+		}
+	}
+}
+
+// stay keeps traffic at home where the policy wants that, while home has a cluster in full use.
+func (d *demand) stay() {
+	if d.policy.Spill != policy.SpillNever {
+		return
+	}
+	alive := slices.ContainsFunc(d.routes, func(r *route) bool {
+		return r.barred == "" && r.site.region == d.source && r.site.cap() == 1
+	})
+	for _, r := range d.routes {
+		if alive && r.barred == "" && r.site.region != d.source {
+			r.barred = "the policy keeps traffic in " + string(d.source)
+		}
+	}
+}
+
+// notice finds out whether anything but load has changed since the table in force.
+func (d *demand) notice(was map[string]*routerpb.Cluster, revision, published uint64) {
+	if d.before == nil {
+		return
+	}
+	if revision > published {
+		d.displaced = "a policy or model has changed"
+	}
+	listed := map[string]bool{}
+	for _, c := range d.before.GetClusters() {
+		listed[c.GetCluster()] = true
+	}
+	for _, r := range d.routes {
+		id := string(r.site.id)
+		c := was[id]
+		switch {
+		case c == nil || !listed[id]:
+			d.displaced = id + " is new"
+		case c.GetDrained() != r.site.spec.Drained:
+			d.displaced = id + " is drained or restored"
+		case c.GetHealthCap() != r.site.health.Cap():
+			d.displaced = fmt.Sprintf("%s is %s", id, nameOf(r.site.health.State))
+		}
+		delete(listed, id)
+	}
+	if len(listed) > 0 {
+		d.displaced = "a cluster is gone"
+	}
+}
+
+func nameOf(s failover.State) failover.State {
+	if s == "" {
+		return failover.Healthy
+	}
+	return s
+}
+
+// usable says whether anything may go anywhere.
+func (d *demand) usable() bool {
+	return slices.ContainsFunc(d.routes, func(r *route) bool { return r.barred == "" })
+}

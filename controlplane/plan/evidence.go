@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/signal"
+	"anabranch/failover"
+)
+
+// Evidence puts together what all routers say of each cluster that is configured, in the words of
+// package failover.
+func Evidence(resources Lookup, s signal.Snapshot) map[fleet.ClusterID]failover.Evidence {
+	w := &world{resources: resources, policies: resources.List(policy.KindTrafficPolicy)}
+	var all, routers float64
+	for _, o := range s.Routers {
+		if o.Freshness(s.At) == signal.Fresh {
+			all += float64(o.Report.GetRequests())
+			routers++
+		}
+	}
+	out := map[fleet.ClusterID]failover.Evidence{}
+	for _, r := range resources.List(policy.KindCluster) {
+		spec, ok := r.Spec.(*policy.ClusterSpec)
+		if !ok {
+			continue
+		}
+		id := fleet.ClusterID(r.Metadata.Name)
+		in := failover.Evidence{
+			Region:    fleet.RegionID(spec.Region),
+			Capacity:  capacity(spec, s, id),
+			Drained:   spec.Drained,
+			Objective: time.Duration(w.speaker(spec).TTFTObjectiveMs * float64(time.Millisecond)),
+		}
+		var fresh float64 // new requests there as of the last reports
+		for _, sight := range s.Sights(id) {
+			if signal.FreshnessOf(sight.Age) == signal.Fresh {
+				fresh += float64(sight.Signal.GetRequests())
+			}
+			in.Sights = merge(in.Sights, sight, in.Region)
+		}
+		// A probe by each router is no traffic.
+		in.Quiet = fresh <= max(routers, quietShare*all)
+		out[id] = in
+	}
+	return out
+}
+
+// quietShare of all requests is what a cluster may still get and count as empty.
+const quietShare = 0.01
+
+// maxTTFTMs bounds what a router may report as time to the first token, an hour.
+const maxTTFTMs = 3_600_000
+
+// merge adds what a router says of one model to what it says of the cluster. Models share
+// endpoints: the cluster is ejected when all of its models are.
+func merge(sights []failover.Sight, from signal.Sight, home fleet.RegionID) []failover.Sight {
+	c := from.Signal
+	next := failover.Sight{
+		Router:     from.Router,
+		Region:     from.Region,
+		Own:        from.Region == home,
+		Age:        from.Age,
+		Ejected:    c.GetEjected(),
+		Reason:     c.GetEjectReason(),
+		Scraped:    c.GetScraped() && c.GetAgeMs() >= 0,
+		Total:      int(c.GetEndpointsTotal()),
+		Ready:      int(c.GetEndpointsReady()),
+		Saturation: signal.Number(c.GetSaturation()),
+		TTFTP95:    time.Duration(min(signal.Number(c.GetTtftP95Ms()), maxTTFTMs) * float64(time.Millisecond)),
+		Requests:   from.Requests,
+		Failures:   from.Failures,
+	}
+	if n := len(sights); n > 0 && sights[n-1].Router == next.Router {
+		last := &sights[n-1]
+		last.Ejected = last.Ejected && next.Ejected
+		last.Scraped = last.Scraped || next.Scraped
+		last.Total, last.Ready = max(last.Total, next.Total), max(last.Ready, next.Ready)
+		last.Saturation = max(last.Saturation, next.Saturation)
+		last.TTFTP95 = max(last.TTFTP95, next.TTFTP95)
+		last.Requests += next.Requests
+		last.Failures += next.Failures
+		return sights
+	}
+	return append(sights, next)
+}
+
+// Covered is the part, 0..1, of the weight of a table, counted by capacity, that stands in regions
+// with a fresh report. Without a table there is nothing to wait for, and it is 1.
+func Covered(resources Lookup, s signal.Snapshot, table *routerpb.Table) float64 {
+	weights := map[string]float64{}
+	for _, list := range table.GetWeights() {
+		for _, c := range list.GetClusters() {
+			weights[c.GetCluster()] += signal.Number(c.GetWeight())
+		}
+	}
+	var heard, all float64
+	for _, r := range resources.List(policy.KindCluster) {
+		spec, ok := r.Spec.(*policy.ClusterSpec)
+		if !ok {
+			continue
+		}
+		weighted := weights[r.Metadata.Name] * capacity(spec, s, fleet.ClusterID(r.Metadata.Name))
+		all += weighted
+		if s.Region(fleet.RegionID(spec.Region)).Freshness == signal.Fresh {
+			heard += weighted
+		}
+	}
+	if all <= 0 {
+		return 1
+	}
+	return heard / all
+}
+
+// capacity of a cluster as a whole is that of the model it does most work of.
+func capacity(spec *policy.ClusterSpec, s signal.Snapshot, id fleet.ClusterID) float64 {
+	most := 0.0
+	for _, m := range spec.Models {
+		most = max(most, believed(spec, s.Capacity(id, fleet.ModelID(m))))
+	}
+	return most
+}

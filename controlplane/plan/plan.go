@@ -1,0 +1,79 @@
+// Package plan computes the routing table: what operators wrote and what the fleet reports go in,
+// shares of traffic for every model, class and source region come out, with the reasons. It also
+// translates observations into evidence for package failover. All of it is a pure function of its
+// input; who runs it, when, and what becomes of the table is for others.
+package plan
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state/statepb"
+	"anabranch/failover"
+)
+
+// Lookup is where the resources are read from. Lists are sorted by name and specs have their
+// defaults.
+type Lookup interface {
+	List(policy.Kind) []*policy.Resource
+}
+
+// Input is everything that a plan depends on.
+type Input struct {
+	Resources Lookup
+	Signals   signal.Snapshot
+	// Previous is the table in force. Nil: there is none, and nothing to hold on to.
+	Previous *routerpb.Table
+	// Health of clusters; one that is missing counts as healthy.
+	Health map[fleet.ClusterID]failover.Cluster
+	Now    time.Time
+	// Warm: enough has been heard to judge. A leader that is not warm holds the weights.
+	Warm bool
+}
+
+// Output is the plan.
+type Output struct {
+	// Table without a ref, which its commit stamps. Nil while there are no regions, clusters or
+	// models: an empty table is never published.
+	Table *routerpb.Table
+	// Reasons, one for each of Table.Weights.
+	Reasons []*statepb.WeightReason
+	// Changed: Table says something else than Previous. Weights within the dead-band are kept as
+	// they were, so they are no change.
+	Changed bool
+}
+
+// Compute makes the plan.
+func Compute(in Input) Output {
+	w := survey(in)
+	table := w.table(in.Now)
+	if len(table.Regions) == 0 || len(table.Clusters) == 0 || len(table.Models) == 0 {
+		return Output{}
+	}
+	demands := w.demands(in)
+	w.solve(demands)
+	var reasons []*statepb.WeightReason
+	for _, d := range demands {
+		d.settle(w, in)
+		table.Weights = append(table.Weights, d.weights())
+		reasons = append(reasons, &statepb.WeightReason{
+			Model: string(d.model), Class: string(d.class), Source: string(d.source), Text: d.why,
+		})
+	}
+	return Output{Table: table, Reasons: reasons, Changed: !same(table, in.Previous)}
+}
+
+// same compares all that routers obey: not the number or the date of a table.
+func same(table, previous *routerpb.Table) bool {
+	if previous == nil {
+		return false
+	}
+	like := proto.CloneOf(previous)
+	like.Ref, like.CreatedUnixMs = table.Ref, table.CreatedUnixMs
+	return proto.Equal(like, table)
+}

@@ -1,0 +1,260 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/signal"
+)
+
+const (
+	// deadBand is how far a share must be from where it should be before it moves, and growth how
+	// much a region's share may rise in a second when nothing but load has changed.
+	deadBand = 0.02
+	growth   = 0.02
+	// quantum is what shares are rounded to.
+	quantum = 1e-4
+)
+
+// settle decides what becomes of the solution: it is taken, approached or left.
+func (d *demand) settle(w *world, in Input) {
+	target := make([]float64, len(d.routes))
+	for i, r := range d.routes {
+		target[i] = r.share
+	}
+	round(target)
+	before := make([]float64, len(d.routes))
+	for i, r := range d.routes {
+		before[i] = r.before
+	}
+	switch {
+	case len(d.routes) == 0:
+		d.why = "no cluster that can be reached serves the model"
+		return
+	case !d.usable():
+		d.last(before)
+		return
+	case d.before == nil || !positive(before):
+		d.take(target, "first weights: "+d.describe())
+		return
+	}
+	silent := d.silent(in.Signals)
+	furthest := distance(before, target)
+	switch {
+	case d.displaced != "" && !in.Warm && d.keepUsable(before):
+		d.take(before, "held until enough routers have reported; "+d.displaced)
+	case d.displaced != "" && furthest <= quantum, d.displaced == "" && furthest <= deadBand:
+		d.keep("in force: " + d.describe())
+	case d.displaced != "":
+		d.take(target, "moved at once, "+d.displaced+": "+d.describe())
+	case !in.Warm:
+		d.keep("held until enough routers have reported")
+	case silent != "":
+		d.keep("held: no fresh report from " + string(silent))
+	default:
+		d.approach(before, target, in)
+	}
+}
+
+// last holds on to the last good weights where health bars every site. An operator's order, be it
+// a drain or a policy, bars for good: what remains then is nothing.
+func (d *demand) last(before []float64) {
+	sum := 0.0
+	shares := make([]float64, len(d.routes))
+	for pass := range 2 {
+		for i, r := range d.routes {
+			if r.barred == "" || !r.unwell() {
+				continue
+			}
+			shares[i] = before[i]
+			if pass == 1 {
+				shares[i] = r.size
+			}
+			sum += shares[i]
+		}
+		if sum > 0 {
+			break
+		}
+	}
+	if sum <= 0 {
+		d.why = "every cluster is barred: " + d.describe()
+		return
+	}
+	for i := range shares {
+		shares[i] /= sum
+	}
+	round(shares)
+	if d.before != nil && d.same() && distance(before, shares) <= quantum {
+		d.keep("no cluster is healthy: last good weights")
+		return
+	}
+	d.take(shares, "no cluster is healthy: last good weights")
+}
+
+// unwell says that it is health alone that bars the site.
+func (r *route) unwell() bool { return !r.site.spec.Drained && r.site.cap() <= 0 }
+
+// keepUsable leaves out what is barred from the shares in force, and says whether anything is left.
+func (d *demand) keepUsable(before []float64) bool {
+	sum := 0.0
+	for i, r := range d.routes {
+		if r.barred != "" {
+			before[i] = 0
+		}
+		sum += before[i]
+	}
+	if sum <= 0 {
+		return false
+	}
+	for i := range before {
+		before[i] /= sum
+	}
+	round(before)
+	return true
+}
+
+// silent names a region that has weight and that nothing fresh is known of.
+func (d *demand) silent(s signal.Snapshot) fleet.RegionID {
+	for _, r := range d.routes {
+		if r.before > 0 && s.Region(r.site.region).Freshness != signal.Fresh {
+			return r.site.region
+		}
+	}
+	return ""
+}
+
+// approach moves towards the target so far that no region's share rises by more than growth allows
+// for the time since the table in force, a second at most. All shares keep pace: what may not yet
+// go to one region stays where it is.
+func (d *demand) approach(before, target []float64, in Input) {
+	passed := in.Now.Sub(time.UnixMilli(in.Previous.GetCreatedUnixMs())).Seconds()
+	allowed := growth * min(max(passed, 0), 1)
+	rise := map[fleet.RegionID]float64{}
+	for i, r := range d.routes {
+		rise[r.site.region] += target[i] - before[i]
+	}
+	pace := 1.0
+	for _, r := range d.routes {
+		if by := rise[r.site.region]; by > allowed {
+			pace = min(pace, allowed/by)
+		}
+	}
+	next := make([]float64, len(before))
+	for i := range before {
+		next[i] = before[i] + pace*(target[i]-before[i])
+	}
+	round(next)
+	switch {
+	case distance(before, next) < quantum:
+		d.keep("in force: " + d.describe())
+	case pace < 1:
+		d.take(next, fmt.Sprintf("on the way, by at most %g points a second: %s", 100*growth, d.describe()))
+	default:
+		d.take(next, d.describe())
+	}
+}
+
+// take makes shares the weights.
+func (d *demand) take(shares []float64, why string) {
+	d.why = why
+	d.out = nil
+	for i, r := range d.routes {
+		d.out = append(d.out, &routerpb.ClusterWeight{
+			Cluster: string(r.site.id), Weight: shares[i], Reason: r.reason(d, shares[i]),
+		})
+	}
+}
+
+// keep leaves the weights in force as they are, their reasons too.
+func (d *demand) keep(why string) {
+	d.why = why
+	d.out = d.before.GetClusters()
+}
+
+// same says that the list in force speaks of the same clusters.
+func (d *demand) same() bool {
+	return slices.EqualFunc(d.routes, d.before.GetClusters(), func(r *route, c *routerpb.ClusterWeight) bool {
+		return string(r.site.id) == c.GetCluster()
+	})
+}
+
+func (d *demand) weights() *routerpb.Weights {
+	return &routerpb.Weights{Model: string(d.model), Class: string(d.class), Source: string(d.source), Clusters: d.out}
+}
+
+// reason is the constraint that binds a share.
+func (r *route) reason(d *demand, share float64) string {
+	switch {
+	case r.barred != "":
+		return r.barred
+	case r.because != "":
+		return r.because
+	case share == 0:
+		return "not needed"
+	case r.site.region == d.source:
+		return "local"
+	default:
+		return "spill"
+	}
+}
+
+// describe tells the solution in one line.
+func (d *demand) describe() string {
+	var local, remote float64
+	var notes []string
+	for _, r := range d.routes {
+		switch {
+		case r.barred != "":
+			notes = append(notes, fmt.Sprintf("%s %s", r.site.id, r.barred))
+		case r.because != "":
+			notes = append(notes, fmt.Sprintf("%s %s", r.site.id, r.because))
+		}
+		if r.site.region == d.source {
+			local += r.share
+		} else {
+			remote += r.share
+		}
+	}
+	text := fmt.Sprintf("%.0f work/s, %.0f %% local, %.0f %% elsewhere", d.work, 100*local, 100*remote)
+	if len(notes) > 0 {
+		text += "; " + strings.Join(notes, "; ")
+	}
+	return text
+}
+
+// round brings shares to multiples of quantum that sum to 1: the largest takes what is left over.
+func round(shares []float64) {
+	if !positive(shares) {
+		return
+	}
+	largest, left := 0, 1/quantum
+	for i, x := range shares {
+		steps := math.Round(x / quantum)
+		left -= steps
+		shares[i] = steps
+		if steps > shares[largest] {
+			largest = i
+		}
+	}
+	shares[largest] += left
+	for i := range shares {
+		shares[i] /= 1 / quantum
+	}
+}
+
+func positive(shares []float64) bool {
+	return slices.ContainsFunc(shares, func(x float64) bool { return x > 0 })
+}
+
+func distance(a, b []float64) float64 {
+	far := 0.0
+	for i := range a {
+		far = max(far, math.Abs(a[i]-b[i]))
+	}
+	return far
+}

@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"anabranch/api/fleet"
+	"anabranch/controlplane/policy"
+	"anabranch/costmodel"
+	"anabranch/failover"
+)
+
+// site is a cluster as the planner sees it.
+type site struct {
+	id     fleet.ClusterID
+	region fleet.RegionID
+	spec   *policy.ClusterSpec
+	health failover.Cluster
+	// capacity in work units per second, by model: measured, or the prior until it is.
+	capacity map[fleet.ModelID]float64
+	curve    *curve
+	revision uint64
+	// load is the part of its capacity that the present solution uses.
+	load float64
+}
+
+// cap is the share of its weight that the site may take, an operator's drain included.
+func (s *site) cap() float64 {
+	if s.spec.Drained {
+		return 0
+	}
+	return s.health.Cap()
+}
+
+// world is the input sorted for planning.
+type world struct {
+	resources Lookup
+	regions   map[fleet.RegionID]*policy.RegionSpec
+	regionIDs []fleet.RegionID
+	sites     []*site // by id
+	policies  []*policy.Resource
+	book      costmodel.Book
+}
+
+func survey(in Input) *world {
+	w := &world{
+		resources: in.Resources,
+		regions:   map[fleet.RegionID]*policy.RegionSpec{},
+		policies:  in.Resources.List(policy.KindTrafficPolicy),
+		book:      prices(in.Resources),
+	}
+	for _, r := range in.Resources.List(policy.KindRegion) {
+		if spec, ok := r.Spec.(*policy.RegionSpec); ok {
+			w.regions[fleet.RegionID(r.Metadata.Name)] = spec
+			w.regionIDs = append(w.regionIDs, fleet.RegionID(r.Metadata.Name))
+		}
+	}
+	slices.Sort(w.regionIDs)
+	curves := map[int]*curve{}
+	for _, r := range in.Resources.List(policy.KindCluster) {
+		spec, ok := r.Spec.(*policy.ClusterSpec)
+		if !ok || w.regions[fleet.RegionID(spec.Region)] == nil {
+			continue
+		}
+		id := fleet.ClusterID(r.Metadata.Name)
+		s := &site{
+			id:       id,
+			region:   fleet.RegionID(spec.Region),
+			spec:     spec,
+			health:   in.Health[id],
+			capacity: map[fleet.ModelID]float64{},
+			revision: r.Metadata.Revision,
+		}
+		endpoints := max(len(spec.Endpoints), in.Signals.Cluster(id, "").Total, 1)
+		slots := min(endpoints, maxSlots/slotsPerEndpoint) * slotsPerEndpoint
+		if curves[slots] == nil {
+			curves[slots] = newCurve(slots)
+		}
+		s.curve = curves[slots]
+		for _, m := range spec.Models {
+			s.capacity[fleet.ModelID(m)] = believed(spec, in.Signals.Capacity(id, fleet.ModelID(m)))
+		}
+		w.sites = append(w.sites, s)
+	}
+	slices.SortFunc(w.sites, func(a, b *site) int { return cmp.Compare(a.id, b.id) })
+	return w
+}
+
+// believed is the measured capacity, or the prior while there is none.
+func believed(spec *policy.ClusterSpec, measured float64) float64 {
+	switch {
+	case measured > 0:
+		return measured
+	case spec.PriorWork > 0:
+		return spec.PriorWork
+	default:
+		return policy.DefaultPriorWork * float64(max(len(spec.Endpoints), 1))
+	}
+}
+
+// serving lists the sites that serve a model and can be reached from a source.
+func (w *world) serving(model fleet.ModelID, source fleet.RegionID) []*site {
+	var out []*site
+	for _, s := range w.sites {
+		_, serves := s.capacity[model]
+		if serves && (s.region == source || len(w.regions[s.region].PeerURLs) > 0) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// rtt between two regions in ms, as either side says, or the default.
+func (w *world) rtt(a, b fleet.RegionID) float64 {
+	if a == b {
+		return 0
+	}
+	if ms, ok := w.regions[a].RTTMs[string(b)]; ok {
+		return ms
+	}
+	if ms, ok := w.regions[b].RTTMs[string(a)]; ok {
+		return ms
+	}
+	return policy.DefaultRTTMs
+}
+
+func prices(resources Lookup) costmodel.Book {
+	var all []costmodel.Price
+	for _, r := range resources.List(policy.KindRateCard) {
+		card, ok := r.Spec.(*policy.RateCardSpec)
+		if !ok {
+			continue
+		}
+		for _, p := range card.GPUs {
+			all = append(all, costmodel.Price{
+				Class:    p.Class,
+				Region:   p.Region,
+				Purchase: costmodel.Purchase(p.Purchase),
+				PerHour:  costmodel.FromUSD(p.USDPerHour),
+				Estimate: p.Estimate,
+			})
+		}
+	}
+	return costmodel.NewBook(all)
+}
+
+// marginal is the price of a million work units of a model on a site.
+func (w *world) marginal(s *site, model fleet.ModelID) costmodel.Micros {
+	gpus := make([]costmodel.GPUs, 0, len(s.spec.GPUs))
+	for _, g := range s.spec.GPUs {
+		gpus = append(gpus, costmodel.GPUs{Class: g.Class, Count: g.Count, Purchase: costmodel.Purchase(g.Purchase)})
+	}
+	return w.book.Marginal(string(s.region), gpus, int64(s.capacity[model])).PerMillion
+}
