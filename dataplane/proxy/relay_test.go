@@ -215,6 +215,7 @@ func TestFaultsBeforeContentAreRetryable(t *testing.T) {
 		"JSON cut by its size": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "400")
 			jsonBody(w, answer[:20])
+			w.(http.Flusher).Flush()
 			cut()
 		}, want: want{failover.ServerFault, "upstream_truncated", false}},
 		"JSON cut in chunks": {handler: func(w http.ResponseWriter, _ *http.Request) {
