@@ -84,12 +84,9 @@ func TestABoundedCostMakesTheSameDifference(t *testing.T) {
 	for _, cost := range []int64{math.MinInt64, -1000, -201, -5, 0, 5, 201, 1000, math.MaxInt64} {
 		for _, level := range []int64{-100, 0, 40, 100} {
 			c := Charge{Limit: l, Cost: cost}
-			want := level
-			switch {
-			case cost >= 0:
-				want = max(level-min(cost, 300), -100)
-			default:
-				want = min(level+min(-max(cost, -300), 300), 100)
+			want := max(level-min(cost, 300), -100)
+			if cost < 0 {
+				want = min(level-max(cost, -300), 100)
 			}
 			buckets := []Bucket{{Level: level}}
 			AdjustAll([]Charge{c}, buckets, 0)

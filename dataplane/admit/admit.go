@@ -165,7 +165,7 @@ func (a *Admitter) take(ctx context.Context, ticket Ticket, steps []step) rateli
 			return d
 		}
 	}
-	return a.fallback.take(string(ticket.Tenant), steps, a.now(), a.breaker.outages())
+	return a.fallback.take(string(ticket.Tenant), steps, a.now(), a.breaker.outage())
 }
 
 // Adjust settles a path with the authority, or when that is away keeps the account until it is

@@ -9,7 +9,7 @@ import (
 // closed only by whoever has settled the accounts.
 type breaker struct {
 	broken atomic.Bool
-	era    atomic.Int64 // outages so far
+	era    atomic.Int64 // how often it has opened
 
 	mu       sync.Mutex // guards failures, and the changes of broken
 	failures int
@@ -17,8 +17,15 @@ type breaker struct {
 
 func (b *breaker) open() bool { return b.broken.Load() }
 
-// outages counts how often the breaker has opened.
-func (b *breaker) outages() int64 { return b.era.Load() }
+// outage numbers the time since the breaker last opened, from 1.
+func (b *breaker) outage() int64 { return b.era.Load() + 1 }
+
+// doubtful says whether the newest call failed.
+func (b *breaker) doubtful() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failures > 0
+}
 
 // answered tells of a success. An open breaker stays open: a late answer to a call made before it
 // opened says nothing of the accounts.

@@ -29,10 +29,10 @@ func (a *Admitter) Run(ctx context.Context) error {
 	}
 }
 
-// look makes one round: a sign of life if asked for or if there was none, then the accounts.
+// look makes one round: a sign of life if asked for or if the last call failed, then the accounts.
 func (a *Admitter) look(ctx context.Context, pulse bool) {
 	open := a.breaker.open()
-	if open || pulse {
+	if open || pulse || a.breaker.doubtful() {
 		if err := a.call(ctx, func(ctx context.Context) error { return a.authority.Adjust(ctx, "", nil) }); err != nil {
 			return
 		}

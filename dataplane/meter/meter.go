@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -140,15 +141,18 @@ func (m *Meter) Settle(t admit.Ticket, u Usage, f Fate) {
 // Run settles until ctx ends, then what is left, for at most the flush time. Stop telling first,
 // and keep the admitter running until Run has returned.
 func (m *Meter) Run(ctx context.Context) error {
+	// The work outlives ctx by the flush time, and no longer.
+	work, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	grace := time.AfterFunc(math.MaxInt64, end)
+	defer grace.Stop()
+	defer context.AfterFunc(ctx, func() { grace.Reset(m.flush) })()
 	for {
 		select {
 		case <-m.ledger.ready:
-			// A settlement that has begun is seen through.
-			m.settle(context.WithoutCancel(ctx))
+			m.settle(work)
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.flush)
-			defer cancel()
-			m.settle(last)
+			m.settle(work)
 			return nil
 		}
 	}

@@ -19,8 +19,15 @@ func open(t *testing.T, addr string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() { closed(t, s) })
 	return s
+}
+
+func closed(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
 }
 
 // stored reads one bucket as Redis keeps it.
@@ -270,7 +277,7 @@ func BenchmarkTakeFourLimits(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
+	defer closed(b, s)
 	var p []ratelimit.Charge
 	for _, id := range []string{"a", "b", "c", "d"} {
 		p = append(p, ratelimit.Charge{

@@ -4,6 +4,7 @@ package redistest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -68,7 +69,7 @@ func (s *Server) Restart() {
 		"--port", "0", "--unixsocket", s.Addr, "--save", "", "--appendonly", "no", "--dir", s.dir, "--loglevel", "warning",
 	}
 	s.out.Reset()
-	s.cmd = exec.Command(path, append(args, s.args...)...)
+	s.cmd = exec.CommandContext(context.WithoutCancel(s.t.Context()), path, append(args, s.args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("start redis-server: %v", err)
@@ -84,7 +85,7 @@ func (s *Server) Restart() {
 }
 
 func (s *Server) answers() bool {
-	c, err := net.DialTimeout("unix", s.Addr, time.Second)
+	c, err := (&net.Dialer{Timeout: time.Second}).DialContext(s.t.Context(), "unix", s.Addr)
 	if err != nil {
 		return false
 	}

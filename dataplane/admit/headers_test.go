@@ -1,0 +1,110 @@
+package admit
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"anabranch/ratelimit"
+)
+
+var (
+	rpm = ratelimit.Limit{ID: "acme-rpm", Kind: ratelimit.Requests, Amount: 60, PeriodMs: 60_000, Burst: 60}
+	tpm = ratelimit.Limit{ID: "acme-tpm", Kind: ratelimit.TotalTokens, Amount: 90_000, PeriodMs: 60_000, Burst: 120_000}
+)
+
+func TestHeaders(t *testing.T) {
+	requests := ratelimit.Standing{Limit: rpm, Cost: 1, Remaining: 59, ResetMs: 1000}
+	tokens := ratelimit.Standing{Limit: tpm, Cost: 500, Remaining: -200, ResetMs: 360_000}
+	for name, c := range map[string]struct {
+		d    ratelimit.Decision
+		want map[string]string // "" is absent
+	}{
+		"allowed, requests only": {
+			ratelimit.Decision{Allowed: true, Requests: requests},
+			map[string]string{
+				"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "59", "x-ratelimit-reset-requests": "1s",
+				"x-ratelimit-limit-tokens": "", "retry-after": "", "retry-after-ms": "",
+				"RateLimit-Policy": `"requests";q=60;w=60`, "RateLimit": `"requests";r=59;t=1`,
+			},
+		},
+		"refused, both": {
+			ratelimit.Decision{Reason: ratelimit.ReasonOver, Requests: requests, Tokens: tokens, RetryAfterMs: 1001},
+			map[string]string{
+				"x-ratelimit-limit-tokens": "90000", "x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s",
+				"x-ratelimit-remaining-requests": "59", "retry-after": "2", "retry-after-ms": "1001", "x-should-retry": "",
+				"RateLimit": `"requests";r=59;t=1, "total-tokens";r=0;t=360`,
+			},
+		},
+		"refused for a moment": {
+			ratelimit.Decision{Reason: ratelimit.ReasonOver, Tokens: tokens, RetryAfterMs: 1},
+			map[string]string{"retry-after": "1", "retry-after-ms": "1"},
+		},
+		"milliseconds read as OpenAI's do": {
+			ratelimit.Decision{Allowed: true, Requests: ratelimit.Standing{Limit: rpm, ResetMs: 12}},
+			map[string]string{"x-ratelimit-reset-requests": "12ms", "RateLimit": `"requests";r=0;t=1`},
+		},
+		"full": {
+			ratelimit.Decision{Allowed: true, Requests: ratelimit.Standing{Limit: rpm, Remaining: 60}},
+			map[string]string{"x-ratelimit-reset-requests": "0s"},
+		},
+		"never": {
+			ratelimit.Decision{Reason: ratelimit.ReasonTooLarge, Tokens: tokens},
+			map[string]string{"retry-after": "", "retry-after-ms": "", "x-should-retry": "false"},
+		},
+		"closed": {
+			ratelimit.Decision{Reason: ratelimit.ReasonClosed, RetryAfterMs: 1000},
+			map[string]string{"retry-after": "1", "RateLimit": "", "x-ratelimit-limit-requests": ""},
+		},
+		"no quotas": {
+			ratelimit.Decision{Allowed: true, Tightest: -1},
+			map[string]string{"RateLimit-Policy": "", "x-ratelimit-limit-requests": "", "retry-after": ""},
+		},
+	} {
+		h := http.Header{}
+		WriteHeaders(h, c.d)
+		for key, want := range c.want {
+			if got := h.Get(key); got != want {
+				t.Errorf("%s: %s: %q, want %q", name, key, got, want)
+			}
+		}
+	}
+}
+
+func TestRefusalsInWords(t *testing.T) {
+	for name, c := range map[string]struct {
+		d      ratelimit.Decision
+		status int
+		code   string
+		words  []string
+	}{
+		"over": {
+			ratelimit.Decision{Reason: ratelimit.ReasonOver, Limit: tpm, Cost: 500, Remaining: -3, RetryAfterMs: 1500},
+			429, "rate_limit_exceeded",
+			[]string{"acme-tpm", "90000 total tokens per 1m0s", "remaining 0", "requested 500", "try again in 1.5s"},
+		},
+		"never": {
+			ratelimit.Decision{Reason: ratelimit.ReasonTooLarge, Limit: tpm, Cost: 200_000},
+			429, "request_exceeds_quota",
+			[]string{"200000 total tokens", "never allows more than 120000", "Waiting does not help"},
+		},
+		"closed": {
+			ratelimit.Decision{Reason: ratelimit.ReasonClosed, Limit: rpm, Cost: 1},
+			503, "quota_store_unavailable",
+			[]string{"acme-rpm"},
+		},
+	} {
+		got := Deny(c.d)
+		if got.Status != c.status || got.Code != c.code || got.Type == "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		for _, w := range c.words {
+			if !strings.Contains(got.Message, w) {
+				t.Errorf("%s: %q does not say %q", name, got.Message, w)
+			}
+		}
+	}
+	if got := Deny(ratelimit.Decision{Allowed: true}); got != (Denial{}) {
+		t.Errorf("an allowed request is denied: %+v", got)
+	}
+}
