@@ -120,6 +120,19 @@ func (c *Client) compare(ctx context.Context, r *policy.Resource) (Outcome, Call
 	return Configured, Call{IfMatch: etag}, nil
 }
 
+// Create makes the resource unless one of its name is there already, which stays as it is.
+func (c *Client) Create(ctx context.Context, r *policy.Resource) (made bool, err error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return false, fmt.Errorf("write %s %s: %w", r.Kind, r.Metadata.Name, err)
+	}
+	_, err = c.Do(ctx, Call{Method: http.MethodPut, Path: pathOf(r.Kind, r.Metadata.Name), IfNoneMatch: "*", Body: body})
+	if IsStatus(err, http.StatusPreconditionFailed) || IsStatus(err, http.StatusConflict) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Delete removes a resource as it stands now.
 func (c *Client) Delete(ctx context.Context, kind policy.Kind, name string) error {
 	_, etag, err := c.Get(ctx, kind, name)
