@@ -56,6 +56,9 @@ func (p *Problem) Error() string {
 
 // fix is what the caller can do about refusals that are not about a field.
 func (p *Problem) fix() string {
+	if len(p.Errors) > 0 {
+		return ""
+	}
 	switch p.Status {
 	case http.StatusUnauthorized:
 		return "give a valid token with --token or ANABRANCH_TOKEN"
@@ -73,7 +76,14 @@ func (p *Problem) fix() string {
 func Fields(problems []policy.Problem) string {
 	var b strings.Builder
 	for _, f := range problems {
-		fmt.Fprintf(&b, "\n  %s: %s", f.Field, f.Reason)
+		b.WriteString("\n  ")
+		if f.Line > 0 {
+			fmt.Fprintf(&b, "line %d: ", f.Line)
+		}
+		if f.Field != "" {
+			b.WriteString(f.Field + ": ")
+		}
+		b.WriteString(f.Reason)
 		if f.Fix != "" {
 			fmt.Fprintf(&b, "\n    fix: %s", f.Fix)
 		}

@@ -79,45 +79,61 @@ func (c *Client) List(ctx context.Context, kind policy.Kind) (List, error) {
 const attempts = 3
 
 // Apply makes the resource on the server what r says: creates it, replaces it, or leaves it when it
-// is the same already. With dryRun nothing is changed.
-func (c *Client) Apply(ctx context.Context, r *policy.Resource, dryRun bool) (Outcome, error) {
+// is the same already. The changes are of what was there.
+func (c *Client) Apply(ctx context.Context, r *policy.Resource) (Outcome, []policy.Change, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
-		return "", fmt.Errorf("write %s %s: %w", r.Kind, r.Metadata.Name, err)
+		return "", nil, fmt.Errorf("write %s %s: %w", r.Kind, r.Metadata.Name, err)
 	}
 	for try := 1; ; try++ {
-		done, call, err := c.compare(ctx, r)
-		if err != nil || done == Unchanged || dryRun {
-			return done, err
+		old, etag, err := c.Get(ctx, r.Kind, r.Metadata.Name)
+		call := Call{Method: http.MethodPut, Path: pathOf(r.Kind, r.Metadata.Name), IfMatch: etag, Body: body}
+		var was *policy.Resource
+		switch {
+		case IsStatus(err, http.StatusNotFound):
+			call.IfNoneMatch = "*"
+		case err != nil:
+			return "", nil, err
+		default:
+			if was, err = old.resource(); err != nil {
+				return "", nil, err
+			}
 		}
-		call.Method, call.Path, call.Body = http.MethodPut, pathOf(r.Kind, r.Metadata.Name), body
+		done, changes := compare(was, r)
+		if done == Unchanged {
+			return done, nil, nil
+		}
 		_, err = c.Do(ctx, call)
 		if err == nil || !IsStatus(err, http.StatusPreconditionFailed) || try == attempts {
-			return done, err
+			return done, changes, err
 		}
 	}
 }
 
-// compare says what applying r would do, and the precondition under which it would.
-func (c *Client) compare(ctx context.Context, r *policy.Resource) (Outcome, Call, error) {
-	old, etag, err := c.Get(ctx, r.Kind, r.Metadata.Name)
+// compare says what applying r over was, nil for nothing, would do.
+func compare(was, r *policy.Resource) (Outcome, []policy.Change) {
+	changes := policy.Diff(was, r)
 	switch {
-	case IsStatus(err, http.StatusNotFound):
-		return Created, Call{IfNoneMatch: "*"}, nil
-	case err != nil:
-		return "", Call{}, err
+	case was == nil:
+		return Created, changes
+	case bytes.Equal(policy.Canonical(was), policy.Canonical(r)):
+		return Unchanged, nil
 	}
-	old.Status = nil
-	doc, err := json.Marshal(old)
+	return Configured, changes
+}
+
+// resource reads an item as what this program knows of its kind.
+func (i Item) resource() (*policy.Resource, error) {
+	i.Status = nil
+	doc, err := json.Marshal(i)
 	if err != nil {
-		return "", Call{}, fmt.Errorf("compare %s %s: %w", r.Kind, r.Metadata.Name, err)
+		return nil, fmt.Errorf("read %s %s: %w", i.Kind, i.Metadata.Name, err)
 	}
-	// A spec that this client can't read is a newer server's: then it differs.
-	was, problems := policy.Parse(doc)
-	if len(problems) == 0 && bytes.Equal(policy.Canonical(was), policy.Canonical(r)) {
-		return Unchanged, Call{}, nil
+	r, problems := policy.Parse(doc)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("read %s %s, which the server keeps: is this program older than the server?%s", i.Kind, i.Metadata.Name, Fields(problems))
 	}
-	return Configured, Call{IfMatch: etag}, nil
+	return r, nil
 }
 
 // Create makes the resource unless one of its name is there already, which stays as it is.

@@ -35,7 +35,7 @@ func playSupervisor(f Folder) {
 		os.Exit(1)
 	}
 	s := &supervisor{
-		fleet: &fleet{folder: f, say: printer(os.Stdout), record: &Record{}}, phase: phaseStarting, faults: map[string]string{},
+		fleet: &fleet{folder: f, say: printer(os.Stdout), record: &Record{}}, phase: phaseStarting,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.serve(ctx, l, os.Getpid()) }()

@@ -144,7 +144,7 @@ func prepare(o Options) (s *supervisor, l seed.Layout, release func() error, err
 		launcher: child.NewLauncher(), folder: o.Folder, say: printer(o.Out), units: us, record: record,
 		processes: map[string]*child.Process{},
 	}
-	return &supervisor{fleet: f, started: time.Now(), phase: phaseStarting, faults: map[string]string{}}, l, release, nil
+	return &supervisor{fleet: f, started: time.Now(), phase: phaseStarting}, l, release, nil
 }
 
 // bringUp is the start, step by step.

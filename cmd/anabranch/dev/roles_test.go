@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,15 +44,26 @@ func TestMain(m *testing.M) {
 // playHTTP is a node, a model server and a router at once: ready, led by n1, taking every resource
 // once, answering every completion. It ends when told to with /die.
 func playHTTP(addr string) {
-	taken := map[string]bool{}
+	taken, faults := map[string]bool{}, map[string]string{}
+	var mu sync.Mutex // guards taken and faults
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("GET /status", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		var all []string
+		for at, fault := range faults {
+			all = append(all, fmt.Sprintf(`{"id":%q,"faults":[{"fault":%q}]}`, at, fault))
+		}
+		_, _ = fmt.Fprintf(w, `{"endpoints":[%s]}`, strings.Join(all, ","))
+	})
 	mux.HandleFunc("GET /die", func(http.ResponseWriter, *http.Request) { os.Exit(3) })
 	mux.HandleFunc("GET /v1/controlplane/members", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprint(w, `{"items":[{"id":"n1","leader":true}]}`)
 	})
 	mux.HandleFunc("PUT /v1/{plural}/{name}", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
 		if r.Header.Get("If-None-Match") != "*" || taken[r.URL.Path] {
 			w.WriteHeader(http.StatusPreconditionFailed)
 			return
@@ -62,6 +74,18 @@ func playHTTP(addr string) {
 	mux.HandleFunc("/faults", func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Printf("%s %s %s\n", r.Method, r.URL.RawQuery, body)
+		mu.Lock()
+		defer mu.Unlock()
+		var f struct{ Endpoint, Fault string }
+		if json.Unmarshal(body, &f) == nil {
+			faults[f.Endpoint] = f.Fault
+			return
+		}
+		for at := range faults {
+			if q := r.URL.Query().Get("endpoint"); q == "" || q == at {
+				delete(faults, at)
+			}
+		}
 	})
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -177,6 +201,6 @@ func played(t *testing.T, out io.Writer) *supervisor {
 			launcher: child.NewLauncher(), folder: f, say: printer(out), units: us, record: r,
 			processes: map[string]*child.Process{},
 		},
-		started: time.Now(), phase: phaseStarting, faults: map[string]string{},
+		started: time.Now(), phase: phaseStarting,
 	}
 }

@@ -1,15 +1,12 @@
 package dev
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,9 +20,8 @@ type supervisor struct {
 
 	orders sync.Mutex // one order at a time
 
-	state  sync.Mutex // guards what follows
-	phase  string     // starting, ready, stopping
-	faults map[string]string
+	state sync.Mutex // guards phase
+	phase string     // starting, ready, stopping
 }
 
 func (s *supervisor) enter(phase string) {
@@ -42,21 +38,24 @@ type Status struct {
 	// Leader is the node that leads; empty: nobody, or nobody says.
 	Leader string  `json:"leader"`
 	Units  []State `json:"units"`
-	// Faults that are set, by CLUSTER/ENDPOINT or CLUSTER.
+	// Faults that are set, by CLUSTER/ENDPOINT.
 	Faults map[string]string `json:"faults"`
 }
 
 func (s *supervisor) status(ctx context.Context, pid int) Status {
 	st := Status{PID: pid, Started: s.started, Units: s.states(ctx), Faults: map[string]string{}}
+	for _, u := range s.ofKind(KindCluster) {
+		// One that is down has none; its state says that it is down.
+		if faults, err := s.faults(ctx, u); err == nil {
+			maps.Copy(st.Faults, faults)
+		}
+	}
 	if leader, err := s.leader(ctx); err == nil {
 		st.Leader = leader
 	}
 	s.state.Lock()
 	defer s.state.Unlock()
 	st.Phase = s.phase
-	for at, fault := range s.faults {
-		st.Faults[at] = fault
-	}
 	return st
 }
 
@@ -124,7 +123,6 @@ func (s *supervisor) breakdown(ctx context.Context, o Order) ([]string, error) {
 		return s.setFault(ctx, p, o)
 	}
 	done, err := s.kill(p.units)
-	s.forgetFaults(p.units)
 	for _, d := range done {
 		s.say("- %s", d)
 	}
@@ -161,12 +159,17 @@ func (s *supervisor) heal(ctx context.Context, o Order) ([]string, error) {
 			down = append(down, u)
 			continue
 		}
-		if u.Kind == KindCluster && s.hasFaults(u.Name) {
-			cleared, err := s.clearFaults(ctx, u.Name, "")
-			if err != nil {
-				return done, err
-			}
+		if u.Kind != KindCluster {
+			continue
+		}
+		faults, err := s.faults(ctx, u)
+		if err == nil && len(faults) > 0 {
+			var cleared []string
+			cleared, err = s.clearFaults(ctx, u.Name, "")
 			done = append(done, cleared...)
+		}
+		if err != nil {
+			return done, err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, healWithin)
@@ -185,101 +188,3 @@ func (s *supervisor) heal(ctx context.Context, o Order) ([]string, error) {
 
 // healWithin bounds how long started units may take to come up.
 const healWithin = 45 * time.Second
-
-// admin is the URL of a cluster's admin page.
-func (f *fleet) admin(cluster string) string {
-	for _, c := range f.record.Clusters {
-		if c.ID == cluster {
-			return c.Admin
-		}
-	}
-	return ""
-}
-
-func (s *supervisor) setFault(ctx context.Context, p plan, o Order) ([]string, error) {
-	fault := map[string]any{"endpoint": p.endpoint, "fault": o.Fault}
-	if o.Factor > 0 {
-		fault["factor"] = o.Factor
-	}
-	if o.Ratio > 0 {
-		fault["ratio"] = o.Ratio
-	}
-	body, err := json.Marshal(fault)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.tell(ctx, http.MethodPost, p.cluster, "/faults", body); err != nil {
-		return nil, err
-	}
-	at := strings.TrimSuffix(p.cluster+"/"+p.endpoint, "/")
-	s.state.Lock()
-	s.faults[at] = o.Fault
-	s.state.Unlock()
-	s.say("- fault %s set on %s", o.Fault, at)
-	return []string{fmt.Sprintf("set fault %s on %s", o.Fault, at)}, nil
-}
-
-func (s *supervisor) clearFaults(ctx context.Context, cluster, endpoint string) ([]string, error) {
-	query := url.Values{"endpoint": {endpoint}}
-	if err := s.tell(ctx, http.MethodDelete, cluster, "/faults?"+query.Encode(), nil); err != nil {
-		return nil, err
-	}
-	at := strings.TrimSuffix(cluster+"/"+endpoint, "/")
-	s.state.Lock()
-	for fault := range s.faults {
-		if fault == at || strings.HasPrefix(fault, at+"/") {
-			delete(s.faults, fault)
-		}
-	}
-	s.state.Unlock()
-	return []string{"took all faults from " + at}, nil
-}
-
-// tell sends to the admin page of a cluster.
-func (s *supervisor) tell(ctx context.Context, method, cluster, path string, body []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, s.admin(cluster)+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	h := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := h.Do(req)
-	if err != nil {
-		return fmt.Errorf("faults of %s: %w; if it is down, `anabranch dev heal cluster %s`", cluster, err, cluster)
-	}
-	defer func() { _ = resp.Body.Close() }() // the status says all
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		var b bytes.Buffer
-		if _, err := b.ReadFrom(http.MaxBytesReader(nil, resp.Body, 4096)); err != nil {
-			return fmt.Errorf("faults of %s: %s", cluster, resp.Status)
-		}
-		return fmt.Errorf("faults of %s: %s: %s", cluster, resp.Status, strings.TrimSpace(b.String()))
-	}
-	return nil
-}
-
-func (s *supervisor) hasFaults(cluster string) bool {
-	s.state.Lock()
-	defer s.state.Unlock()
-	for at := range s.faults {
-		if at == cluster || strings.HasPrefix(at, cluster+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-// forgetFaults of processes that are gone: a new one has none.
-func (s *supervisor) forgetFaults(us []Unit) {
-	s.state.Lock()
-	defer s.state.Unlock()
-	for _, u := range us {
-		for at := range s.faults {
-			if u.Kind == KindCluster && (at == u.Name || strings.HasPrefix(at, u.Name+"/")) {
-				delete(s.faults, at)
-			}
-		}
-	}
-}

@@ -109,7 +109,7 @@ func nodeUnit(f Folder, r *Record, i int, b binaries) Unit {
 
 func clusterUnit(c seed.Cluster, r ClusterRecord, b binaries) Unit {
 	admin := strings.TrimPrefix(r.Admin, "http://")
-	u := Unit{Kind: KindCluster, Name: c.Name, Region: c.Region, Address: r.Admin, Ready: r.Admin + "/status", Ports: []string{admin}}
+	u := Unit{Kind: KindCluster, Name: c.Name, Region: c.Region, Address: r.Admin, Ready: r.Admin + "/status?recent=0", Ports: []string{admin}}
 	args := []string{"modelserver", "--cluster", c.Name, "--admin", admin, "--model", c.Model}
 	if a := c.Adapters(); len(a) > 0 {
 		args = append(args, "--adapters", strings.Join(a, ","))

@@ -35,7 +35,7 @@ type Cluster struct {
 // Endpoint is one model server.
 type Endpoint struct {
 	ID, URL string
-	// Class is the GPU class, "h100" or "a100".
+	// Class is the GPU class, "h100" or "a100-80" (80 GB).
 	Class string
 }
 
@@ -110,18 +110,18 @@ func New(ports Ports) Layout {
 			Endpoints: []Endpoint{
 				{ID: "h100-1", URL: at(1), Class: "h100"},
 				{ID: "h100-2", URL: at(2), Class: "h100"},
-				{ID: "a100-1", URL: at(3), Class: "a100"},
-				{ID: "a100-2", URL: at(4), Class: "a100"},
+				{ID: "a100-1", URL: at(3), Class: "a100-80"},
+				{ID: "a100-2", URL: at(4), Class: "a100-80"},
 			},
-			GPUsPerEndpoint: map[string]int{"h100": 1, "a100": 1},
+			GPUsPerEndpoint: map[string]int{"h100": 1, "a100-80": 1},
 		}
 		large := Cluster{
 			Name: p.name + "-b", Region: p.name, Model: LargeModel,
 			Endpoints: []Endpoint{
 				{ID: "h100-1", URL: at(5), Class: "h100"},
-				{ID: "a100-1", URL: at(6), Class: "a100"},
+				{ID: "a100-1", URL: at(6), Class: "a100-80"},
 			},
-			GPUsPerEndpoint: map[string]int{"h100": 8, "a100": 8},
+			GPUsPerEndpoint: map[string]int{"h100": 4, "a100-80": 8},
 		}
 		if large.Name == GatewayCluster {
 			large.GatewayURL, large.MetricsURL = at(81), at(91)+"/metrics"

@@ -172,7 +172,7 @@ func TestLayoutHasTwoGenerationsEverywhereAndOneGateway(t *testing.T) {
 				}
 			}
 		}
-		if !classes["h100"] || !classes["a100"] {
+		if !classes["h100"] || !classes["a100-80"] {
 			t.Errorf("%s has GPU classes %v", r.Name, classes)
 		}
 		for _, other := range l.Regions {

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"anabranch/cmd/anabranch/client"
+	"anabranch/controlplane/policy"
+)
+
+// errNoDocuments says that a command was given nothing to work on.
+var errNoDocuments = errors.New("no documents: name a file, a folder or - for standard input with -f")
+
+// documents reads all resources from files, folders (their .yaml, .yml and .json files, not deeper)
+// and "-". They come in an order in which references point backwards. Anything wrong in any of them
+// is an error that names file, field and fix, and nothing is returned.
+func (a *app) documents(paths []string) ([]*policy.Resource, error) {
+	files, err := expand(paths)
+	if err != nil {
+		return nil, err
+	}
+	var all []*policy.Resource
+	var wrong []error
+	seen := map[string]string{}
+	for _, file := range files {
+		text, err := a.read(file)
+		if err != nil {
+			return nil, err
+		}
+		rs, problems := policy.ParseAll(text)
+		readable := len(problems) == 0
+		for _, r := range rs {
+			for _, p := range policy.Validate(r) {
+				if readable { // else they may follow from what could not be read
+					p.Field = title(r.Kind, r.Metadata.Name) + " " + p.Field
+					problems = append(problems, p)
+				}
+			}
+			id := string(r.Kind) + "/" + r.Metadata.Name
+			if other, ok := seen[id]; ok {
+				wrong = append(wrong, fmt.Errorf("%s: %s stands in %s too", file, id, other))
+			}
+			seen[id] = file
+			all = append(all, r)
+		}
+		if len(problems) > 0 {
+			wrong = append(wrong, fmt.Errorf("%s:%s", file, client.Fields(problems)))
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	if len(all) == 0 {
+		return nil, errNoDocuments
+	}
+	client.Sort(all)
+	return all, nil
+}
+
+// expand lists the files of folders.
+func expand(paths []string) ([]string, error) {
+	var files []string
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if p == "-" || err == nil && !info.IsDir() {
+			files = append(files, p)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		entries, err := os.ReadDir(p)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(e.Name()))) && !e.IsDir() {
+				files = append(files, filepath.Join(p, e.Name()))
+			}
+		}
+	}
+	return files, nil
+}
+
+// read reads a file, or standard input for "-", no more than a stream of documents may have.
+func (a *app) read(file string) ([]byte, error) {
+	from := a.in
+	if file != "-" {
+		f, err := os.Open(filepath.Clean(file))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }() // only read
+		from = f
+	}
+	text, err := io.ReadAll(io.LimitReader(from, policy.MaxStream+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	if len(text) > policy.MaxStream {
+		return nil, fmt.Errorf("%s is larger than %d bytes; split it", file, policy.MaxStream)
+	}
+	return text, nil
+}

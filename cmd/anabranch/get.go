@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"anabranch/cmd/anabranch/client"
+	"anabranch/controlplane/policy"
+)
+
+// kindOf reads a kind as people write it: clusters, cluster, Cluster, policy, TrafficPolicy.
+func kindOf(word string) (policy.Kind, error) {
+	plain := strings.ToLower(word)
+	if plain == "policy" {
+		plain = "policies"
+	}
+	var all []string
+	for _, k := range policy.Kinds() {
+		plural := policy.Plural(k)
+		if plain == plural || plain == strings.ToLower(string(k)) || plain+"s" == plural {
+			return k, nil
+		}
+		all = append(all, plural)
+	}
+	return "", fmt.Errorf("kind %q is unknown; choose one of %s", word, strings.Join(all, ", "))
+}
+
+func plurals() []string {
+	var all []string
+	for _, k := range policy.Kinds() {
+		all = append(all, policy.Plural(k))
+	}
+	return all
+}
+
+func (a *app) get() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get KIND [NAME]",
+		Short: "Show resources",
+		Long:  "Show the resources of a kind, or one by name.\n\nKinds: " + strings.Join(plurals(), ", ") + ".",
+		Example: `  anabranch get regions
+  anabranch get cluster us-east-1-a -o yaml
+  anabranch get tenants -o json`,
+		Args: cobra.RangeArgs(1, 2), ValidArgs: plurals(),
+	}
+	format := formats(cmd, "table", "json", "yaml")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		kind, err := kindOf(args[0])
+		if err != nil {
+			return err
+		}
+		c, err := a.connect("")
+		if err != nil {
+			return err
+		}
+		if len(args) == 2 {
+			i, _, err := c.Get(cmd.Context(), kind, args[1])
+			if err != nil {
+				return err
+			}
+			if *format == "table" {
+				return a.resources(kind, []client.Item{i})
+			}
+			return a.write(*format, i)
+		}
+		list, err := c.List(cmd.Context(), kind)
+		if err != nil {
+			return err
+		}
+		if *format == "table" {
+			return a.resources(kind, list.Items)
+		}
+		return a.write(*format, list)
+	}
+	return cmd
+}
