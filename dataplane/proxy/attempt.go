@@ -9,6 +9,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"anabranch/dataplane/inference"
@@ -51,8 +52,20 @@ type Attempt struct {
 	FirstByte time.Duration
 	// Idle bounds the silence after that, between two reads. 0: one minute.
 	Idle time.Duration
-	// Commit may set headers of the answer, just before they are sent. Nil: nothing to add.
-	Commit func(answer http.Header)
+	// Commit is called once content came, and may set headers of the answer, just before they are
+	// sent; served is where a peer says that it comes from. Nil: nothing to add.
+	Commit func(answer http.Header, served Place)
+
+	// abandon ends the attempt; nil before it began and once it is committed.
+	abandon atomic.Pointer[context.CancelCauseFunc]
+}
+
+// Abandon ends an attempt under way that has no content yet, because its place has been found dead
+// by other means; it may then be tried elsewhere. Once content came it does nothing.
+func (a *Attempt) Abandon() {
+	if end := a.abandon.Swap(nil); end != nil {
+		(*end)(errAbandoned)
+	}
 }
 
 // Result is how an attempt went.
@@ -67,7 +80,8 @@ type Result struct {
 	Broken bool
 	// Retryable: not committed, and another place may do better.
 	Retryable bool
-	// Exempt: failed before the place can have done much work: connect error or reset.
+	// Exempt: failed before the place can have done much work (connect error or reset), or
+	// abandoned. What follows is no sign of a storm of retries.
 	Exempt bool
 	// ClientGone: the client left, or takes nothing of its answer.
 	ClientGone bool
@@ -100,7 +114,11 @@ type Place struct {
 func (r *Relay) Do(ctx context.Context, w http.ResponseWriter, a *Attempt) Result {
 	x := exchange{a: a, w: w, start: time.Now(), parent: ctx}
 	ctx, x.cancel = context.WithCancelCause(ctx)
-	defer x.cancel(nil)
+	a.abandon.Store(&x.cancel)
+	defer func() {
+		a.abandon.Store(nil)
+		x.cancel(nil)
+	}()
 	x.guard = time.AfterFunc(a.FirstByte, func() { x.cancel(errSilent) })
 	defer x.guard.Stop()
 	x.ctx = ctx

@@ -13,9 +13,10 @@ import (
 )
 
 var (
-	errSilent = errors.New("no content within the bound")
-	errIdle   = errors.New("the stream fell silent")
-	errClient = errors.New("the client does not take the answer")
+	errSilent    = errors.New("no content within the bound")
+	errIdle      = errors.New("the stream fell silent")
+	errAbandoned = errors.New("the place has been found dead")
+	errClient    = errors.New("the client does not take the answer")
 )
 
 // How long a client may refuse to take bytes before it counts as gone, and how often the deadline
@@ -77,6 +78,9 @@ func (x *exchange) failed(err error) Result {
 		} else {
 			r.ClientGone = true
 		}
+	case errors.Is(why, errAbandoned):
+		r.Outcome, r.Retryable, r.Exempt, r.Cause = failover.Silence, true, true, errAbandoned
+		r.Err = timeout("place_ejected", "the place has been found dead")
 	case errors.Is(why, errSilent):
 		r.Outcome, r.Retryable, r.Cause = failover.Silence, true, errSilent
 		r.Err = timeout("first_byte_timeout", "the place sent no content in time")
@@ -175,20 +179,25 @@ func drain(body io.Reader) {
 	_, _ = io.CopyN(io.Discard, body, 16<<10) // what can't be read costs a connection, no more
 }
 
-// commit sends the header. From here on the answer is the client's.
-func (x *exchange) commit(answer *http.Response, length string) {
+// commit sends the header. From here on the answer is the client's. False: the attempt has been
+// abandoned at the same moment, and nothing is sent.
+func (x *exchange) commit(answer *http.Response, length string) bool {
+	if x.a.abandon.Swap(nil) == nil {
+		return false
+	}
 	h := x.w.Header()
 	incoming(h, answer.Header)
 	if length != "" {
 		h.Set("Content-Length", length)
 	}
 	if x.a.Commit != nil {
-		x.a.Commit(h)
+		x.a.Commit(h, x.result.Served)
 	}
 	x.control = http.NewResponseController(x.w)
 	x.result.Committed = true
 	x.patience(time.Now())
 	x.w.WriteHeader(answer.StatusCode)
+	return true
 }
 
 // patience moves the deadline for the client on, now and then.

@@ -106,7 +106,7 @@ func listed(connection []string, k string) bool {
 func incoming(answer, from http.Header) {
 	named := from["Connection"]
 	for k, v := range from {
-		if dropped[k] || k == "Date" || mine(k) || strings.HasPrefix(k, "X-Ratelimit-") || (named != nil && listed(named, k)) {
+		if dropped[k] || k == "Date" || mine(k) || strings.HasPrefix(k, "X-Ratelimit-") || strings.HasPrefix(k, "Ratelimit") || (named != nil && listed(named, k)) {
 			continue
 		}
 		answer[k] = v

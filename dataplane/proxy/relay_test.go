@@ -447,7 +447,7 @@ func TestAWholeAnswerPassesByteForByte(t *testing.T) {
 		jsonBody(w, answer)
 	})
 	f := edge(t, u.URL, func(a *Attempt) {
-		a.Commit = func(h http.Header) { h.Set(HeaderCluster, "eu-a") }
+		a.Commit = func(h http.Header, _ Place) { h.Set(HeaderCluster, "eu-a") }
 	})
 	res, err := http.Post(f.URL+"/v1/chat/completions", "application/json", strings.NewReader(`{}`))
 	if err != nil {
@@ -576,6 +576,54 @@ func TestTheRequestsOwnDeadlineBlamesNobody(t *testing.T) {
 	if r.Outcome != failover.Ignored || r.Retryable || r.ClientGone || r.Err == nil || r.Err.Code != "deadline_exceeded" {
 		t.Errorf("result %+v", r)
 	}
+}
+
+func TestAnAbandonedAttemptCanBeTriedElsewhere(t *testing.T) {
+	arrived := make(chan struct{}, 1)
+	u := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		hang(r)
+	})
+	attempts := make(chan *Attempt, 1)
+	f := edge(t, u.URL, func(a *Attempt) { attempts <- a })
+	go func() {
+		<-arrived
+		a := <-attempts
+		a.Abandon()
+		a.Abandon()
+	}()
+	if code, _, _ := f.post(t); code != http.StatusGatewayTimeout {
+		t.Errorf("status %d", code)
+	}
+	r := f.result(t)
+	if r.Outcome != failover.Silence || !r.Retryable || !r.Exempt || r.Committed || r.ClientGone {
+		t.Errorf("result %+v", r)
+	}
+	<-u.left
+}
+
+func TestContentCantBeAbandoned(t *testing.T) {
+	more := make(chan struct{})
+	u := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		send(w, role, content)
+		<-more
+		send(w, finish, done)
+	})
+	var a *Attempt
+	f := edge(t, u.URL, func(made *Attempt) {
+		a = made
+		a.Commit = func(http.Header, Place) {
+			a.Abandon()
+			close(more)
+		}
+	})
+	if _, body, err := f.post(t); body != role+content+finish+done || err != nil {
+		t.Errorf("body %q, %v", body, err)
+	}
+	if r := f.result(t); r.Outcome != failover.OK || r.Broken {
+		t.Errorf("result %+v", r)
+	}
+	a.Abandon() // it is over
 }
 
 func TestAPeersRefusalIsNoFaultOfThePlace(t *testing.T) {

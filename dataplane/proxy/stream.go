@@ -72,7 +72,9 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 		if x.firstAt.IsZero() {
 			x.content(now, 0)
 		}
-		x.commit(s.answer, "")
+		if !x.commit(s.answer, "") {
+			return true, x.failed(errAbandoned)
+		}
 	}
 	if frame.UsageOnly && !x.a.KeepUsage {
 		event.Raw = nil

@@ -56,7 +56,9 @@ func (x *exchange) whole(answer *http.Response) Result {
 	} else {
 		r.Usage, r.HasUsage = inference.UsageOf(buf.Bytes())
 	}
-	x.commit(answer, strconv.Itoa(buf.Len()))
+	if !x.commit(answer, strconv.Itoa(buf.Len())) {
+		return x.failed(errAbandoned)
+	}
 	if _, err := x.w.Write(buf.Bytes()); err != nil {
 		return x.left(err)
 	}
@@ -93,7 +95,9 @@ func (x *exchange) large(answer *http.Response, head *bytes.Buffer) Result {
 	if answer.ContentLength >= 0 {
 		length = strconv.FormatInt(answer.ContentLength, 10)
 	}
-	x.commit(answer, length)
+	if !x.commit(answer, length) {
+		return x.failed(errAbandoned)
+	}
 	if _, err := x.w.Write(head.Bytes()); err != nil {
 		return x.left(err)
 	}
