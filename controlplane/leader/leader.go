@@ -1,0 +1,106 @@
+// Package leader runs the loop of the leading node: gather signals, move the health of clusters
+// on, plan, and propose what has changed. It connects; the decisions are those of packages
+// failover and plan, and the state is the store's.
+package leader
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state"
+	"anabranch/controlplane/state/statepb"
+	"anabranch/controlplane/store"
+)
+
+// DefaultTick is the time between two looks at the fleet, and between two proposals.
+const DefaultTick = time.Second
+
+// Store is what the loop needs of the replicated state.
+type Store interface {
+	View() *state.View
+	Changed(after uint64) <-chan struct{}
+	Terms() <-chan store.Term
+}
+
+// Signals is where observations are read from.
+type Signals interface {
+	Snapshot(now time.Time) signal.Snapshot
+}
+
+// Options of a leader.
+type Options struct {
+	Store Store
+	// Propose commits a command, and fails on a node that no longer leads: the store's own, not
+	// one that forwards.
+	Propose func(context.Context, *statepb.Command) (*statepb.Outcome, error)
+	Signals Signals
+	// Tick is DefaultTick when 0.
+	Tick time.Duration
+	// Now is time.Now when nil. Logger is slog.Default() when nil.
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Validate names the option that is missing.
+func (o Options) Validate() error {
+	switch {
+	case o.Store == nil:
+		return errors.New("leader: Store is nil: give the node's store")
+	case o.Propose == nil:
+		return errors.New("leader: Propose is nil: give the store's")
+	case o.Signals == nil:
+		return errors.New("leader: Signals is nil: give the node's signal store")
+	}
+	return nil
+}
+
+// Leader does nothing until its node leads.
+type Leader struct {
+	o      Options
+	logger *slog.Logger
+}
+
+// New returns a leader that Run starts.
+func New(o Options) (*Leader, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Tick <= 0 {
+		o.Tick = DefaultTick
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &Leader{o: o, logger: o.Logger.With("component", "leader")}, nil
+}
+
+// Run leads in each term of this node until ctx ends or there are no more terms.
+func (l *Leader) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case term, ok := <-l.o.Store.Terms():
+			if !ok {
+				return nil
+			}
+			l.lead(ctx, term)
+		}
+	}
+}
+
+// lead runs one term to its end.
+func (l *Leader) lead(ctx context.Context, term store.Term) {
+	life, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(term.Ctx, cancel)()
+	l.logger.Info("leading", "term", term.Number)
+	newLoop(l).run(life)
+	l.logger.Info("no longer leading", "term", term.Number)
+}

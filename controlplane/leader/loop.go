@@ -1,0 +1,155 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/controlplane/plan"
+	"anabranch/controlplane/state"
+	"anabranch/controlplane/state/statepb"
+	"anabranch/failover"
+)
+
+const (
+	// debounce gathers changes of configuration that come together.
+	debounce = 50 * time.Millisecond
+	// warmShare of the weighted capacity must have been heard of, or warmAfter have passed, before
+	// a new leader changes weights.
+	warmShare = 0.8
+	warmAfter = 10 * time.Second
+	// patience bounds one proposal.
+	patience = 5 * time.Second
+)
+
+// actor is who the leader is in the audit trail.
+const actor = "system/leader"
+
+// loop is one term's memory.
+type loop struct {
+	*Leader
+	began    time.Time
+	warm     bool
+	health   map[fleet.ClusterID]failover.Cluster
+	proposed time.Time // when the last proposal was made
+	planned  uint64    // revision of the resources that the last look saw
+}
+
+func newLoop(l *Leader) *loop {
+	return &loop{Leader: l, began: l.o.Now()}
+}
+
+// run looks at the fleet each tick, and soon after a change of configuration.
+func (l *loop) run(ctx context.Context) {
+	tick := time.NewTicker(l.o.Tick)
+	defer tick.Stop()
+	l.look(ctx, tick)
+	for {
+		view := l.o.Store.View()
+		changed := l.o.Store.Changed(view.Index())
+		if view.ResourcesRevision() != l.planned && l.mayPropose() {
+			if !rest(ctx, debounce) {
+				return
+			}
+			l.look(ctx, tick)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			l.look(ctx, tick)
+		case <-changed:
+		}
+	}
+}
+
+// rest waits, and says whether ctx is still alive after it.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// mayPropose keeps proposals a tick apart.
+func (l *loop) mayPropose() bool { return l.o.Now().Sub(l.proposed) >= l.o.Tick }
+
+// look is one turn of the loop.
+func (l *loop) look(ctx context.Context, tick *time.Ticker) {
+	view := l.o.Store.View()
+	l.planned = view.ResourcesRevision()
+	if view.ClusterID() == "" || ctx.Err() != nil {
+		return
+	}
+	now := l.o.Now()
+	signals := l.o.Signals.Snapshot(now)
+	if l.health == nil {
+		l.health = restored(view)
+	}
+	if !l.warm {
+		l.warm = now.Sub(l.began) >= warmAfter || plan.Covered(view, signals, view.Table()) >= warmShare
+	}
+	if l.warm {
+		var changes []failover.Transition
+		l.health, changes = failover.StepAll(l.health, plan.Evidence(view, signals), plan.FailoverConfig(view), now)
+		l.tell(changes)
+	}
+	out := plan.Compute(plan.Input{
+		Resources: view,
+		Signals:   signals,
+		Previous:  view.Table(),
+		Health:    l.health,
+		Now:       now,
+		Warm:      l.warm,
+	})
+	if out.Table == nil {
+		return
+	}
+	publish := &statepb.Publish{Health: replicated(l.health)}
+	if out.Changed {
+		publish.Table, publish.Reasons = out.Table, out.Reasons
+		publish.Table.Ref = view.Table().GetRef() // the state refuses it if another came between
+	} else if sameHealth(publish.GetHealth(), view.Health()) {
+		return
+	}
+	l.propose(ctx, publish)
+	tick.Reset(l.o.Tick)
+}
+
+func (l *loop) propose(ctx context.Context, publish *statepb.Publish) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	l.proposed = l.o.Now()
+	outcome, err := l.o.Propose(ctx, &statepb.Command{
+		Format:   state.Format,
+		AtUnixMs: l.proposed.UnixMilli(),
+		Actor:    &statepb.Actor{Name: actor, Role: "admin", Reason: "computed from policies and signals"},
+		Op:       &statepb.Command_Publish{Publish: publish},
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		l.logger.Info("proposal abandoned", "error", err)
+	case err != nil:
+		l.logger.Warn("propose a table or health", "error", err) // the next tick tries again
+	case outcome.GetCode() != "":
+		l.logger.Error("table refused", "code", outcome.GetCode(), "field", outcome.GetField(), "reason", outcome.GetMessage())
+	case publish.GetTable() != nil:
+		l.logger.Info("table published", "revision", outcome.GetRevision())
+	}
+}
+
+// tell logs transitions; those that hold traffic where it may not be served need a person.
+func (l *loop) tell(changes []failover.Transition) {
+	for _, c := range changes {
+		log := l.logger.Info
+		if c.To == failover.Frozen {
+			log = l.logger.Error
+		}
+		log("cluster health changed", "cluster", c.Cluster, "from", c.From, "to", c.To, "reason", c.Reason)
+	}
+}

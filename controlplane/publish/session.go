@@ -1,0 +1,161 @@
+package publish
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/signal"
+)
+
+// session is one router's stream, from its hello on. Only its own goroutine touches it, but for
+// replaced, which the server closes.
+type session struct {
+	s        *Server
+	router   fleet.RouterID
+	region   fleet.RegionID
+	send     chan<- *routerpb.ToRouter
+	replaced chan struct{}
+
+	seen  signal.Observation
+	holds *routerpb.TableRef // what the router has, as far as it said
+	// refused is the last table that it did not take: nothing is sent until there is a newer one.
+	refused *routerpb.TableRef
+	// flying is the table on its way, and nonce its number; nil: none.
+	flying *routerpb.TableRef
+	nonce  uint64
+	sent   time.Time
+}
+
+func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter) *session {
+	return &session{
+		s:        s,
+		router:   fleet.RouterID(hello.GetRouterId()),
+		region:   fleet.RegionID(hello.GetRegion()),
+		send:     send,
+		replaced: make(chan struct{}),
+		holds:    hello.GetHolds(),
+		seen: signal.Observation{
+			Node: s.o.Node, Hello: hello, Received: s.o.Now(), Connected: true,
+		},
+	}
+}
+
+// run carries the stream until either side ends it.
+func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter, lost <-chan error) error {
+	s := x.s
+	s.o.Signals.Put(x.seen)
+	s.logger.Info("router joined", "router", x.router, "region", x.region, "version", x.seen.Hello.GetVersion())
+	x.send <- &routerpb.ToRouter{Body: &routerpb.ToRouter_Welcome{Welcome: &routerpb.Welcome{
+		Protocol: Protocol, NodeId: string(s.o.Node), ClusterId: s.o.View().ClusterID(),
+	}}}
+	ping := time.NewTicker(s.o.Ping)
+	defer ping.Stop()
+	dead := time.NewTimer(s.o.Dead)
+	defer dead.Stop()
+	for {
+		view := s.o.View()
+		changed := s.o.Changed(view.Index())
+		pending := x.next(view.Table())
+		var push chan<- *routerpb.ToRouter
+		var message *routerpb.ToRouter
+		if pending != nil {
+			push = x.send
+			message = &routerpb.ToRouter{Body: &routerpb.ToRouter_Table{Table: &routerpb.TablePush{
+				Nonce: x.nonce + 1, Table: pending,
+			}}}
+		}
+		select {
+		case push <- message:
+			x.nonce++
+			x.flying, x.sent = pending.GetRef(), s.o.Now()
+		case m := <-received:
+			dead.Reset(s.o.Dead)
+			if err := x.hear(m); err != nil {
+				return err
+			}
+		case <-changed:
+		case <-ping.C:
+			if x.flying != nil && s.o.Now().Sub(x.sent) > 2*s.o.Dead {
+				return status.Errorf(codes.DeadlineExceeded, "table %d was not acknowledged within %s", x.flying.GetRevision(), 2*s.o.Dead)
+			}
+			select {
+			case x.send <- &routerpb.ToRouter{Body: &routerpb.ToRouter_Ping{Ping: &routerpb.Ping{AtUnixMs: s.o.Now().UnixMilli()}}}:
+			default: // something is on its way, which is as good as a ping
+			}
+		case <-dead.C:
+			return status.Errorf(codes.DeadlineExceeded, "router was silent for %s", s.o.Dead)
+		case <-x.replaced:
+			return status.Error(codes.Aborted, "the router has connected again")
+		case <-s.stop:
+			return status.Error(codes.Unavailable, "node is stopping")
+		case err := <-lost:
+			return ended(err)
+		case <-ctx.Done():
+			return ended(ctx.Err())
+		}
+	}
+}
+
+// next is the table to send now, or nil: one at a time, never one that the router has or has
+// refused, never back behind what it has.
+func (x *session) next(table *routerpb.Table) *routerpb.Table {
+	ref := table.GetRef()
+	if table == nil || x.flying != nil || !newer(ref, x.holds) || !newer(ref, x.refused) {
+		return nil
+	}
+	return table
+}
+
+// newer says whether a router that has seen one table would take another: it is of a different
+// control plane, which is the router's to judge, or later in the order of epoch and revision.
+func newer(ref, than *routerpb.TableRef) bool {
+	switch {
+	case than == nil || ref.GetClusterId() != than.GetClusterId():
+		return true
+	case ref.GetEpoch() != than.GetEpoch():
+		return ref.GetEpoch() > than.GetEpoch()
+	default:
+		return ref.GetRevision() > than.GetRevision()
+	}
+}
+
+func (x *session) hear(m *routerpb.FromRouter) error {
+	switch body := m.GetBody().(type) {
+	case *routerpb.FromRouter_Report:
+		x.seen.Report, x.seen.Received = body.Report, x.s.o.Now()
+		if applied := body.Report.GetApplied(); applied != nil && x.flying == nil {
+			x.holds = applied
+		}
+	case *routerpb.FromRouter_Ack:
+		x.acknowledge(body.Ack)
+	case *routerpb.FromRouter_Hello:
+		return status.Error(codes.InvalidArgument, "hello comes once")
+	default:
+		return nil // of a newer version
+	}
+	x.s.o.Signals.Put(x.seen)
+	return nil
+}
+
+func (x *session) acknowledge(ack *routerpb.Ack) {
+	if x.flying == nil || ack.GetNonce() != x.nonce {
+		return // of nothing that is on its way
+	}
+	ref := x.flying
+	x.flying = nil
+	x.seen.Ack = ack
+	if ack.GetOk() {
+		x.holds = proto.CloneOf(ref)
+		x.s.logger.Debug("table acknowledged", "router", x.router, "epoch", ref.GetEpoch(), "revision", ref.GetRevision())
+		return
+	}
+	x.refused = ref
+	x.s.logger.Error("router refused a table", "router", x.router, "region", x.region, "epoch", ref.GetEpoch(),
+		"revision", ref.GetRevision(), "code", ack.GetCode(), "field", ack.GetField(), "reason", ack.GetMessage())
+}
