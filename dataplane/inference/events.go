@@ -41,7 +41,7 @@ type Events struct {
 }
 
 // NewEvents reads events from r.
-func NewEvents(r io.Reader) *Events { return &Events{r: r, buf: make([]byte, 4096)} }
+func NewEvents(r io.Reader) *Events { return &Events{r: r, buf: make([]byte, 4096), data: []byte{}} }
 
 // Next returns the next event; its Raw and Data stay valid until the next call. At the end of the
 // stream the error is io.EOF; after half a line it is io.ErrUnexpectedEOF, and the half is
@@ -70,6 +70,10 @@ func (e *Events) Next() (Event, error) {
 				e.cr = false
 			}
 			e.line = e.scan
+			if !e.begun {
+				line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+				e.begun = true
+			}
 			if len(line) == 0 {
 				return e.cut(), nil
 			}
@@ -85,9 +89,12 @@ func (e *Events) Next() (Event, error) {
 	}
 }
 
-// Pending says whether more of the stream has been read than returned, so that a relay may write
-// several events at once and flush when there is nothing to add at once.
-func (e *Events) Pending() bool { return e.end > e.start }
+// Pending says whether another whole event has been read and waits to be returned, so that a relay
+// may write several at once and flush after the last.
+func (e *Events) Pending() bool {
+	rest := e.buf[e.start:e.end]
+	return bytes.Contains(rest, []byte("\n\n")) || bytes.Contains(rest, []byte("\r\n\r\n")) || bytes.Contains(rest, []byte("\r\r"))
+}
 
 func (e *Events) fill() {
 	if e.start > 0 {
@@ -105,10 +112,6 @@ func (e *Events) fill() {
 
 // field takes one line that isn't blank.
 func (e *Events) field(line []byte) {
-	if !e.begun {
-		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
-		e.begun = true
-	}
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {

@@ -1,0 +1,88 @@
+package inference
+
+import "testing"
+
+func TestRewrite(t *testing.T) {
+	tests := []struct {
+		name, path, body, model string
+		usage                   bool
+		want                    string
+	}{
+		{
+			"nothing to change", "/v1/chat/completions",
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`,
+		},
+		{
+			"the model, everything else byte for byte", "/v1/chat/completions",
+			"{ \"model\" :\"alias\" ,\n \"x\": 1.0e0 }", "base/model", false,
+			"{ \"model\" :\"base/model\" ,\n \"x\": 1.0e0 }",
+		},
+		{
+			"a model that needs quoting", "/v1/completions", `{"model":"a"}`, "b\"\\\n", false,
+			`{"model":"b\"\\\n"}`,
+		},
+		{
+			"the model that counts of two", "/v1/completions", `{"model":"a","model":"b"}`, "c", false,
+			`{"model":"a","model":"c"}`,
+		},
+		{
+			"usage where there are no options", "/v1/chat/completions", ` {"model":"m","stream":true}`, "m", true,
+			` {"stream_options":{"include_usage":true},"model":"m","stream":true}`,
+		},
+		{
+			"usage into empty options", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{ }}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true }}`,
+		},
+		{
+			"usage beside other options", "/v1/completions", `{"model":"m","stream":true,"stream_options":{ "x":1}}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true, "x":1}}`,
+		},
+		{
+			"usage in the place of a no", "/v1/chat/completions", `{"stream_options":{"include_usage":false},"model":"m","stream":true}`, "m", true,
+			`{"stream_options":{"include_usage":true},"model":"m","stream":true}`,
+		},
+		{
+			"usage in the place of null", "/v1/chat/completions", `{"stream_options":null,"model":"m","stream":true}`, "m", true,
+			`{"stream_options":{"include_usage":true},"model":"m","stream":true}`,
+		},
+		{
+			"both, options first", "/v1/chat/completions", `{"stream_options":{},"model":"m","stream":true}`, "longer", true,
+			`{"stream_options":{"include_usage":true},"model":"longer","stream":true}`,
+		},
+		{
+			"both, model first", "/v1/chat/completions", `{"model":"model","stream":true,"stream_options":{}}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`,
+		},
+		{"no usage without a stream", "/v1/chat/completions", `{"model":"m"}`, "m", true, `{"model":"m"}`},
+		{"no usage unless wanted", "/v1/chat/completions", `{"model":"m","stream":true}`, "m", false, `{"model":"m","stream":true}`},
+		{"no usage where it comes by itself", "/v1/messages", `{"model":"m","stream":true}`, "m", true, `{"model":"m","stream":true}`},
+		{"no usage for unknown shapes", "/v1/new", `{"model":"m","stream":true}`, "m", true, `{"model":"m","stream":true}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			body := []byte(tt.body)
+			r, err := Read(tt.path, body, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(r.Rewrite(body, tt.model, tt.usage)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+			if string(body) != tt.body {
+				t.Error("the body itself was changed")
+			}
+		})
+	}
+}
+
+func TestRewriteReturnsTheBodyItselfIfNothingChanges(t *testing.T) {
+	body := []byte(`{"model":"m","stream":true}`)
+	r, err := Read("/v1/chat/completions", body, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Rewrite(body, "m", false); &got[0] != &body[0] {
+		t.Error("a copy was made")
+	}
+}
