@@ -116,13 +116,14 @@ func (f Files) Validate() error {
 }
 
 // Server gives the configuration of a listener that takes only peers of the kinds named, which
-// must show a certificate of the same authority. TLS 1.3 only.
+// must show a certificate of the same authority. TLS 1.3 only. Parts that listen and dial among
+// equals may dial with it too.
 func (f Files) Server(accept ...Kind) (*tls.Config, error) {
 	cfg, pool, err := f.load(accept)
 	if err != nil {
 		return nil, err
 	}
-	cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, pool
+	cfg.ClientAuth, cfg.ClientCAs, cfg.RootCAs = tls.RequireAndVerifyClientCert, pool, pool
 	return cfg, nil
 }
 

@@ -1,0 +1,154 @@
+// Command anabranch-controlplane is one node of the control plane: it keeps what operators decided
+// in a Raft log shared with the other nodes, plans routing tables from it and from what routers
+// report, and streams them back to the routers.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"anabranch/api/fleet"
+	"anabranch/cmd/anabranch-controlplane/node"
+	"anabranch/cmd/settings"
+	"anabranch/controlplane/store"
+	"anabranch/web"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "anabranch-controlplane:", err)
+		os.Exit(1)
+	}
+}
+
+// flags are what only flags say; the rest goes straight into node.Options.
+type flags struct {
+	config, logLevel, logFormat string
+	id                          string
+	peers                       []string
+	tokensFile                  string
+}
+
+func command() *cobra.Command {
+	var f flags
+	o := node.Options{Version: version, Console: web.Dist()}
+	cmd := &cobra.Command{
+		Use:   "anabranch-controlplane",
+		Short: "One node of Anabranch's control plane",
+		Long: `One node of Anabranch's control plane.
+
+Every flag can also be given as a variable (--data-dir is ANABRANCH_DATA_DIR) or as a key of the
+YAML file named by --config; a flag wins over a variable, a variable over the file.
+
+A new cluster starts when every node gets the same --peers list and an empty --data-dir. A node that
+comes later gets --join with the Raft address of any member instead.`,
+		Example: `  # Three nodes of a new cluster; this is n1:
+  anabranch-controlplane --id n1 --data-dir /var/lib/anabranch \
+    --raft 10.0.0.1:7120 --peers n1=10.0.0.1:7120,n2=10.0.0.2:7120,n3=10.0.0.3:7120 \
+    --tls-cert n1.pem --tls-key n1.key --tls-ca ca.pem --tokens-file tokens.json
+
+  # A fourth:
+  anabranch-controlplane --id n4 --data-dir /var/lib/anabranch --raft 10.0.0.4:7120 --join 10.0.0.1:7120 …`,
+		Version:       version,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := settings.Fill(cmd.Flags(), "ANABRANCH_", f.config); err != nil {
+				return err
+			}
+			if err := f.apply(&o); err != nil {
+				return err
+			}
+			n, err := node.New(o)
+			if err != nil {
+				return err
+			}
+			return n.Run(cmd.Context())
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.config, "config", "", "YAML file with any of these flags as keys")
+	fl.StringVar(&f.id, "id", "", "name of this node, unique in the cluster (default: a UUID kept in --data-dir)")
+	fl.StringVar(&o.DataDir, "data-dir", "", "folder of the Raft log and snapshots (required)")
+	fl.StringVar(&o.HTTP, "http", ":7100", "address of REST, console, /metrics, /healthz and /readyz")
+	fl.StringVar(&o.GRPC, "grpc", ":7110", "address for routers")
+	fl.StringVar(&o.Raft, "raft", ":7120", "address for other nodes")
+	fl.StringVar(&o.RaftAdvertise, "raft-advertise", "", "address at which other nodes reach --raft (default: --raft, which then must name a host)")
+	fl.StringSliceVar(&f.peers, "peers", nil, "all members of a new cluster, as id=host:port,…")
+	fl.StringSliceVar(&o.Join, "join", nil, "Raft addresses of members of the cluster to join")
+	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this node (PEM, URI name anabranch://node/<id>)")
+	fl.StringVar(&o.TLS.Key, "tls-key", "", "its key")
+	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authority of nodes and routers")
+	fl.StringVar(&f.tokensFile, "tokens-file", "", `JSON file {"admin": "…", "operator": "…", "approver": "…", "viewer": "…"} of the tokens that a new cluster starts with`)
+	fl.Float64Var(&o.TimeScale, "time-scale", 1, "scales election timing, for slow networks (above 1)")
+	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	return cmd
+}
+
+func (f flags) apply(o *node.Options) error {
+	var problems []error
+	o.ID = fleet.NodeID(f.id)
+	for _, peer := range f.peers {
+		id, address, ok := strings.Cut(peer, "=")
+		if !ok || id == "" || address == "" {
+			problems = append(problems, fmt.Errorf("--peers: %q is not of the form id=host:port", peer))
+			continue
+		}
+		o.Peers = append(o.Peers, store.Peer{ID: fleet.NodeID(id), Address: address})
+	}
+	if f.tokensFile != "" {
+		tokens, err := readTokens(f.tokensFile)
+		problems = append(problems, err)
+		o.Tokens = tokens
+	}
+	logger, err := newLogger(f.logLevel, f.logFormat)
+	problems = append(problems, err)
+	o.Logger = logger
+	return errors.Join(problems...)
+}
+
+func readTokens(path string) (map[string]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--tokens-file: %w", err)
+	}
+	var tokens map[string]string
+	if err := json.Unmarshal(text, &tokens); err != nil {
+		// The text holds secrets: say where, not what.
+		return nil, fmt.Errorf("--tokens-file: %s is not a JSON object of role to token", path)
+	}
+	return tokens, nil
+}
+
+func newLogger(level, format string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level: %q is none of debug, info, warn, error", level)
+	}
+	options := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+	}
+	return nil, fmt.Errorf("--log-format: %q is neither text nor json", format)
+}

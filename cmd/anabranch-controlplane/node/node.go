@@ -1,0 +1,307 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"anabranch/api/fleet"
+	"anabranch/api/identity"
+	"anabranch/api/routerpb"
+	"anabranch/cmd/lifecycle"
+	"anabranch/controlplane/forward"
+	"anabranch/controlplane/forward/nodepb"
+	"anabranch/controlplane/leader"
+	"anabranch/controlplane/publish"
+	"anabranch/controlplane/rest"
+	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state/statepb"
+	"anabranch/controlplane/store"
+)
+
+// maxReport bounds a message of a router in bytes: a report over hundreds of clusters.
+const maxReport = 4 << 20
+
+// Addresses is where a node listens.
+type Addresses struct {
+	HTTP, GRPC, Raft string
+}
+
+// Node is one control plane node. New binds its ports, Run does the rest.
+type Node struct {
+	o       Options
+	log     *slog.Logger
+	store   *store.Store
+	forward *forward.Forward
+	signals *signal.Store
+	leader  *leader.Leader
+	publish *publish.Server
+	rest    *rest.Server
+	grpc    *grpc.Server
+	http    *http.Server
+
+	httpListener, grpcListener net.Listener
+}
+
+// New checks the options, opens the data folder and binds the ports. A node that is made must be
+// run: Run frees what New took.
+func New(o Options) (*Node, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	n := &Node{o: o, log: o.Logger.With("component", "node"), signals: signal.New(nil)}
+	if err := n.open(); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+// open takes ports and folder, then builds what stands on them.
+func (n *Node) open() error {
+	var err error
+	if n.httpListener, err = net.Listen("tcp", n.o.HTTP); err != nil {
+		return fmt.Errorf("--http: %w", err)
+	}
+	if n.grpcListener, err = net.Listen("tcp", n.o.GRPC); err != nil {
+		return fmt.Errorf("--grpc: %w", err)
+	}
+	options := store.Options{
+		Dir: n.o.DataDir, ID: n.o.ID,
+		RaftListen: n.o.Raft, Listener: n.o.RaftListener, RaftAdvertise: n.o.RaftAdvertise,
+		Peers: n.o.Peers, TimeScale: n.o.TimeScale, Logger: n.o.Logger,
+	}
+	routers := grpc.Creds(insecure.NewCredentials())
+	var identify func(context.Context) (fleet.RegionID, fleet.RouterID, error)
+	if !n.o.TLS.Empty() {
+		if options.TLS, err = n.o.TLS.Server(identity.KindNode); err != nil {
+			return err
+		}
+		towardsRouters, err := n.o.TLS.Server(identity.KindRouter)
+		if err != nil {
+			return err
+		}
+		routers = grpc.Creds(credentials.NewTLS(towardsRouters))
+		identify = publish.FromCertificate
+	}
+	if n.store, err = store.Open(options); err != nil {
+		return err
+	}
+	return n.wire(routers, identify)
+}
+
+// wire builds the parts; nothing runs yet.
+func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (fleet.RegionID, fleet.RouterID, error)) error {
+	id := n.store.ID()
+	n.forward = forward.New(forward.Options{
+		Store:  n.store,
+		Logger: n.o.Logger,
+		Local: func() *nodepb.ExchangeRequest {
+			return &nodepb.ExchangeRequest{Routers: n.signals.Local(id)}
+		},
+		Exchange: func(r *nodepb.ExchangeRequest) { n.signals.Merge(r.GetRouters(), time.Now()) },
+	})
+	var err error
+	if n.leader, err = leader.New(leader.Options{
+		Store: n.store, Propose: n.store.Propose, Signals: n.signals, Logger: n.o.Logger,
+	}); err != nil {
+		return err
+	}
+	if n.publish, err = publish.New(publish.Options{
+		Node: id, View: n.store.View, Changed: n.store.Changed, Signals: n.signals,
+		Identify: identify, Logger: n.o.Logger,
+	}); err != nil {
+		return err
+	}
+	registry := n.registry()
+	if n.rest, err = rest.New(rest.Options{
+		Node: id, View: n.store.View, Changed: n.store.Changed,
+		Propose: n.forward.Propose, ReadBarrier: n.forward.ReadIndex,
+		Members: n.members, Leader: n.store.Leader, Ready: n.store.Ready, Staleness: n.staleness,
+		Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
+		Logger: n.o.Logger, Version: n.o.Version,
+	}); err != nil {
+		return err
+	}
+	n.http = n.rest.HTTPServer()
+	n.grpc = grpc.NewServer(
+		routers,
+		grpc.MaxRecvMsgSize(maxReport),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: publish.DefaultDead, Timeout: publish.DefaultPing}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: publish.DefaultPing, PermitWithoutStream: true}),
+	)
+	routerpb.RegisterRouterControlServer(n.grpc, n.publish)
+	return nil
+}
+
+// close frees what open took of a node that never runs.
+func (n *Node) close() error {
+	var problems []error
+	for _, l := range []net.Listener{n.httpListener, n.grpcListener} {
+		if l != nil {
+			problems = append(problems, l.Close())
+		}
+	}
+	if n.store != nil {
+		ended, end := context.WithCancel(context.Background())
+		end()
+		problems = append(problems, n.store.Run(ended))
+	}
+	return errors.Join(problems...)
+}
+
+// ID of the node.
+func (n *Node) ID() fleet.NodeID { return n.store.ID() }
+
+// Addresses that the node is bound to.
+func (n *Node) Addresses() Addresses {
+	return Addresses{
+		HTTP: n.httpListener.Addr().String(),
+		GRPC: n.grpcListener.Addr().String(),
+		Raft: n.store.Address(),
+	}
+}
+
+// Run serves until ctx ends or the node must stop, and says why.
+func (n *Node) Run(ctx context.Context) error {
+	at := n.Addresses()
+	n.log.Info("starting", "node", n.ID(), "version", n.o.Version, "http", at.HTTP, "grpc", at.GRPC, "raft", at.Raft)
+	return lifecycle.Run(ctx, n.log,
+		lifecycle.Part{Name: "store", Run: n.store.Run, Stop: n.handOver},
+		lifecycle.Part{Name: "forward", Run: n.forward.Run},
+		lifecycle.Part{Name: "membership", Run: n.takePart},
+		lifecycle.Part{Name: "leader", Run: n.leader.Run},
+		lifecycle.Part{Name: "publish", Run: n.publish.Run},
+		lifecycle.Part{Name: "grpc", Run: n.serveGRPC},
+		lifecycle.Part{Name: "http", Run: n.serveHTTP, Stop: n.http.Shutdown},
+	)
+}
+
+// handOver gives leadership away, so that writes do not wait for an election.
+func (n *Node) handOver(ctx context.Context) error {
+	if n.store.IsLeader() && len(n.store.Members()) > 1 {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		if err := n.store.TransferLeadership(ctx); err != nil {
+			n.log.Warn("leadership not handed over", "error", err)
+		}
+	}
+	return nil
+}
+
+func (n *Node) serveGRPC(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- n.grpc.Serve(n.grpcListener) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		n.grpc.Stop()
+		<-done
+		return nil
+	}
+}
+
+func (n *Node) serveHTTP(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- n.http.Serve(n.httpListener) }()
+	select {
+	case <-ctx.Done():
+		_ = n.http.Close() // what Shutdown left is cut
+		<-done
+		return nil
+	case err := <-done:
+		if !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}
+}
+
+// takePart joins the cluster if asked to, gives a new one its identity, and tells the others how
+// this node is reached. Each step is harmless when repeated.
+func (n *Node) takePart(ctx context.Context) error {
+	steps := []func(context.Context) error{n.found, n.introduce}
+	if len(n.o.Join) > 0 {
+		steps = append([]func(context.Context) error{func(ctx context.Context) error {
+			return n.forward.Join(ctx, n.o.Join)
+		}}, steps...)
+	}
+	for _, step := range steps {
+		if err := n.retry(ctx, step); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// retry calls step until it is done or ctx ends: before there is a quorum nothing can be.
+func (n *Node) retry(ctx context.Context, step func(context.Context) error) error {
+	for {
+		err := step(ctx)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, store.ErrForeignCluster) {
+			return err
+		}
+		n.log.Debug("not part of the cluster yet", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// found makes a new cluster know itself and its first tokens. The first node whose command is
+// committed wins; Apply ignores the rest.
+func (n *Node) found(ctx context.Context) error {
+	if n.store.View().ClusterID() != "" {
+		return nil
+	}
+	if len(n.o.Peers) == 0 {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.store.Changed(n.store.View().Index()):
+			return errors.New("the cluster's identity has not arrived yet")
+		}
+	}
+	_, err := n.forward.Propose(ctx, &statepb.Command{
+		Actor: n.actor(),
+		Op:    &statepb.Command_Init{Init: &statepb.Init{ClusterId: uuid.NewString(), Tokens: n.o.tokens()}},
+	})
+	return err
+}
+
+func (n *Node) introduce(ctx context.Context) error {
+	at := n.Addresses()
+	me := &statepb.PutNode{Id: string(n.ID()), HttpAddress: at.HTTP, GrpcAddress: at.GRPC, Version: n.o.Version}
+	if known, ok := n.store.View().Node(string(n.ID())); ok &&
+		known.GetHttpAddress() == me.HttpAddress && known.GetGrpcAddress() == me.GrpcAddress && known.GetVersion() == me.Version {
+		return nil
+	}
+	_, err := n.forward.Propose(ctx, &statepb.Command{
+		Actor: n.actor(), Op: &statepb.Command_PutNode{PutNode: me},
+	})
+	return err
+}
+
+func (n *Node) actor() *statepb.Actor {
+	return &statepb.Actor{Name: "system/" + string(n.ID()), Role: "system"}
+}

@@ -1,0 +1,249 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/controlplane/store"
+)
+
+var client = &http.Client{Timeout: 15 * time.Second}
+
+const admin = "admin-token-of-this-test"
+
+// member is a node that runs in a test.
+type member struct {
+	*Node
+	options Options
+	end     context.CancelFunc
+	done    chan error
+}
+
+func run(t *testing.T, o Options) *member {
+	t.Helper()
+	n, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &member{Node: n, options: o, end: cancel, done: make(chan error, 1)}
+	go func() { m.done <- n.Run(ctx) }()
+	t.Cleanup(m.stop)
+	return m
+}
+
+func (m *member) stop() {
+	m.end()
+	if err, ok := <-m.done; ok {
+		close(m.done)
+		if err != nil {
+			panic(fmt.Sprintf("%s: %v", m.ID(), err))
+		}
+	}
+}
+
+func options(dir string, id fleet.NodeID) Options {
+	return Options{
+		ID: id, DataDir: filepath.Join(dir, string(id)),
+		HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", Raft: "127.0.0.1:0",
+		Tokens: map[string]string{"admin": admin},
+		Logger: slog.New(slog.DiscardHandler), Version: "test",
+	}
+}
+
+func cluster(t *testing.T, size int) []*member {
+	t.Helper()
+	dir := t.TempDir()
+	listeners := make([]net.Listener, size)
+	var peers []store.Peer
+	for i := range listeners {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners[i] = l
+		peers = append(peers, store.Peer{ID: fleet.NodeID(fmt.Sprintf("n%d", i+1)), Address: l.Addr().String()})
+	}
+	members := make([]*member, size)
+	for i, l := range listeners {
+		o := options(dir, peers[i].ID)
+		o.RaftListener, o.Peers = l, peers
+		members[i] = run(t, o)
+	}
+	for _, m := range members {
+		m.await(t, "ready", func() bool {
+			status, _ := m.call(t, http.MethodGet, "/readyz", "", nil)
+			return status == http.StatusOK
+		})
+	}
+	return members
+}
+
+func (m *member) await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline, tick := time.After(30*time.Second), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("%s: not %s in time", m.ID(), what)
+		case <-tick.C:
+		}
+	}
+}
+
+func (m *member) call(t *testing.T, method, path, body string, header map[string]string) (int, map[string]any) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+m.Addresses().HTTP+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+admin)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if strings.Contains(resp.Header.Get("Content-Type"), "json") {
+		if err := json.Unmarshal(text, &doc); err != nil {
+			t.Fatalf("%s %s: %v in %s", method, path, err, text)
+		}
+	}
+	return resp.StatusCode, doc
+}
+
+func region(name string) string {
+	return fmt.Sprintf(`{"apiVersion":"anabranch/v1","kind":"Region","metadata":{"name":%q},"spec":{"zone":"eu"}}`, name)
+}
+
+func TestAnyNodeTakesWritesAndAllShowThem(t *testing.T) {
+	members := cluster(t, 3)
+	for i, m := range members {
+		name := fmt.Sprintf("region-%d", i)
+		if status, doc := m.call(t, http.MethodPost, "/v1/regions", region(name), nil); status != http.StatusCreated {
+			t.Fatalf("create on %s: %d %v", m.ID(), status, doc)
+		}
+	}
+	for _, m := range members {
+		status, doc := m.call(t, http.MethodGet, "/v1/regions", "", nil)
+		if items, _ := doc["items"].([]any); status != http.StatusOK || len(items) != 3 {
+			t.Errorf("%s lists %d regions, status %d", m.ID(), len(items), status)
+		}
+	}
+	status, doc := members[0].call(t, http.MethodGet, "/v1/controlplane/members", "", nil)
+	items, _ := doc["items"].([]any)
+	if status != http.StatusOK || len(items) != 3 {
+		t.Fatalf("members: %d %v", status, doc)
+	}
+}
+
+func TestWritesGoOnWithoutTheLeaderAndSurviveARestart(t *testing.T) {
+	members := cluster(t, 3)
+	if status, _ := members[0].call(t, http.MethodPost, "/v1/regions", region("before"), nil); status != http.StatusCreated {
+		t.Fatal(status)
+	}
+	id, _ := members[0].store.Leader()
+	var gone *member
+	var rest []*member
+	for _, m := range members {
+		if m.ID() == id {
+			gone = m
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	at := gone.Addresses()
+	gone.stop()
+	// The issue's bound is 3 s for a kill; a failing test means 9 s.
+	limit := time.Now().Add(9 * time.Second)
+	rest[0].await(t, "writable", func() bool {
+		status, _ := rest[0].call(t, http.MethodPut, "/v1/regions/after", region("after"), map[string]string{"If-None-Match": "*"})
+		return status == http.StatusCreated || status == http.StatusPreconditionFailed
+	})
+	if time.Now().After(limit) {
+		t.Error("no write for 9 s after the leader had gone")
+	}
+
+	o := gone.options
+	o.RaftListener, o.Raft = nil, at.Raft
+	back := run(t, o)
+	back.await(t, "caught up", func() bool {
+		status, _ := back.call(t, http.MethodGet, "/v1/regions/after", "", nil)
+		return status == http.StatusOK
+	})
+}
+
+func TestANodeJoinsARunningCluster(t *testing.T) {
+	members := cluster(t, 3)
+	if status, _ := members[0].call(t, http.MethodPost, "/v1/regions", region("before"), nil); status != http.StatusCreated {
+		t.Fatal(status)
+	}
+	o := options(t.TempDir(), "n4")
+	o.Join = []string{members[1].Addresses().Raft}
+	joined := run(t, o)
+	joined.await(t, "a member with the state", func() bool {
+		status, _ := joined.call(t, http.MethodGet, "/v1/regions/before", "", nil)
+		return status == http.StatusOK && len(joined.store.Members()) == 4
+	})
+}
+
+func TestOptionsNameTheFlag(t *testing.T) {
+	good := options("dir", "n1")
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want string
+		change     func(*Options)
+	}{
+		{"no folder", "--data-dir", func(o *Options) { o.DataDir = "" }},
+		{"both", "--peers and --join", func(o *Options) { o.Peers, o.Join = []store.Peer{{}}, []string{"a"} }},
+		{"address", "--http", func(o *Options) { o.HTTP = "7100" }},
+		{"half of TLS", "--tls-key", func(o *Options) { o.TLS.Cert, o.TLS.CA = "a", "b" }},
+		{"open to the network", "--raft", func(o *Options) { o.Raft = ":7120" }},
+		{"role", `role "root"`, func(o *Options) { o.Tokens = map[string]string{"root": admin} }},
+		{"short token", "shorter than", func(o *Options) { o.Tokens = map[string]string{"admin": "x"} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := good
+			c.change(&o)
+			if err := o.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+func TestPortsInUseAreNamed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	o := options(t.TempDir(), "n1")
+	o.GRPC = l.Addr().String()
+	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "--grpc") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,119 @@
+// Package node puts one control plane node together: it wires storage, planning, streams to routers
+// and REST, and starts and stops them in order. It decides nothing; the command reads its flags,
+// and cmd/e2e runs several nodes in one process.
+package node
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"slices"
+
+	"anabranch/api/fleet"
+	"anabranch/api/identity"
+	"anabranch/controlplane/state/statepb"
+	"anabranch/controlplane/store"
+)
+
+// Roles that a token may have, from least to most.
+var Roles = []string{"viewer", "operator", "approver", "admin"}
+
+// MinTokenBytes keeps tokens out of reach of guessing: they are stored as plain SHA-256.
+const MinTokenBytes = 16
+
+// Options says who a node is and where it listens.
+type Options struct {
+	// ID names the node. Empty: a UUID kept in DataDir; then Peers must be empty.
+	ID fleet.NodeID
+	// DataDir belongs to this node for ever.
+	DataDir string
+	// HTTP, GRPC and Raft are host:port; port 0 takes a free one, see Addresses.
+	HTTP, GRPC, Raft string
+	// RaftAdvertise is how others reach Raft. Empty: where it listens.
+	RaftAdvertise string
+	// RaftListener replaces Raft by a bound listener, for tests that must know all addresses first.
+	RaftListener net.Listener
+	// Peers starts a new cluster, Join enters a running one. With a data folder that has a past,
+	// both are ignored. At most one is set.
+	Peers []store.Peer
+	Join  []string
+	// TLS towards nodes and routers. Empty: plain, allowed on loopback only.
+	TLS identity.Files
+	// Tokens maps a role to the bearer token that a new cluster starts with.
+	Tokens map[string]string
+	// TimeScale of elections; 0: 1.
+	TimeScale float64
+	// Console is the built web console. Nil: none.
+	Console fs.FS
+	Version string
+	// Logger; nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Validate names each wrong option by its flag and says what would be right.
+func (o Options) Validate() error {
+	var problems []error
+	if o.DataDir == "" {
+		problems = append(problems, errors.New("--data-dir is missing: name a folder that only this node uses"))
+	}
+	if len(o.Peers) > 0 && len(o.Join) > 0 {
+		problems = append(problems, errors.New("--peers and --join exclude one another: --peers starts a new cluster, --join enters a running one"))
+	}
+	for _, a := range []struct{ flag, value string }{{"--http", o.HTTP}, {"--grpc", o.GRPC}, {"--raft", o.Raft}} {
+		if a.flag == "--raft" && o.RaftListener != nil {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(a.value); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %q is not host:port: %w", a.flag, a.value, err))
+		}
+	}
+	if err := o.TLS.Validate(); err != nil {
+		problems = append(problems, err)
+	}
+	if o.TLS.Empty() {
+		for _, a := range []struct{ flag, value string }{{"--grpc", o.GRPC}, {"--raft", o.Raft}} {
+			if a.value != "" && !loopback(a.value) {
+				problems = append(problems, fmt.Errorf("%s %s would be open to the network without TLS: give --tls-cert, --tls-key and --tls-ca, or listen on 127.0.0.1", a.flag, a.value))
+			}
+		}
+	}
+	problems = append(problems, o.validateTokens())
+	return errors.Join(problems...)
+}
+
+func (o Options) validateTokens() error {
+	var problems []error
+	for role, token := range o.Tokens {
+		if !slices.Contains(Roles, role) {
+			problems = append(problems, fmt.Errorf("--tokens-file: role %q is none of %v", role, Roles))
+		}
+		if len(token) < MinTokenBytes {
+			problems = append(problems, fmt.Errorf("--tokens-file: the token of %q is shorter than %d bytes", role, MinTokenBytes))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// tokens gives the hashes that go into the replicated state.
+func (o Options) tokens() []*statepb.Token {
+	var out []*statepb.Token
+	for _, role := range Roles {
+		if token, ok := o.Tokens[role]; ok {
+			sum := sha256.Sum256([]byte(token))
+			out = append(out, &statepb.Token{Name: role, Role: role, Sha256: sum[:]})
+		}
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package node
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"anabranch/controlplane/rest"
+)
+
+// silent is how long another node may say nothing and still count as healthy: three exchanges.
+const silent = 3 * time.Second
+
+// members tells of all nodes as this one sees them.
+func (n *Node) members() []rest.Member {
+	type heard struct {
+		applied uint64
+		age     time.Duration
+	}
+	known := map[string]heard{}
+	for _, p := range n.forward.Peers() {
+		known[string(p.ID)] = heard{p.AppliedIndex, p.Age}
+	}
+	var out []rest.Member
+	for _, m := range n.store.Members() {
+		item := rest.Member{ID: m.ID, Address: m.Address, Voter: m.Voter, Leader: m.Leader}
+		if m.ID == n.ID() {
+			item.Healthy, item.AppliedIndex = true, n.store.View().Index()
+		} else if p, ok := known[string(m.ID)]; ok {
+			item.Healthy, item.AppliedIndex = p.age < silent, p.applied
+		}
+		out = append(out, item)
+	}
+	return out
+}
+
+// staleness is the time since this node last heard of the leader; negative: never.
+func (n *Node) staleness() time.Duration {
+	stats := n.store.Stats()
+	switch {
+	case n.store.IsLeader():
+		return 0
+	case stats.SinceContact == 0:
+		return -1
+	}
+	return stats.SinceContact
+}
+
+// registry holds the metrics of the process and of the parts that keep none themselves.
+func (n *Node) registry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	gauge := func(name, help string, value func() float64) {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "anabranch", Subsystem: "controlplane", Name: name, Help: help,
+		}, value))
+	}
+	flag := func(on bool) float64 {
+		if on {
+			return 1
+		}
+		return 0
+	}
+	gauge("leader", "1 on the node that leads.", func() float64 { return flag(n.store.IsLeader()) })
+	gauge("read_only", "1 while the disk is too full for writes.", func() float64 { return flag(n.store.Stats().ReadOnly) })
+	gauge("disk_stalled", "1 while an append to the log hangs.", func() float64 { return flag(n.store.Stats().DiskStalled) })
+	gauge("free_disk_bytes", "Free space where the log is.", func() float64 { return float64(n.store.Stats().FreeDiskBytes) })
+	gauge("raft_term", "Raft's term.", func() float64 { return float64(n.store.Stats().Term) })
+	gauge("raft_commit_index", "Raft's commit index.", func() float64 { return float64(n.store.Stats().CommitIndex) })
+	gauge("raft_log_entries", "Entries in the log file.", func() float64 {
+		stats := n.store.Stats()
+		return float64(stats.LogLast - stats.LogFirst + 1)
+	})
+	gauge("applied_index", "Raft index of the last command applied here.", func() float64 { return float64(n.store.View().Index()) })
+	gauge("epoch", "Epoch of the tables that this cluster publishes.", func() float64 { return float64(n.store.View().Epoch()) })
+	gauge("table_revision", "Revision of the current routing table; 0: none.", func() float64 {
+		return float64(n.store.View().Table().GetRef().GetRevision())
+	})
+	gauge("members", "Members of the cluster.", func() float64 { return float64(len(n.store.Members())) })
+	gauge("router_streams", "Routers connected to this node.", func() float64 { return float64(n.publish.Streams()) })
+	gauge("leader_contact_age_seconds", "Time since the leader was last heard; 0 on the leader, below 0: never.", func() float64 {
+		return n.staleness().Seconds()
+	})
+	return r
+}
+
+func handler(r *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r, MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
+}
