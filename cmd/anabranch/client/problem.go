@@ -44,7 +44,7 @@ func (p *Problem) Error() string {
 		fmt.Fprintf(&b, ", %s", p.Code)
 	}
 	b.WriteString(")")
-	if p.Detail != "" && p.Detail != p.Title {
+	if p.Detail != "" && len(p.Errors) == 0 { // else they say it
 		b.WriteString(": " + p.Detail)
 	}
 	b.WriteString(Fields(p.Errors))
