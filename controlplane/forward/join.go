@@ -22,25 +22,40 @@ func (f *Forward) Join(ctx context.Context, addresses []string) error {
 	if len(addresses) == 0 {
 		return errors.New("join: no addresses to ask")
 	}
-	var last error
 	for {
-		for ask := slices.Clone(addresses); len(ask) > 0; ask = ask[1:] {
-			last = f.askToJoin(ctx, ask[0])
-			var elsewhere store.ErrNotLeader
-			switch {
-			case last == nil:
-				return nil
-			case errors.Is(last, store.ErrForeignCluster):
-				return fmt.Errorf("join: %w", last)
-			case errors.As(last, &elsewhere) && elsewhere.Address != "" && !slices.Contains(ask, elsewhere.Address) && !slices.Contains(addresses, elsewhere.Address):
-				ask = append(ask, elsewhere.Address)
-			}
+		err := f.askAround(ctx, addresses)
+		if err == nil {
+			return nil
 		}
-		f.logger.Info("not joined yet", "reason", last)
+		if errors.Is(err, store.ErrForeignCluster) {
+			return fmt.Errorf("join: %w", err)
+		}
+		f.logger.Info("not joined yet", "reason", err)
 		if !pause(ctx, f.o.Interval) {
-			return fmt.Errorf("join: %w: %w", ctx.Err(), last)
+			return fmt.Errorf("join: %w: %w", ctx.Err(), err)
 		}
 	}
+}
+
+// askAround asks each node once, and the leaders that they name, until one of them agrees.
+func (f *Forward) askAround(ctx context.Context, addresses []string) error {
+	var err error
+	asked := map[string]bool{}
+	for ask := slices.Clone(addresses); len(ask) > 0; ask = ask[1:] {
+		if asked[ask[0]] {
+			continue
+		}
+		asked[ask[0]] = true
+		err = f.askToJoin(ctx, ask[0])
+		var elsewhere store.ErrNotLeader
+		switch {
+		case err == nil, errors.Is(err, store.ErrForeignCluster):
+			return err
+		case errors.As(err, &elsewhere) && elsewhere.Address != "":
+			ask = append(ask, elsewhere.Address)
+		}
+	}
+	return err
 }
 
 func (f *Forward) askToJoin(ctx context.Context, address string) error {
@@ -59,7 +74,7 @@ func (f *Forward) askToJoin(ctx context.Context, address string) error {
 	return fromWire(err, trailer, false)
 }
 
-// admit makes members that have caught up voters while this node leads, and tells the leader when
+// admit makes members that have caught up voters while this node leads, and tells the others when
 // this node's own address has changed.
 func (f *Forward) admit(ctx context.Context) {
 	tick := time.NewTicker(f.o.Interval)
@@ -106,15 +121,19 @@ func caughtUp(known []PeerStatus, id fleet.NodeID, index uint64, maxAge time.Dur
 	return false
 }
 
-// moved asks the leader to note this node's address if the members list has another one.
+// moved asks the others to note this node's address if the members list has another one. Nobody
+// reaches it there, so it does not know who leads.
 func (f *Forward) moved(ctx context.Context) {
 	for _, m := range f.store.Members() {
-		_, leader := f.store.Leader()
-		if m.ID != f.store.ID() || m.Address == f.store.Address() || leader == "" {
+		if m.ID != f.store.ID() || m.Address == f.store.Address() {
 			continue
 		}
-		if err := f.askToJoin(ctx, leader); err != nil {
-			f.logger.Warn("tell the leader the new address", "error", err)
+		var addresses []string
+		for _, other := range f.others() {
+			addresses = append(addresses, other.Address)
+		}
+		if err := f.askAround(ctx, addresses); err != nil {
+			f.logger.Warn("tell the others the new address", "error", err)
 		}
 	}
 }

@@ -73,7 +73,12 @@ func (c *testCluster) add(p Peer, l net.Listener, peers []Peer, adjust func(*Opt
 
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return listenOn(t, "127.0.0.1:0")
+}
+
+func listenOn(t testing.TB, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,8 @@ type Options struct {
 	RaftListen string
 	// Listener replaces RaftListen by a listener that is already bound; Run closes it.
 	Listener net.Listener
-	// RaftAdvertise is how others reach the Raft port; empty: the address that it listens on.
+	// RaftAdvertise is how others reach the Raft port; empty: this node's address in Peers, else the
+	// address that it listens on, which must then name a host.
 	RaftAdvertise string
 	// Peers is the same list on every node that a new cluster starts from, this node included.
 	// It matters only while Dir is empty; empty here too, the node waits to be added by others.
@@ -156,6 +157,25 @@ func (o Options) withDefaults() Options {
 
 func (o Options) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * o.TimeScale)
+}
+
+// advertise says how others reach this node.
+func (o Options) advertise(l net.Listener) (string, error) {
+	if o.RaftAdvertise != "" {
+		return o.RaftAdvertise, nil
+	}
+	for _, p := range o.Peers {
+		if p.ID == o.ID {
+			return p.Address, nil
+		}
+	}
+	if o.Transport != nil {
+		return string(o.Transport.LocalAddr()), nil
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		return "", fmt.Errorf("option RaftAdvertise is empty, and %s names no host: say how other nodes reach this one", a)
+	}
+	return l.Addr().String(), nil
 }
 
 // raftConfig gives the timing for the time after a leader has been seen.

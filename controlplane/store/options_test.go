@@ -1,6 +1,7 @@
 package store
 
 import (
+	"net"
 	"strings"
 	"testing"
 
@@ -54,5 +55,30 @@ func TestRaftAcceptsTheTimingAtEveryScale(t *testing.T) {
 func TestASmallLogIsNotCutInFrontOfProposalsInFlight(t *testing.T) {
 	if o := (Options{}).withDefaults(); o.TrailingLogs < 10*MaxInFlight {
 		t.Errorf("%d entries are kept, %d may be in flight", o.TrailingLogs, MaxInFlight)
+	}
+}
+
+func TestTheAddressThatOthersUse(t *testing.T) {
+	here, everywhere := listen(t), listenOn(t, ":0")
+	defer here.Close()
+	defer everywhere.Close()
+	self := []Peer{{"n1", "a:1"}}
+	for _, c := range []struct {
+		name string
+		o    Options
+		l    net.Listener
+		want string
+	}{
+		{"as told", Options{ID: "n1", RaftAdvertise: "b:2", Peers: self}, here, "b:2"},
+		{"from the list", Options{ID: "n1", Peers: self}, everywhere, "a:1"},
+		{"where it listens", Options{ID: "n1"}, here, here.Addr().String()},
+		{"nowhere", Options{ID: "n1"}, everywhere, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := c.o.advertise(c.l)
+			if got != c.want || (err == nil) != (c.want != "") {
+				t.Errorf("%q, %v, want %q", got, err, c.want)
+			}
+		})
 	}
 }

@@ -155,13 +155,9 @@ func (s *Store) openPort() error {
 		}
 		listener = l
 	}
-	s.advertise = s.o.RaftAdvertise
-	if s.advertise == "" {
-		if s.o.Transport != nil {
-			s.advertise = string(s.o.Transport.LocalAddr())
-		} else {
-			s.advertise = listener.Addr().String()
-		}
+	var err error
+	if s.advertise, err = s.o.advertise(listener); err != nil {
+		return errors.Join(err, listener.Close())
 	}
 	s.mux = newMux(listener, s.o.TLS, s.advertise, s.logger)
 	s.mux.own = s.hello
