@@ -4,7 +4,10 @@
 // with the choice.
 package pick
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // Mode is how an endpoint is chosen.
 type Mode uint8
@@ -170,29 +173,27 @@ func predicted(req Request, cands []Candidate, rnd uint64) (int, Reason) {
 		return twoDraw(req, cands, rnd)
 	}
 	limit := max(least*(1+NearTie), least+tieFloor)
-	ties := 0
-	for i := range cands {
-		if cands[i].Freshness == Fresh && Predict(req, &cands[i]) <= limit {
-			ties++
-		}
-	}
-	why := Least
-	if ties > 1 {
-		why = Tie
-	}
-	k := draw(rnd, ties)
+	best, ties, seconds := 0, 0, math.Inf(1)
 	for i := range cands {
 		if cands[i].Freshness != Fresh {
 			continue
 		}
 		if s := Predict(req, &cands[i]); s <= limit {
-			if k == 0 {
-				return i, Reason{why, s}
+			// The k-th of those so far replaces the one drawn with a chance of 1/k.
+			ties++
+			rnd = mix(rnd)
+			if draw(rnd, ties) == 0 {
+				best, seconds = i, s
 			}
-			k--
 		}
 	}
-	return twoDraw(req, cands, rnd) // predictions that aren't numbers
+	switch ties {
+	case 0:
+		return twoDraw(req, cands, rnd) // predictions that aren't numbers
+	case 1:
+		return best, Reason{Least, seconds}
+	}
+	return best, Reason{Tie, seconds}
 }
 
 // twoDraw is power of two choices: two different candidates drawn, the one with fewer own
@@ -231,8 +232,8 @@ func fewest(cands []Candidate, rnd uint64) int {
 
 // draw maps a random number to 0..n-1, evenly; n > 0.
 func draw(rnd uint64, n int) int {
-	const low = 1<<32 - 1
-	return int((rnd>>32*uint64(n) + (rnd & low * uint64(n) >> 32)) >> 32)
+	high, _ := bits.Mul64(rnd, uint64(n))
+	return int(high)
 }
 
 // mix is the finalizer of SplitMix64: a second random number from a first.
