@@ -107,6 +107,8 @@ type Result struct {
 // Place is where a peer sent a request.
 type Place struct {
 	Region, Cluster, Endpoint string
+	// Attempts that the peer made. 0: it did not say.
+	Attempts int
 }
 
 // Do makes the attempt and returns when it is over. It returns early when ctx ends, and the place

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -116,7 +117,8 @@ func (x *exchange) answered(answer *http.Response) Result {
 	x.result.Status = answer.StatusCode
 	if x.a.Peer {
 		h := answer.Header
-		x.result.Served = Place{Region: h.Get(HeaderRegion), Cluster: h.Get(HeaderCluster), Endpoint: h.Get(HeaderEndpoint)}
+		attempts, _ := strconv.Atoi(h.Get(HeaderAttempts)) // 0 if it does not say
+		x.result.Served = Place{h.Get(HeaderRegion), h.Get(HeaderCluster), h.Get(HeaderEndpoint), attempts}
 	}
 	if r, refused := x.refused(answer); refused {
 		return r
@@ -142,6 +144,10 @@ func (x *exchange) refused(answer *http.Response) (Result, bool) {
 		// The peer is well and its cluster is full, or not what our table says.
 		r.Outcome = failover.Ignored
 		r.Err = &Error{Status: http.StatusServiceUnavailable, Message: "the place has no capacity", Type: TypeServer, Code: code, Origin: FromCluster}
+	case code == "cluster_ejected" || code == "connect_failed" || code == "upstream_reset" || code == "place_ejected":
+		// The peer is well, and has found the cluster dead.
+		r.Outcome, r.Exempt = failover.ConnectFailure, true
+		r.Err = &Error{Status: http.StatusServiceUnavailable, Message: "the place is dead", Type: TypeServer, Code: code, Origin: FromCluster}
 	case status == http.StatusTooManyRequests:
 		r.Outcome = failover.Ignored
 		r.Err = &Error{Status: http.StatusTooManyRequests, Message: "the place is busy", Type: TypeRateLimit, Code: "endpoint_busy", Origin: FromEndpoint}

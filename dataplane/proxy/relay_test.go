@@ -652,6 +652,7 @@ func TestAPeerNamesThePlaceAndEndsItsOwnStream(t *testing.T) {
 		w.Header().Set(HeaderRegion, "us-east-1")
 		w.Header().Set(HeaderCluster, "us-a")
 		w.Header().Set(HeaderEndpoint, "e2")
+		w.Header().Set(HeaderAttempts, "2")
 		send(w, role, content, string(theirs))
 		cut()
 	})
@@ -661,7 +662,7 @@ func TestAPeerNamesThePlaceAndEndsItsOwnStream(t *testing.T) {
 		t.Errorf("body %q, %v; want the peer's own error event and no regular end", body, err)
 	}
 	r := f.result(t)
-	if r.Served != (Place{"us-east-1", "us-a", "e2"}) || !r.Broken {
+	if r.Served != (Place{"us-east-1", "us-a", "e2", 2}) || !r.Broken {
 		t.Errorf("result %+v", r)
 	}
 }

@@ -1,0 +1,103 @@
+package dataplane
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"anabranch/api/fleet"
+)
+
+// Depths in blocks at which a prompt may be cut for its affinity key, the shallowest first.
+var affinityDepths = [...]int{1, 2, 4, 8, 16, 32, 64}
+
+const (
+	// bucketShare is how much of the requests one key may draw before a deeper one is taken: all
+	// requests of an application often share their first blocks.
+	bucketShare = 0.125
+	// bucketFloor is how many requests are counted before shares mean anything.
+	bucketFloor = 64
+	bucketSpan  = 10 * time.Second
+	bucketSlots = 1 << 13
+)
+
+// affinity makes the keys by which requests with the same beginning go to the same place. It
+// counts how often each beginning is seen, roughly: in a table of fixed size, over the current and
+// the last span.
+type affinity struct {
+	began   atomic.Int64 // of the current span, unix ns
+	current atomic.Pointer[sightings]
+	last    atomic.Pointer[sightings]
+}
+
+type sightings struct {
+	all   atomic.Uint32
+	slots [bucketSlots]atomic.Uint32
+}
+
+func newAffinity(now time.Time) *affinity {
+	a := &affinity{}
+	a.began.Store(now.UnixNano())
+	a.current.Store(&sightings{})
+	a.last.Store(&sightings{})
+	return a
+}
+
+// key is the affinity key of a prompt's block chain, which is salted by tenant and model already:
+// its shallowest depth that carries a bounded share of the requests. Where even the deepest carries
+// more, the requests are spread over as many keys as bring the share down; so are prompts of less
+// than a block, which have no beginning to keep. rnd is uniform over 64 bits.
+func (a *affinity) key(blocks []uint64, rnd uint64, now time.Time) uint64 {
+	if len(blocks) == 0 {
+		return rnd
+	}
+	a.turn(now)
+	current, last := a.current.Load(), a.last.Load()
+	all := current.all.Add(1) + last.all.Load()
+	key, share := uint64(0), 0.0
+	for _, depth := range affinityDepths {
+		if depth > len(blocks) && depth > 1 {
+			break
+		}
+		key = blocks[depth-1]
+		slot := key % bucketSlots
+		seen := current.slots[slot].Add(1) + last.slots[slot].Load()
+		share = float64(seen) / float64(all)
+		if all < bucketFloor || share <= bucketShare {
+			return key
+		}
+	}
+	parts := uint64(share/bucketShare) + 1
+	return mix(key, rnd%parts)
+}
+
+// turn begins a new span if the current one is over.
+func (a *affinity) turn(now time.Time) {
+	began := a.began.Load()
+	if now.UnixNano()-began < int64(bucketSpan) || !a.began.CompareAndSwap(began, now.UnixNano()) {
+		return
+	}
+	a.last.Store(a.current.Swap(&sightings{}))
+}
+
+// named is the affinity key of requests that say themselves what belongs together.
+func named(tenant fleet.TenantID, model, name string) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	for _, s := range [...]string{string(tenant), "\x00", model, "\x00", name} {
+		_, _ = d.WriteString(s) // a Digest takes everything
+	}
+	return d.Sum64()
+}
+
+// salt keeps the prompts of different tenants apart.
+func salt(tenant fleet.TenantID) uint64 { return xxhash.Sum64String(string(tenant)) }
+
+func mix(a, b uint64) uint64 {
+	var buf [16]byte
+	binary.LittleEndian.PutUint64(buf[:8], a)
+	binary.LittleEndian.PutUint64(buf[8:], b)
+	return xxhash.Sum64(buf[:])
+}

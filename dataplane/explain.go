@@ -1,0 +1,126 @@
+package dataplane
+
+import (
+	"sync/atomic"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/dataplane/inference"
+	"anabranch/dataplane/route"
+)
+
+// Record is why one request went where it went. It holds no text of the prompt or the answer.
+type Record struct {
+	// ID is the router's own name of the request, ClientID the client's (empty: none).
+	ID       string         `json:"id"`
+	ClientID string         `json:"clientId,omitempty"`
+	At       time.Time      `json:"at"`
+	Region   fleet.RegionID `json:"region"`
+	Path     string         `json:"path"`
+	Tenant   fleet.TenantID `json:"tenant,omitempty"`
+	// Asked is the model as the client wrote it, Model the base model that it stands for, Adapter
+	// the adapter, if it is one.
+	Asked    string        `json:"asked,omitempty"`
+	Model    fleet.ModelID `json:"model,omitempty"`
+	Adapter  string        `json:"adapter,omitempty"`
+	Class    fleet.ClassID `json:"class,omitempty"`
+	Priority int32         `json:"priority"`
+	Stream   bool          `json:"stream"`
+	// Hop: it came from another region's router.
+	Hop bool `json:"hop,omitempty"`
+	// Epoch and Revision name the table that all of it was decided by.
+	Epoch    uint64 `json:"epoch"`
+	Revision uint64 `json:"revision"`
+	// PromptTokens is the estimate that it was routed by, Blocks how many blocks its beginning
+	// has.
+	PromptTokens int64 `json:"promptTokens,omitempty"`
+	Blocks       int   `json:"blocks,omitempty"`
+	// Candidates in the order of trying, and what was left out and why.
+	Candidates []Candidate `json:"candidates,omitempty"`
+	Removed    []Removal   `json:"removed,omitempty"`
+	Attempts   []Tried     `json:"attempts,omitempty"`
+
+	// How it ended.
+	Status int    `json:"status"`
+	Code   string `json:"code,omitempty"`
+	// Broken: the answer began and is not whole. ClientGone: the client left before its end.
+	Broken      bool            `json:"broken,omitempty"`
+	ClientGone  bool            `json:"clientGone,omitempty"`
+	Usage       inference.Usage `json:"usage"`
+	FirstByteMs float64         `json:"firstByteMs,omitempty"`
+	TotalMs     float64         `json:"totalMs"`
+}
+
+// Candidate is one cluster that could have served.
+type Candidate struct {
+	Cluster fleet.ClusterID `json:"cluster"`
+	Region  fleet.RegionID  `json:"region"`
+	Weight  float64         `json:"weight"`
+	Reason  string          `json:"reason"`
+}
+
+// Removal is one cluster that could not, and why.
+type Removal struct {
+	Cluster fleet.ClusterID `json:"cluster"`
+	Reason  string          `json:"reason"`
+}
+
+// Tried is one attempt.
+type Tried struct {
+	Cluster  fleet.ClusterID  `json:"cluster"`
+	Region   fleet.RegionID   `json:"region"`
+	Endpoint fleet.EndpointID `json:"endpoint,omitempty"`
+	// Among is how many endpoints there were to choose from, Why how the choice fell, and
+	// PredictedMs the time to the first token that was expected.
+	Among       int     `json:"among,omitempty"`
+	Why         string  `json:"why,omitempty"`
+	PredictedMs float64 `json:"predictedMs,omitempty"`
+	// Status is what the place answered (0: nothing), Code what was wrong (empty: nothing).
+	Status      int     `json:"status,omitempty"`
+	Code        string  `json:"code,omitempty"`
+	FirstByteMs float64 `json:"firstByteMs,omitempty"`
+	TookMs      float64 `json:"tookMs"`
+}
+
+// chose notes a choice.
+func (r *Record) chose(c *route.Choice) {
+	r.Candidates = make([]Candidate, len(c.Targets))
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		r.Candidates[i] = Candidate{t.Cluster.ID, t.Region, t.Weight, t.Reason}
+	}
+	if len(c.Removed) > 0 {
+		r.Removed = make([]Removal, len(c.Removed))
+		for i, x := range c.Removed {
+			r.Removed[i] = Removal(x)
+		}
+	}
+}
+
+// explainKept is how many records are kept.
+const explainKept = 4096
+
+// explanations keeps the newest records. Adding is one atomic step; looking one up walks them,
+// which is for people.
+type explanations struct {
+	next  atomic.Uint64
+	slots [explainKept]atomic.Pointer[Record]
+}
+
+func (e *explanations) add(r *Record) {
+	e.slots[(e.next.Add(1)-1)%explainKept].Store(r)
+}
+
+// find looks a record up by the router's own name of it, the newest first; nil: it isn't kept.
+func (e *explanations) find(id string) *Record {
+	n := e.next.Load()
+	for i := range uint64(explainKept) {
+		if i >= n {
+			return nil
+		}
+		if r := e.slots[(n-1-i)%explainKept].Load(); r != nil && r.ID == id {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package dataplane
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"anabranch/api/fleet"
+	"anabranch/dataplane/table"
+	"anabranch/ratelimit"
+)
+
+// Options of a [Router]. Router, Region, Tables and Authority must be set.
+type Options struct {
+	// Router names this process; request ids begin with it. Region is where it stands.
+	Router  fleet.RouterID
+	Region  fleet.RegionID
+	Version string
+	// Tables holds the table in force; who swaps it also calls [Router.Applied].
+	Tables *table.Holder
+	// Authority keeps the quotas.
+	Authority ratelimit.Authority
+	// PeerTLS is this router's certificate and the authority of its peers. Nil: plain text, for
+	// tests.
+	PeerTLS *tls.Config
+	// Control tells how the router stands with the control plane, for the status page. Nil:
+	// nothing is told.
+	Control func() ControlStatus
+	// MaxInFlight bounds the requests open at once; 0: 20,000.
+	MaxInFlight int64
+	// Registry takes the metrics. Nil: one of its own.
+	Registry *prometheus.Registry
+	// Logger; nil: slog.Default().
+	Logger *slog.Logger
+	// Now and Random are the clock and 64 random bits. Nil: the real ones.
+	Now    func() time.Time
+	Random func() uint64
+}
+
+// ControlStatus is how the router stands with the control plane.
+type ControlStatus struct {
+	Connected bool   `json:"connected"`
+	Node      string `json:"node,omitempty"`
+	Address   string `json:"address,omitempty"`
+	// LastContact is when a node was last heard. Zero: never.
+	LastContact time.Time `json:"lastContact,omitzero"`
+	// Refused is why the newest push was not taken, Disk why the table in force is not kept.
+	Refused string `json:"refused,omitempty"`
+	Disk    string `json:"disk,omitempty"`
+}
+
+// Validate names the first option that is wrong and what would be right.
+func (o *Options) Validate() error {
+	switch {
+	case o.Router == "":
+		return errors.New("options of the router: Router is empty, name this process")
+	case o.Region == "":
+		return errors.New("options of the router: Region is empty, name the region that it stands in")
+	case o.Tables == nil:
+		return errors.New("options of the router: Tables is nil, pass where the table in force is kept")
+	case o.Authority == nil:
+		return errors.New("options of the router: Authority is nil, pass who keeps the quotas")
+	case o.MaxInFlight < 0:
+		return fmt.Errorf("options of the router: MaxInFlight is %d, leave it 0 for the default", o.MaxInFlight)
+	}
+	return nil
+}
+
+func (o *Options) defaults() {
+	if o.MaxInFlight == 0 {
+		o.MaxInFlight = 20_000
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Control == nil {
+		o.Control = func() ControlStatus { return ControlStatus{} }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Uint64
+	}
+}

@@ -1,0 +1,100 @@
+package dataplane
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"anabranch/api/fleet"
+	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/route"
+)
+
+// Peer serves the routers of other regions. It must stand behind mutual TLS that lets only routers
+// in: what their headers say is believed.
+func (r *Router) Peer() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		switch {
+		case q.URL.Path == probePath && q.Method == http.MethodGet:
+			r.serveProbe(w, q)
+		case strings.HasPrefix(q.URL.Path, "/v1/") && q.Method == http.MethodPost && q.Header.Get(proxy.HeaderHop) == "1":
+			r.hops.Add(1)
+			defer r.hops.Add(-1)
+			r.serveHop(w, q)
+		default:
+			notFound(q.Method, q.URL.Path).Write(w)
+		}
+	})
+}
+
+// trust takes over what the peer says of a request that it has authenticated. False: it has been
+// answered.
+func (x *trip) trust(q *http.Request) bool {
+	tenant, ok := x.table.Tenant(fleet.TenantID(q.Header.Get(proxy.HeaderTenant)))
+	if !ok {
+		// The peer's table is newer or older: it shall go elsewhere.
+		x.refuse(unroutable(route.NoLegalTarget))
+		return false
+	}
+	x.tenant = tenant
+	x.record.Tenant = tenant.ID
+	x.priority = tenant.Priority
+	if p, err := strconv.ParseInt(q.Header.Get(proxy.HeaderPriority), 10, 32); err == nil {
+		x.priority = int32(p)
+	}
+	x.fairness = q.Header.Get(proxy.HeaderFairness)
+	if x.fairness == "" {
+		x.fairness = string(tenant.ID)
+	}
+	x.wanted = fleet.ClassID(q.Header.Get(proxy.HeaderClass))
+	return true
+}
+
+// prefer puts the cluster that the peer chose first, if it is among the targets.
+func prefer(c *route.Choice, hint fleet.ClusterID) {
+	i := slices.IndexFunc(c.Targets, func(t route.Target) bool { return t.Cluster.ID == hint })
+	if i <= 0 {
+		return
+	}
+	wanted := c.Targets[i]
+	copy(c.Targets[1:i+1], c.Targets[:i])
+	c.Targets[0] = wanted
+}
+
+// codeEjected tells a peer that the cluster it chose is dead, and not merely full.
+const codeEjected = "cluster_ejected"
+
+// unroutable words an empty choice. A peer is told apart a cluster that this router has found dead.
+func (r *Router) unroutable(x *trip, c *route.Choice) *proxy.Error {
+	e := unroutable(c.Code)
+	if !x.hop || c.Code != route.NoCapacity {
+		return e
+	}
+	cluster := r.places.Cluster(fleet.ClusterID(x.q.Header.Get(proxy.HeaderClusterHint)))
+	if cluster == nil {
+		return e
+	}
+	if dead, _ := cluster.Ejected(); dead {
+		e.Code = codeEjected
+	}
+	return e
+}
+
+// serveProbe says whether a cluster of this region can be used, on this router's own evidence.
+func (r *Router) serveProbe(w http.ResponseWriter, q *http.Request) {
+	id := fleet.ClusterID(q.URL.Query().Get("cluster"))
+	cluster := r.places.Cluster(id)
+	switch {
+	case r.draining.Load():
+		http.Error(w, "this router is draining", http.StatusServiceUnavailable)
+	case cluster == nil || cluster.Remote:
+		http.Error(w, "the cluster is not of this region", http.StatusNotFound)
+	default:
+		if dead, why := cluster.Ejected(); dead {
+			http.Error(w, why, http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+	}
+}

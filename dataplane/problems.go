@@ -1,0 +1,122 @@
+package dataplane
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"anabranch/dataplane/admit"
+	"anabranch/dataplane/inference"
+	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/route"
+	"anabranch/ratelimit"
+)
+
+// The answers of the router itself. All of them are here, with their codes; what upstream faults
+// are called is in proxy.
+
+func noTable() *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusServiceUnavailable, Type: proxy.TypeServer, Code: "no_table", Origin: proxy.FromRouter,
+		Message:    "This router has no routing table yet: no control plane has answered since its first start.",
+		RetryAfter: time.Second,
+	}
+}
+
+func busy() *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusServiceUnavailable, Type: proxy.TypeServer, Code: "router_busy", Origin: proxy.FromRouter,
+		Message: "This router has as many requests open as it may.", RetryAfter: time.Second,
+	}
+}
+
+func unauthorized(key string) *proxy.Error {
+	message := "No API key was given. Send it as \"Authorization: Bearer KEY\"."
+	if key != "" {
+		message = "The API key is not known here."
+	}
+	return &proxy.Error{
+		Status: http.StatusUnauthorized, Type: proxy.TypeInvalidRequest, Code: "invalid_api_key", Origin: proxy.FromRouter,
+		Message: message,
+	}
+}
+
+func notFound(method, path string) *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusNotFound, Type: proxy.TypeInvalidRequest, Code: "unknown_url", Origin: proxy.FromRouter,
+		Message: fmt.Sprintf("There is no %s %.200q here.", method, path),
+	}
+}
+
+func wrongMethod(method, allowed string) *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusMethodNotAllowed, Type: proxy.TypeInvalidRequest, Code: "method_not_allowed", Origin: proxy.FromRouter,
+		Message: fmt.Sprintf("%.20s is not allowed here, only %s is.", method, allowed),
+	}
+}
+
+func tooLarge() *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusRequestEntityTooLarge, Type: proxy.TypeInvalidRequest, Code: "request_too_large", Origin: proxy.FromRouter,
+		Message: fmt.Sprintf("The body is larger than %d bytes.", maxBody),
+	}
+}
+
+func unreadable() *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusBadRequest, Type: proxy.TypeInvalidRequest, Code: "body_incomplete", Origin: proxy.FromRouter,
+		Message: "The body did not arrive whole.",
+	}
+}
+
+func malformed(p *inference.Problem) *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusBadRequest, Type: proxy.TypeInvalidRequest, Code: "invalid_request", Origin: proxy.FromRouter,
+		Message: p.Message, Param: p.Param,
+	}
+}
+
+func unknownModel(name string) *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusNotFound, Type: proxy.TypeInvalidRequest, Code: "model_not_found", Origin: proxy.FromRouter,
+		Message: fmt.Sprintf("The model %.200q does not exist here.", name), Param: "model",
+	}
+}
+
+func denied(d ratelimit.Decision) *proxy.Error {
+	words := admit.Deny(d)
+	return &proxy.Error{Status: words.Status, Type: words.Type, Code: words.Code, Message: words.Message, Origin: proxy.FromQuota}
+}
+
+// unroutable words an empty choice.
+func unroutable(code string) *proxy.Error {
+	if code == route.NoLegalTarget {
+		return &proxy.Error{
+			Status: http.StatusServiceUnavailable, Type: proxy.TypeServer, Code: route.NoLegalTarget, Origin: proxy.FromRouter,
+			Message: "No cluster may serve this request: where the tenant's data may go, none serves the model.",
+		}
+	}
+	return noCapacity()
+}
+
+func noCapacity() *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusServiceUnavailable, Type: proxy.TypeServer, Code: route.NoCapacity, Origin: proxy.FromRouter,
+		Message: "No cluster that may serve this request can take it now.", RetryAfter: time.Second,
+	}
+}
+
+// exhausted is what to answer when attempts failed and none is left: the last failure, or no
+// capacity where all that was wrong was that the places were busy.
+func exhausted(last *proxy.Error) *proxy.Error {
+	if last == nil {
+		return noCapacity()
+	}
+	if last.Code == "endpoint_busy" || last.Code == route.NoCapacity || last.Code == route.NoLegalTarget {
+		e := noCapacity()
+		e.Origin = last.Origin
+		e.RetryAfter = max(e.RetryAfter, last.RetryAfter)
+		return e
+	}
+	return last
+}

@@ -1,0 +1,147 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"anabranch/api/fleet"
+	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/table"
+	"anabranch/failover"
+)
+
+// probePath is where a peer says whether a cluster of its region can be used.
+const probePath = "/peer/probe"
+
+// peers knows the routers of other regions: their addresses, parsed, and for each region the one
+// that answered last. Addresses of endpoints are kept parsed here too.
+type peers struct {
+	transport http.RoundTripper
+	bases     sync.Map // string → *url.URL
+	last      sync.Map // fleet.RegionID → *atomic.Uint32
+}
+
+func newPeers(transport http.RoundTripper) *peers { return &peers{transport: transport} }
+
+// sync forgets the addresses of the tables before.
+func (p *peers) sync(*table.Table) { p.bases.Clear() }
+
+// base parses an address of the table, once.
+func (p *peers) base(address string) (*url.URL, error) {
+	if u, ok := p.bases.Load(address); ok {
+		return u.(*url.URL), nil
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, err // can't be: the table was validated
+	}
+	p.bases.Store(address, u)
+	return u, nil
+}
+
+// preferred is the index of the address that answered last in a region.
+func (p *peers) preferred(region fleet.RegionID) *atomic.Uint32 {
+	if i, ok := p.last.Load(region); ok {
+		return i.(*atomic.Uint32)
+	}
+	i, _ := p.last.LoadOrStore(region, &atomic.Uint32{})
+	return i.(*atomic.Uint32)
+}
+
+// errNoPeer: a region has no router that can be asked.
+var errNoPeer = errors.New("the region has no peer address")
+
+// each calls f with the addresses of a region's routers, the one that answered last first, until f
+// says that it got through.
+func (p *peers) each(region *table.Region, f func(base *url.URL) (through bool)) error {
+	if region == nil || len(region.PeerURLs) == 0 {
+		return errNoPeer
+	}
+	n := uint32(len(region.PeerURLs))
+	preferred := p.preferred(region.ID)
+	first := preferred.Load() % n
+	for i := range n {
+		at := (first + i) % n
+		base, err := p.base(region.PeerURLs[at])
+		if err != nil {
+			return err
+		}
+		if f(base) {
+			preferred.Store(at)
+			return nil
+		}
+	}
+	return nil
+}
+
+// hop sends to a cluster of another region by way of a router there. Of several routers those that
+// can't be reached are passed over; the attempt fails when none can.
+func (r *Router) hop(ctx context.Context, x *trip, p *place, a *proxy.Attempt) proxy.Result {
+	a.Peer = true
+	a.Set = []proxy.Field{
+		{Key: proxy.HeaderTenant, Value: string(x.tenant.ID)},
+		{Key: proxy.HeaderHop, Value: "1"},
+		{Key: proxy.HeaderClass, Value: string(x.class.ID)},
+		{Key: proxy.HeaderPriority, Value: strconv.Itoa(int(x.priority))},
+		{Key: proxy.HeaderFairness, Value: x.fairness},
+		{Key: proxy.HeaderClusterHint, Value: string(p.target.Cluster.ID)},
+		{Key: proxy.HeaderRequestID, Value: x.id},
+		{Key: "X-Request-Id", Value: x.name()},
+	}
+	result := proxy.Result{Outcome: failover.ConnectFailure, Retryable: true, Exempt: true}
+	call := p.cluster.Hop(x.load, r.now())
+	defer func() { r.done(call, p, &result) }()
+	err := r.peers.each(x.table.Regions[p.target.Region], func(base *url.URL) bool {
+		a.URL = at(base, x.q.URL)
+		result = r.do(ctx, x, p, a, call)
+		return result.Outcome != failover.ConnectFailure || result.Status != 0
+	})
+	if err != nil {
+		result.Cause = err
+	}
+	return result
+}
+
+// probe asks another region's routers whether a cluster can be used, for its way back into use.
+func (r *Router) probe(ctx context.Context, c *table.Cluster) error {
+	t := r.tables.Load()
+	if t == nil {
+		return errNoPeer
+	}
+	var answer error
+	err := r.peers.each(t.Regions[c.Region], func(base *url.URL) bool {
+		answer = r.ask(ctx, base, c.ID)
+		return answer == nil
+	})
+	return errors.Join(err, answer)
+}
+
+func (r *Router) ask(ctx context.Context, base *url.URL, cluster fleet.ClusterID) error {
+	u := *base
+	u.Path += probePath
+	u.RawQuery = url.Values{"cluster": {string(cluster)}}.Encode()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := r.peers.transport.RoundTrip(q)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }() // what matters of it has been read
+	why, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("peer answered %d: %.200q", answer.StatusCode, why)
+	}
+	return nil
+}

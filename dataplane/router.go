@@ -1,0 +1,256 @@
+// Package dataplane is the router: the straight line from a client's request to its settlement,
+// and the hub that connects the packages that each know one step of it. It keeps no state of its
+// own beyond counts, and decides nothing that a step could decide.
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+	"anabranch/dataplane/admit"
+	"anabranch/dataplane/endpoint"
+	"anabranch/dataplane/inference"
+	"anabranch/dataplane/meter"
+	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/route"
+	"anabranch/dataplane/table"
+)
+
+// Router serves requests. Make one with [New], hand each table to [Router.Applied], and keep
+// [Router.Run] running while its handlers serve.
+type Router struct {
+	o      Options
+	region fleet.RegionID
+	tables *table.Holder
+	now    func() time.Time
+	random func() uint64
+	log    *slog.Logger
+
+	places   *endpoint.Registry
+	admit    *admit.Admitter
+	meter    *meter.Meter
+	relay    *proxy.Relay
+	secrets  *secrets
+	affinity *affinity
+	budget   *budget
+	peers    *peers
+	waiting  *waiting
+	explain  *explanations
+	metrics  *metrics
+	registry *prometheus.Registry
+	sight    func(fleet.ClusterID) route.Place
+
+	inFlight atomic.Int64 // clients' requests
+	hops     atomic.Int64 // requests from peers
+	turn     atomic.Uint64
+	draining atomic.Bool
+	ended    atomic.Uint64 // clients' requests since the last report
+	failed   atomic.Uint64 // of those, 5xx or broken
+}
+
+// New makes a router. It starts nothing.
+func New(o Options) (*Router, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o.defaults()
+	r := &Router{
+		o: o, region: o.Region, tables: o.Tables, now: o.Now, random: o.Random,
+		log:      o.Logger.With("component", "router"),
+		relay:    proxy.New(proxy.Options{PeerTLS: o.PeerTLS}),
+		secrets:  newSecrets(o.Now),
+		affinity: newAffinity(o.Now()),
+		budget:   newBudget(),
+		waiting:  newWaiting(),
+		explain:  &explanations{},
+		registry: o.Registry,
+	}
+	r.peers = newPeers(r.relay.Peer())
+	r.places = endpoint.New(endpoint.Options{
+		Region: o.Region, Authorize: r.secrets.authorize, Probe: r.probe, Now: o.Now, Logger: o.Logger,
+	})
+	r.sight = r.evidence
+	var err error
+	if r.admit, err = admit.New(admit.Options{
+		Authority: o.Authority, Region: o.Region, Registerer: o.Registry, Now: o.Now, Logger: o.Logger,
+	}); err != nil {
+		return nil, err
+	}
+	if r.meter, err = meter.New(meter.Options{Authority: r.admit, Registerer: o.Registry, Logger: o.Logger}); err != nil {
+		return nil, err
+	}
+	if r.metrics, err = newMetrics(o.Registry, r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Run does what goes on beside requests, until ctx ends: scraping and canaries, looking for the
+// quota store, settling. End it after the last request: what is left to settle is settled before
+// it returns.
+func (r *Router) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	// The meter settles through the admitter, which therefore ends after it.
+	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLast()
+	var beside, admitter sync.WaitGroup
+	errs := make(chan error, 4)
+	part := func(ctx context.Context, run func(context.Context) error) func() {
+		return func() {
+			errs <- run(ctx)
+			stop() // one that ends, ends the rest
+		}
+	}
+	admitter.Go(part(last, r.admit.Run))
+	beside.Go(part(ctx, r.places.Run))
+	beside.Go(part(ctx, r.meter.Run))
+	beside.Go(part(ctx, r.sweep))
+	beside.Wait()
+	stopLast()
+	admitter.Wait()
+	r.relay.Close()
+	close(errs)
+	var problems []error
+	for err := range errs {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (r *Router) sweep(ctx context.Context) error { return r.waiting.run(ctx, r.now) }
+
+// Applied takes in a table that has just been put in force.
+func (r *Router) Applied(t *table.Table) {
+	r.places.Sync(t)
+	r.peers.sync(t)
+	r.budget.keep(func(id fleet.ClusterID) bool { return t.Clusters[id] != nil })
+}
+
+// Report is what this router knows, for the control plane; the counts are those since the last
+// call.
+func (r *Router) Report(now time.Time) *routerpb.Report {
+	report := r.places.Report(now)
+	if t := r.tables.Load(); t != nil {
+		report.Applied = t.Ref.Proto()
+	}
+	report.InFlight = r.inFlight.Load()
+	report.QuotaStoreOk = r.admit.StoreOK()
+	report.Requests, report.Failures = r.ended.Swap(0), r.failed.Swap(0)
+	return report
+}
+
+// evidence is the router's own sight of a cluster, for the choice among them.
+func (r *Router) evidence(id fleet.ClusterID) route.Place {
+	c := r.places.Cluster(id)
+	if c == nil {
+		return route.Place{}
+	}
+	return route.Place(c.Evidence(r.now()))
+}
+
+// serve is the line that a client's request takes. What goes wrong in a step is answered, and the
+// line ends there.
+func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
+	x := r.begin(w, q, false)
+	defer r.end(x)
+	t := r.tables.Load()
+	if t == nil {
+		x.refuse(noTable())
+		return
+	}
+	x.holds(t)
+	if !x.authenticate(q) || !x.read(q) {
+		return
+	}
+	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, x.output))
+
+	ticket, decision := r.admit.Take(q.Context(), t, x.tenant, x.request.Model, x.prompt, x.output)
+	admit.WriteHeaders(w.Header(), decision)
+	if !decision.Allowed {
+		x.refuse(denied(decision))
+		return
+	}
+	defer func() {
+		ticket.Cluster = x.served
+		usage, fate := x.account()
+		r.meter.Settle(ticket, usage, fate)
+	}()
+
+	choice := route.Choose(route.Input{
+		Table: t, Region: r.region, Model: x.model, Class: x.class, Tenant: x.tenant,
+		Key: r.key(x, q), Local: r.sight,
+	})
+	r.send(q.Context(), x, &choice)
+}
+
+// serveHop is the same line for a request from another region's router, which has authenticated
+// and charged it: it goes to a cluster of this region or back.
+func (r *Router) serveHop(w http.ResponseWriter, q *http.Request) {
+	x := r.begin(w, q, true)
+	defer r.end(x)
+	t := r.tables.Load()
+	if t == nil {
+		x.refuse(noTable())
+		return
+	}
+	x.holds(t)
+	if !x.trust(q) || !x.read(q) {
+		return
+	}
+	choice := route.Choose(route.Input{
+		Table: t, Region: r.region, Model: x.model, Class: x.class, Tenant: x.tenant,
+		Key: r.key(x, q), Hop: true, Local: r.sight,
+	})
+	prefer(&choice, fleet.ClusterID(q.Header.Get(proxy.HeaderClusterHint)))
+	r.send(q.Context(), x, &choice)
+}
+
+// key is the affinity key: of what the client says belongs together, else of how its prompt
+// begins.
+func (r *Router) key(x *trip, q *http.Request) uint64 {
+	name := x.request.CacheKey
+	if name == "" {
+		name = q.Header.Get("X-Anabranch-Session")
+	}
+	if name == "" {
+		name = q.Header.Get("X-Amzn-Sagemaker-Prefix-Aware-Id")
+	}
+	if name != "" {
+		return named(x.tenant.ID, x.request.Model, name)
+	}
+	return r.affinity.key(x.request.Blocks, r.random(), x.start)
+}
+
+// read takes in the body and what the table says of it. False: it has been answered.
+func (x *trip) read(q *http.Request) bool {
+	body, problem := readBody(x.w, q)
+	if problem != nil {
+		x.refuse(problem)
+		return false
+	}
+	request, err := inference.Read(q.URL.Path, body, salt(x.tenant.ID))
+	if err != nil {
+		x.refuse(problemOf(err))
+		return false
+	}
+	model, adapter, ok := x.table.Model(request.Model)
+	x.body, x.request = body, request
+	if !ok {
+		x.refuse(unknownModel(request.Model))
+		return false
+	}
+	x.models(model, adapter)
+	return true
+}
