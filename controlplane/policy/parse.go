@@ -143,18 +143,18 @@ func read(doc []byte) (*node, *Problem) {
 	if len(trimmed) == 0 {
 		return nil, &Problem{Reason: "the document is empty", Fix: "give a resource in YAML or JSON"}
 	}
-	if trimmed[0] != '{' {
-		return readAs(doc, readYAML, "YAML")
+	if jsonish(trimmed) {
+		return readAs(doc, readJSON, "JSON")
 	}
-	n, bad := readAs(doc, readJSON, "JSON")
-	if bad == nil {
-		return n, nil
-	}
-	// "{" also opens a flow mapping of YAML.
-	if y, ybad := readAs(doc, readYAML, "YAML"); ybad == nil {
-		return y, nil
-	}
-	return nil, bad
+	return readAs(doc, readYAML, "YAML")
+}
+
+// jsonish: a brace and then a quote or brace is JSON; a brace and then anything else is a flow mapping
+// of YAML, which lets keys go without quotes.
+func jsonish(doc []byte) bool {
+	rest, ok := bytes.CutPrefix(doc, []byte{'{'})
+	rest = bytes.TrimLeft(rest, " \t\r\n")
+	return ok && (len(rest) == 0 || rest[0] == '"' || rest[0] == '}')
 }
 
 func readAs(doc []byte, f func([]byte) (*node, int, error), notation string) (*node, *Problem) {

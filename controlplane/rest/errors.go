@@ -1,0 +1,96 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"anabranch/controlplane/forward"
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state"
+	"anabranch/controlplane/state/statepb"
+	"anabranch/controlplane/store"
+)
+
+// answerError is the one place where an error becomes an HTTP status.
+func (s *Server) answerError(err error, c echo.Context) {
+	if c.Response().Committed {
+		return // a watch that broke: its status is out already
+	}
+	p := problemOf(err)
+	if p.Status >= http.StatusInternalServerError {
+		s.o.Logger.Warn("request failed", slog.String("code", p.Code), slog.String("route", c.Path()), slog.String("request_id", requestID(c)), slog.Any("err", err))
+	}
+	if err := p.write(c.Response()); err != nil {
+		s.o.Logger.Debug("answer not sent", slog.Any("err", err))
+	}
+}
+
+// problemOf finds the problem that an error stands for.
+func problemOf(err error) *Problem {
+	var (
+		p         *Problem
+		h         *echo.HTTPError
+		notLeader store.ErrNotLeader
+		tooLarge  *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &h):
+		return problemOfRouter(h)
+	case errors.As(err, &tooLarge), errors.Is(err, store.ErrTooLarge):
+		return newProblem(codeTooLarge, fmt.Sprintf("The limit is %d bytes.", MaxBody))
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return newProblem(codeUnknownOutcome, "The leader was lost while it committed the change. Read the resource before trying again.")
+	case errors.Is(err, forward.ErrNoLeader), errors.As(err, &notLeader), errors.Is(err, store.ErrClosed), errors.Is(err, forward.ErrRefused):
+		return newProblem(codeNoLeader, "Nothing was changed. Reads with ?consistency=stale are still answered.").after(time.Second)
+	case errors.Is(err, store.ErrReadOnly):
+		return newProblem(codeReadOnly, "A disk of the control plane is nearly full. Nothing was changed.").after(30 * time.Second)
+	case errors.Is(err, store.ErrBusy):
+		return newProblem(codeBusy, "Nothing was changed.").after(time.Second)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return newProblem(codeTimeout, "The request ended before there was an answer.").after(time.Second)
+	}
+	return problemInternal()
+}
+
+func problemOfRouter(h *echo.HTTPError) *Problem {
+	switch h.Code {
+	case http.StatusNotFound:
+		return newProblem(codeNotFound, "There is nothing at this path; /v1/openapi.yaml lists what there is.")
+	case http.StatusMethodNotAllowed:
+		return newProblem(codeMethod, "The header Allow lists the methods of this path.")
+	}
+	return problemInternal()
+}
+
+// problemOfOutcome is what a refused command means to the caller; nil: it was done.
+func problemOfOutcome(out *statepb.Outcome) *Problem {
+	at := policy.Problem{Field: out.GetField(), Reason: out.GetMessage()}
+	switch out.GetCode() {
+	case "":
+		return nil
+	case state.CodeExists:
+		at.Fix = "choose another name, or PUT with If-Match to change it"
+		return newProblem(codeExists, out.GetMessage(), at)
+	case state.CodeInUse:
+		at.Fix = "change or delete that first"
+		return newProblem(codeInUse, out.GetMessage(), at)
+	case state.CodeNotFound:
+		return newProblem(codeNotFound, out.GetMessage())
+	case state.CodePrecondition:
+		return newProblem(codePrecondition, out.GetMessage()+". Read it again, and send its ETag as If-Match.")
+	case state.CodeInvalid:
+		at.Fix = "correct the field, or create what it names first"
+		return newProblem(codeInvalid, out.GetMessage(), at)
+	case state.CodeNotInitialised:
+		return problemNotInitialised()
+	}
+	return problemInternal()
+}

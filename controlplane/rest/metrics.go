@@ -1,0 +1,56 @@
+package rest
+
+import (
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics follow the semantic conventions of OpenTelemetry for HTTP servers. The zero value keeps
+// nothing.
+type metrics struct {
+	seconds *prometheus.HistogramVec
+	watches prometheus.Gauge
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	if r == nil {
+		return &metrics{}
+	}
+	m := &metrics{
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "http_server_request_duration_seconds",
+			Help:    "Time to answer a request of the control plane's API; watches are not counted.",
+			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
+		}, []string{"http_request_method", "http_route", "http_response_status_code"}),
+		watches: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "anabranch_controlplane_watches",
+			Help: "Watches that are open.",
+		}),
+	}
+	r.MustRegister(m.seconds, m.watches)
+	return m
+}
+
+// observed counts requests by route, and answers errors, so that their status is counted too.
+func (s *Server) observed(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		start := s.o.Now()
+		if err := next(c); err != nil {
+			c.Error(err)
+		}
+		if s.metrics.seconds == nil || isWatch(c) {
+			return nil
+		}
+		// The route and the method come from our own tables, so that callers can't make series.
+		method := c.Request().Method
+		if c.Path() == "" || !knownMethods[method] {
+			method = "_OTHER"
+		}
+		s.metrics.seconds.WithLabelValues(method, c.Path(), strconv.Itoa(c.Response().Status)).Observe(s.o.Now().Sub(start).Seconds())
+		return nil
+	}
+}
+
+var knownMethods = map[string]bool{"GET": true, "HEAD": true, "POST": true, "PUT": true, "PATCH": true, "DELETE": true}

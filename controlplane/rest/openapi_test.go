@@ -1,0 +1,230 @@
+package rest
+
+import (
+	"bytes"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+
+	"anabranch/api"
+	"anabranch/controlplane/policy"
+)
+
+// operation is one operation of the OpenAPI document.
+type operation struct {
+	OperationID string `yaml:"operationId"`
+	Summary     string `yaml:"summary"`
+	Responses   map[string]struct {
+		Ref     string         `yaml:"$ref"`
+		Content map[string]any `yaml:"content"`
+	} `yaml:"responses"`
+}
+
+type schema struct {
+	Properties           map[string]any `yaml:"properties"`
+	Required             []string       `yaml:"required"`
+	AdditionalProperties any            `yaml:"additionalProperties"`
+}
+
+type document struct {
+	OpenAPI    string                            `yaml:"openapi"`
+	Paths      map[string]map[string]yamlv3.Node `yaml:"paths"`
+	Components struct {
+		Schemas map[string]schema `yaml:"schemas"`
+	} `yaml:"components"`
+}
+
+// contract is the document, read once.
+var contract = sync.OnceValue(func() document {
+	var d document
+	if err := yamlv3.Unmarshal(api.OpenAPI, &d); err != nil {
+		panic(err)
+	}
+	return d
+})
+
+// operations maps "GET /v1/regions/{name}" to what the document says.
+var operations = sync.OnceValue(func() map[string]operation {
+	all := map[string]operation{}
+	for path, methods := range contract().Paths {
+		for method, node := range methods {
+			if method == "parameters" {
+				continue
+			}
+			var o operation
+			if err := node.Decode(&o); err != nil {
+				panic(err)
+			}
+			all[strings.ToUpper(method)+" "+path] = o
+		}
+	}
+	return all
+})
+
+// documented finds the operation of a request, if its path is one of the API's.
+func documented(method, path string) (operation, bool) {
+	path, _, _ = strings.Cut(path, "?")
+	for _, template := range []string{path, regexp.MustCompile(`^(/v1/[a-z]+)/[^/]+$`).ReplaceAllString(path, "$1/{name}")} {
+		if o, ok := operations()[method+" "+template]; ok {
+			return o, true
+		}
+	}
+	return operation{}, false
+}
+
+func TestEveryRouteIsDocumentedAndEveryPathIsServed(t *testing.T) {
+	d := newDouble(t)
+	served := map[string]bool{}
+	for _, r := range d.server.echo.Routes() {
+		if strings.HasSuffix(r.Path, "/*") {
+			continue // the console and what does not exist
+		}
+		served[r.Method+" "+strings.ReplaceAll(r.Path, ":name", "{name}")] = true
+	}
+	for route := range served {
+		if _, ok := operations()[route]; !ok {
+			t.Errorf("%s is served and not documented", route)
+		}
+	}
+	ids := map[string]string{}
+	for route, o := range operations() {
+		if !served[route] {
+			t.Errorf("%s is documented and not served", route)
+		}
+		if other := ids[o.OperationID]; other != "" || o.OperationID == "" || o.Summary == "" {
+			t.Errorf("%s has no summary, or the operation id of %s", route, other)
+		}
+		ids[o.OperationID] = route
+	}
+	if contract().OpenAPI != "3.1.0" {
+		t.Errorf("version %s", contract().OpenAPI)
+	}
+}
+
+func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
+	structs := map[string]any{
+		"Metadata": policy.Metadata{}, "FieldProblem": policy.Problem{}, "Change": policy.Change{},
+		"RegionSpec": policy.RegionSpec{}, "ClusterSpec": policy.ClusterSpec{}, "EndpointSpec": policy.EndpointSpec{}, "AuthSpec": policy.AuthSpec{},
+		"GPUSpec": policy.GPUSpec{}, "ModelSpec": policy.ModelSpec{}, "TenantSpec": policy.TenantSpec{}, "APIKeySpec": policy.APIKeySpec{},
+		"TrafficPolicySpec": policy.TrafficPolicySpec{}, "RegionWish": policy.RegionWish{}, "FailoverSpec": policy.FailoverSpec{},
+		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
+		"Problem": Problem{}, "DryRun": DryRun{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "AuditEntry": AuditEntry{},
+		"RegionStatus": RegionStatus{}, "ClusterHealth": ClusterHealth{}, "RegionSignals": RegionSignals{}, "ClusterStatus": ClusterStatus{},
+		"ClusterSignals": ClusterSignals{}, "Endpoints": Endpoints{}, "Observer": Observer{}, "Weight": Weight{},
+		"Fleet": Fleet{}, "FleetRegion": FleetRegion{}, "FleetCluster": FleetCluster{}, "FleetWeights": FleetWeights{}, "FleetWeight": FleetWeight{},
+	}
+	for _, k := range policy.Kinds() {
+		structs[string(k)] = policy.Resource{}
+		structs[string(k)+"List"] = List[policy.Resource]{}
+		if _, ok := structs[reflect.TypeOf(policy.NewSpec(k)).Elem().Name()]; !ok {
+			t.Errorf("the spec of %s is not among the structs of this test", k)
+		}
+	}
+	structs["MemberList"], structs["AuditEntryList"] = List[Member]{}, List[AuditEntry]{}
+	for name, s := range contract().Components.Schemas {
+		v, ok := structs[name]
+		if !ok {
+			if len(s.Properties) > 0 {
+				t.Errorf("schema %s has properties, and no struct", name)
+			}
+			continue
+		}
+		delete(structs, name)
+		want := properties(reflect.TypeOf(v))
+		var got []string
+		for p := range s.Properties {
+			got = append(got, p)
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("schema %s has %q, the struct %q", name, got, want)
+		}
+		for _, r := range s.Required {
+			if !slices.Contains(want, r) {
+				t.Errorf("schema %s requires %s, which it lacks", name, r)
+			}
+		}
+	}
+	for name := range structs {
+		t.Errorf("%s has no schema", name)
+	}
+}
+
+// properties lists the JSON names of a struct's fields, embedded ones included.
+func properties(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+			names = append(names, properties(f.Type)...)
+		case name != "" && name != "-":
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestEveryReferenceLeadsSomewhere(t *testing.T) {
+	var whole map[string]any
+	if err := yamlv3.Unmarshal(api.OpenAPI, &whole); err != nil {
+		t.Fatal(err)
+	}
+	refs := regexp.MustCompile(`\$ref: '#/([^']+)'`).FindAllStringSubmatch(string(api.OpenAPI), -1)
+	if len(refs) < 100 {
+		t.Fatalf("only %d references found", len(refs))
+	}
+	for _, ref := range refs {
+		var at any = whole
+		for _, step := range strings.Split(ref[1], "/") {
+			m, ok := at.(map[string]any)
+			if !ok || m[step] == nil {
+				t.Errorf("%s leads nowhere", ref[0])
+				break
+			}
+			at = m[step]
+		}
+	}
+}
+
+func TestEveryCodeOfAProblemIsDocumented(t *testing.T) {
+	for code, k := range kinds {
+		if code == codeMethod || code == codeInternal {
+			continue // any path may answer them
+		}
+		if !bytes.Contains(api.OpenAPI, []byte(code)) {
+			t.Errorf("%s (%d) is not in the document", code, k.status)
+		}
+		if k.title == "" || k.status < 400 {
+			t.Errorf("%s has status %d and title %q", code, k.status, k.title)
+		}
+	}
+}
+
+func TestTheDocumentIsServed(t *testing.T) {
+	d := newDouble(t)
+	a := d.do("", "GET", "/v1/openapi.yaml", "").want(200, "")
+	if !bytes.Equal(a.body, api.OpenAPI) || a.header.Get("Content-Type") != "application/yaml" {
+		t.Errorf("%s, %d bytes", a.header.Get("Content-Type"), len(a.body))
+	}
+}
+
+// keepsContract checks an answer of any test against the document.
+func keepsContract(t *testing.T, method, path string, a answer) {
+	t.Helper()
+	o, ok := documented(method, path)
+	if !ok || a.status == 405 || a.status == 500 {
+		return
+	}
+	if _, ok := o.Responses[strconv.Itoa(a.status)]; !ok {
+		t.Errorf("%s %s answered %d, which the document does not know", method, path, a.status)
+	}
+}

@@ -1,0 +1,130 @@
+// Package rest is the control plane's HTTP face: resources with ETags, watches, status, the audit
+// trail, the fleet as the console shows it, and the console's files. It checks who may do what,
+// turns requests into commands and outcomes into answers; what commands do is package state's, what
+// documents mean package policy's. Every node serves all of it: writes go to the leader by way of
+// [Options.Propose].
+package rest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"anabranch/api/fleet"
+	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state"
+	"anabranch/controlplane/state/statepb"
+)
+
+// Bounds and time-outs.
+const (
+	// MaxBody is the largest request body in bytes.
+	MaxBody = 256 << 10
+	// RequestTimeout bounds everything but watches.
+	RequestTimeout = 15 * time.Second
+	// BarrierTimeout bounds the wait for a leader of a strong read.
+	BarrierTimeout = 3 * time.Second
+	// MaxWatches is how many watches one node serves at a time.
+	MaxWatches = 1000
+	// DefaultHeartbeat is how long a watch is silent at most.
+	DefaultHeartbeat = 15 * time.Second
+	// DefaultFleetInterval is how often a watch of the fleet looks for news.
+	DefaultFleetInterval = time.Second
+)
+
+// Member is one node of the control plane.
+type Member struct {
+	ID      fleet.NodeID `json:"id"`
+	Address string       `json:"address"`
+	Voter   bool         `json:"voter"`
+	Leader  bool         `json:"leader"`
+	// Healthy: it was heard of lately.
+	Healthy bool `json:"healthy"`
+	// AppliedIndex is how far its state is, as far as this node knows.
+	AppliedIndex uint64 `json:"appliedIndex"`
+}
+
+// Options are what the server stands on. View, Changed, Propose, ReadBarrier, Members, Leader, Ready
+// and Signals are required.
+type Options struct {
+	// Node is this node.
+	Node fleet.NodeID
+	// View is the replicated state as this node has it.
+	View func() *state.View
+	// Changed gives a channel that is closed once the view's index is above after.
+	Changed func(after uint64) <-chan struct{}
+	// Propose commits a command through the leader and returns when this node has applied it.
+	Propose func(context.Context, *statepb.Command) (*statepb.Outcome, error)
+	// ReadBarrier returns when this node's view holds all that was committed before the call.
+	ReadBarrier func(context.Context) error
+	Members     func() []Member
+	// Leader is the leader as this node knows it; empty: none.
+	Leader func() (fleet.NodeID, string)
+	// Ready: the state has caught up since the start.
+	Ready func() bool
+	// Staleness is how long ago this node last heard of the leader; 0 on the leader, negative: never.
+	// Nil: X-Staleness-Ms is left out.
+	Staleness func() time.Duration
+	Signals   *signal.Store
+	// Console holds index.html and assets. Nil, or without index.html: "/" says how to build it.
+	Console fs.FS
+	// Metrics serves /metrics. Nil: 404.
+	Metrics http.Handler
+	// Registerer takes this package's own metrics. Nil: none are kept.
+	Registerer prometheus.Registerer
+	// Logger; nil discards.
+	Logger *slog.Logger
+	// Version of the build, shown by /v1/status.
+	Version string
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+	// Heartbeat and FleetInterval of watches; 0: the defaults.
+	Heartbeat, FleetInterval time.Duration
+}
+
+// Validate names the first option that is missing or out of range.
+func (o Options) Validate() error {
+	for _, needed := range []struct {
+		name string
+		nil  bool
+	}{
+		{"View", o.View == nil},
+		{"Changed", o.Changed == nil},
+		{"Propose", o.Propose == nil},
+		{"ReadBarrier", o.ReadBarrier == nil},
+		{"Members", o.Members == nil},
+		{"Leader", o.Leader == nil},
+		{"Ready", o.Ready == nil},
+		{"Signals", o.Signals == nil},
+	} {
+		if needed.nil {
+			return errors.New("rest: option " + needed.name + " is missing")
+		}
+	}
+	if o.Heartbeat < 0 || o.FleetInterval < 0 {
+		return errors.New("rest: Heartbeat and FleetInterval must not be negative; 0 takes the default")
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Logger = o.Logger.With(slog.String("component", "rest"))
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = DefaultHeartbeat
+	}
+	if o.FleetInterval == 0 {
+		o.FleetInterval = DefaultFleetInterval
+	}
+	return o
+}

@@ -1,0 +1,139 @@
+package rest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"anabranch/controlplane/policy"
+)
+
+// Problem is an error answer after RFC 9457.
+type Problem struct {
+	// Type is urn:anabranch:problem: and the code.
+	Type string `json:"type"`
+	// Title says in a few words what kind of problem it is, Detail what is the matter this time.
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	// Code is stable, for programs.
+	Code string `json:"code"`
+	// Errors name each field that is wrong.
+	Errors []policy.Problem `json:"errors,omitempty"`
+
+	retryAfter time.Duration
+}
+
+// The codes.
+const (
+	codeMalformed       = "malformed"
+	codeInvalidRequest  = "invalid_request"
+	codeUnauthenticated = "unauthenticated"
+	codeForbidden       = "forbidden"
+	codeNotFound        = "not_found"
+	codeMethod          = "method_not_allowed"
+	codeExists          = "exists"
+	codeInUse           = "in_use"
+	codePrecondition    = "precondition"
+	codeTooLarge        = "too_large"
+	codeMediaType       = "unsupported_media_type"
+	codeInvalid         = "invalid"
+	codeRequired        = "precondition_required"
+	codeInternal        = "internal"
+	codeNotInitialised  = "not_initialised"
+	codeNoLeader        = "no_leader"
+	codeUnknownOutcome  = "unknown_outcome"
+	codeReadOnly        = "read_only"
+	codeBusy            = "busy"
+	codeTimeout         = "timeout"
+)
+
+// titles and statuses of the codes.
+var kinds = map[string]struct {
+	status int
+	title  string
+}{
+	codeMalformed:       {http.StatusBadRequest, "The document can't be read"},
+	codeInvalidRequest:  {http.StatusBadRequest, "The request is wrong"},
+	codeUnauthenticated: {http.StatusUnauthorized, "No valid token"},
+	codeForbidden:       {http.StatusForbidden, "Not allowed for this role"},
+	codeNotFound:        {http.StatusNotFound, "Not found"},
+	codeMethod:          {http.StatusMethodNotAllowed, "Method not allowed here"},
+	codeExists:          {http.StatusConflict, "It exists already"},
+	codeInUse:           {http.StatusConflict, "Others still refer to it"},
+	codePrecondition:    {http.StatusPreconditionFailed, "It has changed since it was read"},
+	codeTooLarge:        {http.StatusRequestEntityTooLarge, "The body is too large"},
+	codeMediaType:       {http.StatusUnsupportedMediaType, "The body's type is not supported"},
+	codeInvalid:         {http.StatusUnprocessableEntity, "The resource is not valid"},
+	codeRequired:        {http.StatusPreconditionRequired, "A precondition is required"},
+	codeInternal:        {http.StatusInternalServerError, "Something went wrong in the control plane"},
+	codeNotInitialised:  {http.StatusServiceUnavailable, "The control plane is not initialised yet"},
+	codeNoLeader:        {http.StatusServiceUnavailable, "The control plane has no leader"},
+	codeUnknownOutcome:  {http.StatusServiceUnavailable, "It is not known whether the change was made"},
+	codeReadOnly:        {http.StatusServiceUnavailable, "The control plane takes no changes now"},
+	codeBusy:            {http.StatusServiceUnavailable, "Too much at once"},
+	codeTimeout:         {http.StatusServiceUnavailable, "It took too long"},
+}
+
+// Error makes a Problem an error, for handlers to return.
+func (p *Problem) Error() string { return fmt.Sprintf("%s: %s", p.Code, p.Detail) }
+
+func newProblem(code, detail string, errors ...policy.Problem) *Problem {
+	k := kinds[code]
+	return &Problem{Type: "urn:anabranch:problem:" + code, Title: k.title, Status: k.status, Detail: detail, Code: code, Errors: errors}
+}
+
+func (p *Problem) after(d time.Duration) *Problem {
+	p.retryAfter = d
+	return p
+}
+
+func problemUnauthenticated() *Problem {
+	return newProblem(codeUnauthenticated, "Send the header Authorization: Bearer TOKEN with a token of this control plane.")
+}
+
+func problemForbidden(role string, allowed []string) *Problem {
+	return newProblem(codeForbidden, fmt.Sprintf("The token's role is %s; this needs %s.", role, strings.Join(allowed, " or ")))
+}
+
+func problemNotInitialised() *Problem {
+	return newProblem(codeNotInitialised, "The first node has not set up the cluster yet.").after(time.Second)
+}
+
+func problemInternal() *Problem {
+	return newProblem(codeInternal, "The node's log says more under this request id.")
+}
+
+// problemDocument tells what is wrong with a document: 400 when it can't be read at all, 422 when it
+// says something wrong.
+func problemDocument(problems []policy.Problem) *Problem {
+	code := codeInvalid
+	for _, p := range problems {
+		if p.Field == "" {
+			code = codeMalformed
+		}
+	}
+	detail := fmt.Sprintf("There are %d problems.", len(problems))
+	if len(problems) == 1 {
+		detail = strings.TrimSpace(problems[0].Field + " " + problems[0].Reason)
+	}
+	return newProblem(code, detail, problems...)
+}
+
+// write answers the problem.
+func (p *Problem) write(w http.ResponseWriter) error {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if p.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, p.retryAfter.Round(time.Second)/time.Second))))
+	}
+	w.WriteHeader(p.Status)
+	_, err = w.Write(append(body, '\n'))
+	return err
+}

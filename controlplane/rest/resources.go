@@ -1,0 +1,114 @@
+package rest
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"anabranch/controlplane/policy"
+)
+
+// resources serves one kind.
+type resources struct {
+	*Server
+	kind policy.Kind
+}
+
+// headerRevision tells the revision of the state that a list was read from: where a watch goes on.
+const headerRevision = "X-Anabranch-Revision"
+
+func (r resources) listOrWatch(c echo.Context) error {
+	if yes, err := flag(c, "watch"); err != nil {
+		return err
+	} else if yes {
+		return r.watch(c, []policy.Kind{r.kind})
+	}
+	return timed(r.list)(c)
+}
+
+func (r resources) list(c echo.Context) error {
+	limit, err := limitOf(c)
+	if err != nil {
+		return err
+	}
+	from, err := cursorOf(c)
+	if err != nil {
+		return err
+	}
+	view, err := r.view(c)
+	if err != nil {
+		return err
+	}
+	all := view.List(r.kind)
+	start, found := slices.BinarySearchFunc(all, from.After, func(r *policy.Resource, name string) int {
+		return cmp.Compare(r.Metadata.Name, name)
+	})
+	if found {
+		start++
+	}
+	dressed := r.dresser(view)
+	page := List[*policy.Resource]{Items: []*policy.Resource{}}
+	for _, item := range all[start:min(len(all), start+limit)] {
+		page.Items = append(page.Items, dressed(item))
+	}
+	if start+limit < len(all) {
+		page.NextCursor = cursor{After: all[start+limit-1].Metadata.Name}.String()
+	}
+	h := c.Response().Header()
+	h.Set("ETag", etag(view.Revision(r.kind)))
+	h.Set(headerRevision, strconv.FormatUint(view.Index(), 10))
+	return c.JSON(http.StatusOK, page)
+}
+
+func (r resources) get(c echo.Context) error {
+	view, err := r.view(c)
+	if err != nil {
+		return err
+	}
+	name := nameOf(c)
+	item, ok := view.Get(r.kind, name)
+	if !ok {
+		return notFound(r.kind, name)
+	}
+	c.Response().Header().Set("ETag", etag(item.Metadata.Revision))
+	return c.JSON(http.StatusOK, r.dresser(view)(item))
+}
+
+// nameOf is the name in the path. A model's may hold "/", written %2F.
+func nameOf(c echo.Context) string {
+	name := c.Param("name")
+	if c.Request().URL.RawPath != "" {
+		if plain, err := url.PathUnescape(name); err == nil {
+			return plain
+		}
+	}
+	return name
+}
+
+// target names what a request is about, for the audit trail.
+func target(c echo.Context) (kind, name string) {
+	path := c.Path()
+	for _, k := range policy.Kinds() {
+		all := "/v1/" + policy.Plural(k)
+		if path == all || path == all+"/:name" {
+			return string(k), nameOf(c)
+		}
+	}
+	return "", path
+}
+
+// flag reads a query parameter that is true or false.
+func flag(c echo.Context, name string) (bool, error) {
+	switch text := c.QueryParam(name); text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, newProblem(codeInvalidRequest, name+" must be true or false.")
+	}
+}

@@ -1,0 +1,99 @@
+package rest
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"anabranch/api"
+	"anabranch/controlplane/policy"
+)
+
+// Server answers HTTP. It starts no goroutine.
+type Server struct {
+	o        Options
+	echo     *echo.Echo
+	denials  *limiter
+	fleet    fleetCache
+	metrics  *metrics
+	watches  atomic.Int64
+	draining chan struct{}
+	drain    sync.Once
+}
+
+// New makes a server; its error names an option.
+func New(o Options) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{o: o.withDefaults(), draining: make(chan struct{})}
+	s.denials = newLimiter(s.o.Now)
+	s.metrics = newMetrics(o.Registerer)
+	s.echo = s.routes()
+	return s, nil
+}
+
+// Handler serves everything.
+func (s *Server) Handler() http.Handler { return s.echo }
+
+// Drain ends all watches and makes /readyz say no, so that the HTTP server around can shut down:
+// register it with http.Server.RegisterOnShutdown. It may be called more than once.
+func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
+
+// HTTPServer gives an http.Server with the limits that this package is made for. Watches set their
+// own deadlines; Shutdown ends them by [Server.Drain].
+func (s *Server) HTTPServer() *http.Server {
+	h := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       RequestTimeout,
+		WriteTimeout:      2 * RequestTimeout,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+	h.RegisterOnShutdown(s.Drain)
+	return h
+}
+
+// routes is every path that is served, and who may go there.
+func (s *Server) routes() *echo.Echo {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = s.answerError
+	e.Use(s.observed, s.recovered, secured, identified)
+
+	e.GET("/healthz", s.healthz)
+	e.GET("/readyz", s.readyz)
+	e.GET("/metrics", s.prometheus)
+	e.GET("/v1/openapi.yaml", openAPI, timed)
+
+	for _, kind := range policy.Kinds() {
+		all, one := "/v1/"+policy.Plural(kind), "/v1/"+policy.Plural(kind)+"/:name"
+		r := resources{s, kind}
+		e.GET(all, r.listOrWatch, s.may(read))
+		e.POST(all, r.create, s.may(write), timed)
+		e.GET(one, r.get, s.may(read), timed)
+		e.PUT(one, r.replace, s.may(write), timed)
+		e.PATCH(one, r.patch, s.may(write), timed)
+		e.DELETE(one, r.remove, s.may(write), timed)
+	}
+	e.GET("/v1/watch", s.watchAll, s.may(read))
+	e.GET("/v1/status", s.status, s.may(read), timed)
+	e.GET("/v1/controlplane/members", s.members, s.may(read), timed)
+	e.GET("/v1/audit", s.audit, s.may(read), timed)
+	e.GET("/v1/table", s.table, s.may(read), timed)
+	e.GET("/v1/fleet", s.getFleet, s.may(read), timed)
+	e.GET("/v1/fleet/watch", s.watchFleet, s.may(read))
+	e.GET("/v1/*", func(echo.Context) error { return echo.ErrNotFound }) // not the console
+
+	e.GET("/*", s.console)
+	return e
+}
+
+func openAPI(c echo.Context) error {
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
+	return c.Blob(http.StatusOK, "application/yaml", api.OpenAPI)
+}

@@ -1,0 +1,242 @@
+package rest
+
+import (
+	"slices"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state"
+	"anabranch/controlplane/state/statepb"
+)
+
+// unknownHealth is the health of a cluster that the leader has not judged yet.
+const unknownHealth = "UNKNOWN"
+
+// severity orders states of health from good to bad, for the worst of a region.
+var severity = []string{
+	"HEALTHY", "DEGRADED", "PINNED", "RAMPING", "RECOVERING", "SUSPECT", unknownHealth, "FROZEN",
+	"DRAINING", "DRAINED", "FAILING_OVER", "EVACUATED",
+}
+
+// Weight is what part, 0..1, of a source region's requests a place should get, and got over the
+// last ten seconds (of all classes together).
+type Weight struct {
+	Model    string  `json:"model"`
+	Class    string  `json:"class"`
+	Source   string  `json:"source"`
+	Wanted   float64 `json:"wanted"`
+	Observed float64 `json:"observed"`
+	Reason   string  `json:"reason,omitempty"`
+}
+
+// RegionStatus is the status of a Region.
+type RegionStatus struct {
+	// Health is the worst of its clusters'; UNKNOWN without any.
+	Health   string          `json:"health"`
+	Clusters []ClusterHealth `json:"clusters"`
+	Weights  []Weight        `json:"weights"`
+	Signals  RegionSignals   `json:"signals"`
+}
+
+// ClusterHealth names a cluster and its state of health.
+type ClusterHealth struct {
+	Name   string `json:"name"`
+	Health string `json:"health"`
+}
+
+// RegionSignals is what a region's routers report, together.
+type RegionSignals struct {
+	Freshness         string  `json:"freshness"`
+	AgeMs             int64   `json:"ageMs"` // -1: never heard of
+	Routers           int     `json:"routers"`
+	RequestsPerSecond float64 `json:"requestsPerSecond"`
+	FailuresPerSecond float64 `json:"failuresPerSecond"`
+	InFlight          int64   `json:"inFlight"`
+	QuotaStoreOK      bool    `json:"quotaStoreOk"`
+}
+
+// ClusterStatus is the status of a Cluster.
+type ClusterStatus struct {
+	Health string    `json:"health"`
+	Since  time.Time `json:"since,omitzero"`
+	Reason string    `json:"reason"`
+	// Cap is the part of its weight that its health allows, 0..1; 0 while no table names it.
+	Cap     float64        `json:"cap"`
+	Weights []Weight       `json:"weights"`
+	Signals ClusterSignals `json:"signals"`
+}
+
+// ClusterSignals is what routers report of a cluster, together.
+type ClusterSignals struct {
+	Freshness         string     `json:"freshness"`
+	AgeMs             int64      `json:"ageMs"` // -1: never heard of
+	Endpoints         Endpoints  `json:"endpoints"`
+	Saturation        float64    `json:"saturation"`
+	Waiting           float64    `json:"waiting"`
+	Running           float64    `json:"running"`
+	KVUsage           float64    `json:"kvUsage"`
+	TTFTP95Ms         float64    `json:"ttftP95Ms"`
+	CapacityWork      float64    `json:"capacityWork"`
+	LoadWork          float64    `json:"loadWork"`
+	RequestsPerSecond float64    `json:"requestsPerSecond"`
+	FailuresPerSecond float64    `json:"failuresPerSecond"`
+	Observers         []Observer `json:"observers"`
+}
+
+// Endpoints counts them.
+type Endpoints struct {
+	Total int `json:"total"`
+	Ready int `json:"ready"`
+}
+
+// Observer is one router's word on whether it can use a cluster.
+type Observer struct {
+	Router  fleet.RouterID `json:"router"`
+	Region  fleet.RegionID `json:"region"`
+	Ejected bool           `json:"ejected"`
+	Reason  string         `json:"reason"`
+}
+
+// standing joins what was decided and what was seen, at one moment.
+type standing struct {
+	view    *state.View
+	signals signal.Snapshot
+}
+
+func (s *Server) standing(view *state.View) standing {
+	return standing{view, s.o.Signals.Snapshot(s.o.Now())}
+}
+
+// dresser gives a function that answers a copy of a resource with its status; kinds without one come
+// back as they are. It looks at the signals once, when the first resource needs them.
+func (s *Server) dresser(view *state.View) func(*policy.Resource) *policy.Resource {
+	var n *standing
+	return func(r *policy.Resource) *policy.Resource {
+		if r.Kind != policy.KindRegion && r.Kind != policy.KindCluster {
+			return r
+		}
+		if n == nil {
+			now := s.standing(view)
+			n = &now
+		}
+		out := *r
+		if r.Kind == policy.KindRegion {
+			out.Status = n.region(r.Metadata.Name)
+		} else {
+			out.Status = n.cluster(r.Metadata.Name)
+		}
+		return &out
+	}
+}
+
+func (n standing) region(name string) RegionStatus {
+	st := RegionStatus{Health: unknownHealth, Clusters: []ClusterHealth{}, Weights: []Weight{}, Signals: n.regionSignals(name)}
+	worst := -1
+	mine := map[string]bool{}
+	for _, c := range n.view.List(policy.KindCluster) {
+		if c.Spec.(*policy.ClusterSpec).Region != name {
+			continue
+		}
+		mine[c.Metadata.Name] = true
+		health := n.health(c.Metadata.Name).GetState()
+		st.Clusters = append(st.Clusters, ClusterHealth{c.Metadata.Name, health})
+		if at := slices.Index(severity, health); at > worst {
+			worst, st.Health = at, health
+		}
+	}
+	for _, w := range n.view.Table().GetWeights() {
+		sum := Weight{Model: w.GetModel(), Class: w.GetClass(), Source: w.GetSource()}
+		for _, c := range w.GetClusters() {
+			if mine[c.GetCluster()] {
+				sum.Wanted += c.GetWeight()
+				sum.Observed += n.observed(w, c)
+			}
+		}
+		if sum.Wanted > 0 || sum.Observed > 0 {
+			st.Weights = append(st.Weights, sum)
+		}
+	}
+	return st
+}
+
+func (n standing) regionSignals(name string) RegionSignals {
+	r := n.signals.Region(fleet.RegionID(name))
+	out := RegionSignals{
+		Freshness: string(r.Freshness), AgeMs: ms(r.Age),
+		RequestsPerSecond: r.RequestsPerS, FailuresPerSecond: r.FailuresPerS,
+		InFlight: r.InFlight, QuotaStoreOK: r.QuotaStoreOK,
+	}
+	for _, o := range n.signals.Routers {
+		if o.Region() == fleet.RegionID(name) {
+			out.Routers++
+		}
+	}
+	return out
+}
+
+func (n standing) cluster(name string) ClusterStatus {
+	h := n.health(name)
+	st := ClusterStatus{
+		Health: h.GetState(), Reason: h.GetReason(), Cap: n.cap(name),
+		Weights: []Weight{}, Signals: n.clusterSignals(name),
+	}
+	if h.GetSinceUnixMs() > 0 {
+		st.Since = time.UnixMilli(h.GetSinceUnixMs()).UTC()
+	}
+	for _, w := range n.view.Table().GetWeights() {
+		for _, c := range w.GetClusters() {
+			if c.GetCluster() == name {
+				st.Weights = append(st.Weights, Weight{
+					Model: w.GetModel(), Class: w.GetClass(), Source: w.GetSource(),
+					Wanted: c.GetWeight(), Observed: n.observed(w, c), Reason: c.GetReason(),
+				})
+			}
+		}
+	}
+	return st
+}
+
+func (n standing) clusterSignals(name string) ClusterSignals {
+	l := n.signals.Cluster(fleet.ClusterID(name), "")
+	out := ClusterSignals{
+		Freshness: string(l.Freshness), AgeMs: ms(l.Age), Endpoints: Endpoints{l.Total, l.Ready},
+		Saturation: l.Saturation, Waiting: l.Waiting, Running: l.Running, KVUsage: l.KVUsage,
+		TTFTP95Ms: l.TTFTP95Ms, CapacityWork: l.CapacityWork, LoadWork: l.LoadWork,
+		RequestsPerSecond: l.RequestsPerS, FailuresPerSecond: l.FailuresPerS, Observers: []Observer{},
+	}
+	for _, o := range l.Observers {
+		out.Observers = append(out.Observers, Observer{o.Router, o.Region, o.Ejected, o.Reason})
+	}
+	return out
+}
+
+func (n standing) health(cluster string) *statepb.ClusterHealth {
+	if h, ok := n.view.HealthOf(cluster); ok {
+		return h
+	}
+	return &statepb.ClusterHealth{Cluster: cluster, State: unknownHealth}
+}
+
+func (n standing) cap(cluster string) float64 {
+	for _, c := range n.view.Table().GetClusters() {
+		if c.GetId() == cluster {
+			return c.GetHealthCap()
+		}
+	}
+	return 0
+}
+
+func (n standing) observed(w *routerpb.Weights, c *routerpb.ClusterWeight) float64 {
+	return n.signals.Share(fleet.ModelID(w.GetModel()), fleet.RegionID(w.GetSource()), fleet.ClusterID(c.GetCluster()))
+}
+
+// ms keeps -1 for "never".
+func ms(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return d.Milliseconds()
+}

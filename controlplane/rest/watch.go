@@ -1,0 +1,222 @@
+package rest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state"
+)
+
+// Event is what a watch tells of one resource.
+type Event struct {
+	Kind     policy.Kind `json:"kind"`
+	Name     string      `json:"name"`
+	Revision uint64      `json:"revision"`
+	// Resource is absent when it was deleted.
+	Resource *policy.Resource `json:"resource,omitempty"`
+}
+
+// The events of a watch. Each has the revision of its change as its id, and ids rise.
+const (
+	eventPut    = "put"    // created or changed
+	eventDelete = "delete" // gone
+	eventSynced = "synced" // after the first puts: all that there was has been told
+	eventRelist = "relist" // the history does not reach back to Last-Event-ID: list, then go on from here
+)
+
+func (s *Server) watchAll(c echo.Context) error { return s.watch(c, policy.Kinds()) }
+
+// watch streams the changes of some kinds. Without Last-Event-ID it starts with a put for every
+// resource there is.
+func (s *Server) watch(c echo.Context, kinds []policy.Kind) error {
+	resume, err := lastEventID(c)
+	if err != nil {
+		return err
+	}
+	st, closed, err := s.openStream(c)
+	if err != nil {
+		return err
+	}
+	defer closed()
+	w := watcher{Server: s, st: st, kinds: kinds}
+	if resume == nil {
+		err = w.snapshot(s.o.View())
+	} else {
+		err = w.resume(c.Request().Context(), *resume)
+	}
+	heartbeat := time.NewTicker(s.o.Heartbeat)
+	defer heartbeat.Stop()
+	for err == nil {
+		select {
+		case <-s.o.Changed(w.at):
+			err = w.changes(s.o.View())
+		case <-heartbeat.C:
+			err = st.heartbeat(w.at)
+		case <-c.Request().Context().Done():
+			return nil
+		case <-s.draining:
+			return nil
+		}
+	}
+	return nil // the client left, or reads too slowly: there is nobody to tell
+}
+
+// lastEventID is where the client wants to go on: the header, or ?after= for the first connection
+// after a list. Nil: from the start.
+func lastEventID(c echo.Context) (*uint64, error) {
+	text := c.Request().Header.Get("Last-Event-ID")
+	if text == "" {
+		text = c.QueryParam("after")
+	}
+	if text == "" {
+		return nil, nil
+	}
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return nil, newProblem(codeInvalidRequest, fmt.Sprintf("Last-Event-ID %.40q is not a revision.", text))
+	}
+	return &id, nil
+}
+
+// watcher is one watch; at is the revision up to which it has told everything.
+type watcher struct {
+	*Server
+	st    *stream
+	kinds []policy.Kind
+	at    uint64
+}
+
+// snapshot tells all that there is, oldest change first, so that a client that is cut off in between
+// resumes without a gap.
+func (w *watcher) snapshot(view *state.View) error {
+	var all []*policy.Resource
+	for _, k := range w.kinds {
+		all = append(all, view.List(k)...)
+	}
+	slices.SortStableFunc(all, func(a, b *policy.Resource) int { return cmp.Compare(a.Metadata.Revision, b.Metadata.Revision) })
+	dressed := w.dresser(view)
+	for _, r := range all {
+		if err := w.put(dressed(r), r.Metadata.Revision); err != nil {
+			return err
+		}
+	}
+	w.at = view.Index()
+	return w.mark(eventSynced)
+}
+
+func (w *watcher) resume(ctx context.Context, after uint64) error {
+	w.at = after
+	view := w.o.View()
+	if after > view.Index() {
+		// This node is behind the one that the client was on, or the client knew another cluster.
+		if err := w.barrier(ctx); err == nil {
+			view = w.o.View()
+		}
+	}
+	return w.changes(view)
+}
+
+// changes tells what changed since w.at.
+func (w *watcher) changes(view *state.View) error {
+	changes, ok := view.Changes(w.at)
+	if !ok {
+		w.at = view.Index()
+		return w.mark(eventRelist)
+	}
+	dressed := w.dresser(view)
+	for _, ch := range changes {
+		if !slices.Contains(w.kinds, ch.Kind) {
+			continue
+		}
+		if err := w.tell(view, dressed, ch); err != nil {
+			return err
+		}
+	}
+	w.at = view.Index()
+	return nil
+}
+
+func (w *watcher) tell(view *state.View, dressed func(*policy.Resource) *policy.Resource, ch state.Change) error {
+	if r, ok := view.Get(ch.Kind, ch.Name); ok {
+		return w.put(dressed(r), ch.Revision)
+	}
+	data, err := json.Marshal(Event{Kind: ch.Kind, Name: ch.Name, Revision: ch.Revision})
+	if err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	return w.st.event(ch.Revision, eventDelete, data)
+}
+
+func (w *watcher) put(r *policy.Resource, revision uint64) error {
+	data, err := json.Marshal(Event{Kind: r.Kind, Name: r.Metadata.Name, Revision: revision, Resource: r})
+	if err != nil {
+		return fmt.Errorf("watch %s %q: %w", r.Kind, r.Metadata.Name, err)
+	}
+	return w.st.event(revision, eventPut, data)
+}
+
+func (w *watcher) mark(name string) error {
+	return w.st.event(w.at, name, []byte(`{"revision":`+strconv.FormatUint(w.at, 10)+`}`))
+}
+
+// watchFleet sends the picture of the fleet, and again whenever it differs, at most once in an
+// interval. Ids count from 1; there is nothing to resume.
+func (s *Server) watchFleet(c echo.Context) error {
+	st, closed, err := s.openStream(c)
+	if err != nil {
+		return err
+	}
+	defer closed()
+	tick := time.NewTicker(s.o.FleetInterval)
+	defer tick.Stop()
+	var (
+		id     uint64
+		before []byte
+		quiet  time.Duration
+	)
+	for {
+		now, err := s.fleetJSON()
+		if err != nil {
+			return err
+		}
+		switch {
+		case !sameFleet(before, now):
+			id, before, quiet = id+1, now, 0
+			err = st.event(id, "fleet", now)
+		case quiet >= s.o.Heartbeat:
+			quiet = 0
+			err = st.heartbeat(id)
+		default:
+			quiet += s.o.FleetInterval
+		}
+		if err != nil {
+			return nil // the client left, or reads too slowly
+		}
+		select {
+		case <-tick.C:
+		case <-c.Request().Context().Done():
+			return nil
+		case <-s.draining:
+			return nil
+		}
+	}
+}
+
+// sameFleet compares two pictures but for the time at their start.
+func sameFleet(a, b []byte) bool {
+	return a != nil && bytes.Equal(afterAt(a), afterAt(b))
+}
+
+func afterAt(b []byte) []byte {
+	_, rest, _ := bytes.Cut(b, []byte(`,"revision"`))
+	return rest
+}
