@@ -19,8 +19,14 @@ func TestLimiter(t *testing.T) {
 		wait time.Duration
 		want int
 	}{
-		{"a", 0, denialBurst}, {"a", 0, 0}, {"b", 0, denialBurst}, {"a", denialEvery, 1}, {"a", denialEvery / 2, 0}, {"a", denialEvery / 2, 1},
-		{"a", -time.Hour, 0}, {"a", time.Hour, denialBurst},
+		{"a", 0, denialBurst},
+		{"a", 0, 0},
+		{"b", 0, denialBurst},
+		{"a", denialEvery, 1},
+		{"a", denialEvery / 2, 0},
+		{"a", denialEvery / 2, 1},
+		{"a", -time.Hour, 0},
+		{"a", time.Hour, denialBurst},
 	} {
 		now = now.Add(step.wait)
 		if got := take(step.name); got != step.want {

@@ -12,6 +12,8 @@ import (
 )
 
 // Problem is an error answer after RFC 9457.
+//
+//nolint:errname // "problem" is the RFC's word for it
 type Problem struct {
 	// Type is urn:anabranch:problem: and the code.
 	Type string `json:"type"`

@@ -40,7 +40,7 @@ func (d *double) watch(path string, headers ...string) *sse {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 		d.t.Fatalf("status %d, %s", resp.StatusCode, resp.Header.Get("Content-Type"))
 	}
 	s := &sse{t: d.t, lines: make(chan string)}

@@ -37,7 +37,6 @@ type change struct {
 	when condition
 	old  *policy.Resource // nil: there is none
 	next *policy.Resource // nil: delete
-	dry  bool
 }
 
 func (r resources) create(c echo.Context) error {

@@ -63,32 +63,32 @@ func knownKind(cmd *statepb.Command) bool {
 	return true
 }
 
-// apply changes n, which is this call's own shallow copy: what n refers to is shared with older
+// apply changes v, which is this call's own shallow copy: what v refers to is shared with older
 // views and is replaced, never written to.
-func (n *View) apply(cmd *statepb.Command) *statepb.Outcome {
+func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 	switch op := cmd.GetOp().(type) {
 	case *statepb.Command_Noop:
 		return &statepb.Outcome{}
 	case *statepb.Command_Init:
-		return n.init(cmd, op.Init)
+		return v.init(cmd, op.Init)
 	}
-	if n.clusterID == "" {
+	if v.clusterID == "" {
 		return refuse(CodeNotInitialised, "", "the cluster is not initialised yet")
 	}
 	switch op := cmd.GetOp().(type) {
 	case *statepb.Command_Put:
-		return n.put(cmd, op.Put)
+		return v.put(cmd, op.Put)
 	case *statepb.Command_Delete:
-		return n.delete(cmd, op.Delete)
+		return v.delete(cmd, op.Delete)
 	case *statepb.Command_Publish:
-		return n.publish(cmd, op.Publish)
+		return v.publish(cmd, op.Publish)
 	case *statepb.Command_PutNode:
-		return n.putNode(cmd, op.PutNode)
+		return v.putNode(cmd, op.PutNode)
 	case *statepb.Command_BumpEpoch:
-		return n.bumpEpoch(cmd, op.BumpEpoch)
+		return v.bumpEpoch(cmd, op.BumpEpoch)
 	case *statepb.Command_Denied:
 		d := op.Denied
-		n.record(cmd, entry{action: "denied", kind: d.GetKind(), name: d.GetName(), code: d.GetCode(), reason: d.GetAction()})
+		v.record(cmd, entry{action: "denied", kind: d.GetKind(), name: d.GetName(), code: d.GetCode(), reason: d.GetAction()})
 	}
 	return &statepb.Outcome{}
 }

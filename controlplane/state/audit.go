@@ -79,24 +79,24 @@ func (t trail) all() []*statepb.AuditEntry {
 type entry struct{ action, kind, name, code, reason string }
 
 // record appends to the trail. The reason of an operator stands before that of the operation.
-func (n *View) record(cmd *statepb.Command, e entry) {
+func (v *View) record(cmd *statepb.Command, e entry) {
 	reason := cmd.GetActor().GetReason()
 	if e.reason != "" {
 		reason = strings.TrimPrefix(reason+"; "+e.reason, "; ")
 	}
-	previous := n.audit.last().GetSha256()
+	previous := v.audit.last().GetSha256()
 	if previous == nil {
 		previous = make([]byte, sha256.Size)
 	}
 	a := &statepb.AuditEntry{
-		Index: n.index, AtUnixMs: cmd.GetAtUnixMs(),
+		Index: v.index, AtUnixMs: cmd.GetAtUnixMs(),
 		Actor: bounded(cmd.GetActor().GetName()), Role: bounded(cmd.GetActor().GetRole()),
 		Action: e.action, Kind: bounded(e.kind), Name: bounded(e.name), Reason: bounded(reason),
 		RequestId: bounded(cmd.GetActor().GetRequestId()), Code: bounded(e.code),
 		PreviousSha256: previous,
 	}
 	a.Sha256 = sum(a)
-	n.audit = n.audit.appended(a)
+	v.audit = v.audit.appended(a)
 }
 
 func bounded(s string) string {

@@ -15,9 +15,9 @@ func Roles() []string { return []string{"viewer", "operator", "approver", "admin
 
 // init gives the cluster its identity and tokens, once. A second Init changes nothing and answers
 // "exists".
-func (n *View) init(cmd *statepb.Command, in *statepb.Init) *statepb.Outcome {
-	if n.clusterID != "" {
-		return refuse(CodeExists, "cluster_id", fmt.Sprintf("the cluster is %s already", n.clusterID))
+func (v *View) init(cmd *statepb.Command, in *statepb.Init) *statepb.Outcome {
+	if v.clusterID != "" {
+		return refuse(CodeExists, "cluster_id", fmt.Sprintf("the cluster is %s already", v.clusterID))
 	}
 	if in.GetClusterId() == "" {
 		return refuse(CodeInvalid, "cluster_id", "is empty")
@@ -35,42 +35,42 @@ func (n *View) init(cmd *statepb.Command, in *statepb.Init) *statepb.Outcome {
 		}
 		names[t.GetName()] = true
 	}
-	n.clusterID, n.epoch, n.tokens = in.GetClusterId(), 1, in.GetTokens()
-	n.record(cmd, entry{action: "init", kind: "Cluster", name: in.GetClusterId()})
+	v.clusterID, v.epoch, v.tokens = in.GetClusterId(), 1, in.GetTokens()
+	v.record(cmd, entry{action: "init", kind: "Cluster", name: in.GetClusterId()})
 	return &statepb.Outcome{}
 }
 
-func (n *View) putNode(cmd *statepb.Command, p *statepb.PutNode) *statepb.Outcome {
+func (v *View) putNode(cmd *statepb.Command, p *statepb.PutNode) *statepb.Outcome {
 	if p.GetId() == "" {
 		return refuse(CodeInvalid, "id", "is empty")
 	}
-	at, found := findNode(n.nodes, p.GetId())
+	at, found := findNode(v.nodes, p.GetId())
 	switch {
-	case found && proto.Equal(n.nodes[at], p):
+	case found && proto.Equal(v.nodes[at], p):
 		return &statepb.Outcome{}
 	case found:
-		n.nodes = slices.Clone(n.nodes)
-		n.nodes[at] = p
-	case len(n.nodes) >= MaxNodes:
-		return refuse(CodeInvalid, "id", fmt.Sprintf("there are %d nodes, which is the limit", len(n.nodes)))
+		v.nodes = slices.Clone(v.nodes)
+		v.nodes[at] = p
+	case len(v.nodes) >= MaxNodes:
+		return refuse(CodeInvalid, "id", fmt.Sprintf("there are %d nodes, which is the limit", len(v.nodes)))
 	default:
-		n.nodes = slices.Insert(slices.Clone(n.nodes), at, p)
+		v.nodes = slices.Insert(slices.Clone(v.nodes), at, p)
 	}
-	n.record(cmd, entry{action: "update", kind: "Node", name: p.GetId()})
+	v.record(cmd, entry{action: "update", kind: "Node", name: p.GetId()})
 	return &statepb.Outcome{}
 }
 
 // bumpEpoch raises the epoch by one, or to at_least; an epoch that is there already changes nothing,
 // so that the command may be repeated.
-func (n *View) bumpEpoch(cmd *statepb.Command, b *statepb.BumpEpoch) *statepb.Outcome {
+func (v *View) bumpEpoch(cmd *statepb.Command, b *statepb.BumpEpoch) *statepb.Outcome {
 	to := b.GetAtLeast()
 	if to == 0 {
-		to = n.epoch + 1
+		to = v.epoch + 1
 	}
-	if to <= n.epoch {
+	if to <= v.epoch {
 		return &statepb.Outcome{}
 	}
-	n.epoch = to
-	n.record(cmd, entry{action: "epoch", name: strconv.FormatUint(to, 10)})
+	v.epoch = to
+	v.record(cmd, entry{action: "epoch", name: strconv.FormatUint(to, 10)})
 	return &statepb.Outcome{}
 }

@@ -18,18 +18,18 @@ import (
 // started from in its place (any non-zero revision): if another table has been published since, the
 // command is refused, so that a leader that was deposed meanwhile undoes nothing. A table with
 // nothing in it is refused. A table that equals the current one is not published again.
-func (n *View) publish(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcome {
+func (v *View) publish(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcome {
 	if p.GetTable() != nil {
-		if out := n.publishTable(cmd, p); out != nil {
+		if out := v.publishTable(cmd, p); out != nil {
 			return out
 		}
 	}
-	n.setHealth(cmd, p.GetHealth())
+	v.setHealth(cmd, p.GetHealth())
 	return &statepb.Outcome{}
 }
 
-func (n *View) publishTable(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcome {
-	t, now := p.GetTable(), n.Table()
+func (v *View) publishTable(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcome {
+	t, now := p.GetTable(), v.Table()
 	if from := t.GetRef(); from.GetRevision() != 0 && !proto.Equal(from, now.GetRef()) {
 		return refuse(CodePrecondition, "table.ref", fmt.Sprintf("the current table is revision %d of epoch %d, not %d of %d",
 			now.GetRef().GetRevision(), now.GetRef().GetEpoch(), from.GetRevision(), from.GetEpoch()))
@@ -37,15 +37,15 @@ func (n *View) publishTable(cmd *statepb.Command, p *statepb.Publish) *statepb.O
 	if len(t.GetRegions()) == 0 || len(t.GetClusters()) == 0 {
 		return refuse(CodeInvalid, "table", "holds no region or no cluster")
 	}
-	n.reasons = p.GetReasons()
+	v.reasons = p.GetReasons()
 	stamped := proto.CloneOf(t)
-	stamped.Ref = &routerpb.TableRef{ClusterId: n.clusterID, Epoch: n.epoch, Revision: n.index}
+	stamped.Ref = &routerpb.TableRef{ClusterId: v.clusterID, Epoch: v.epoch, Revision: v.index}
 	if sameTable(now, stamped) {
 		return nil
 	}
-	kept := n.tables[max(0, len(n.tables)-(MaxTables-1)):]
-	n.tables = append(slices.Clone(kept), stamped)
-	n.record(cmd, entry{action: "publish", kind: "Table", name: strconv.FormatUint(n.index, 10)})
+	kept := v.tables[max(0, len(v.tables)-(MaxTables-1)):]
+	v.tables = append(slices.Clone(kept), stamped)
+	v.record(cmd, entry{action: "publish", kind: "Table", name: strconv.FormatUint(v.index, 10)})
 	return nil
 }
 
@@ -60,21 +60,21 @@ func sameTable(now, stamped *routerpb.Table) bool {
 }
 
 // setHealth replaces the health of all clusters and audits every change of state.
-func (n *View) setHealth(cmd *statepb.Command, health []*statepb.ClusterHealth) {
-	before := n.health
-	n.health = slices.Clone(health)
-	slices.SortStableFunc(n.health, func(a, b *statepb.ClusterHealth) int { return cmp.Compare(a.GetCluster(), b.GetCluster()) })
-	n.health = slices.CompactFunc(n.health, func(a, b *statepb.ClusterHealth) bool { return a.GetCluster() == b.GetCluster() })
+func (v *View) setHealth(cmd *statepb.Command, health []*statepb.ClusterHealth) {
+	before := v.health
+	v.health = slices.Clone(health)
+	slices.SortStableFunc(v.health, func(a, b *statepb.ClusterHealth) int { return cmp.Compare(a.GetCluster(), b.GetCluster()) })
+	v.health = slices.CompactFunc(v.health, func(a, b *statepb.ClusterHealth) bool { return a.GetCluster() == b.GetCluster() })
 	was := make(map[string]string, len(before))
 	for _, h := range before {
 		was[h.GetCluster()] = h.GetState()
 	}
-	for _, h := range n.health {
+	for _, h := range v.health {
 		old, known := was[h.GetCluster()]
 		if !known || old == h.GetState() {
 			continue // a cluster's first state is no transition
 		}
-		n.record(cmd, entry{
+		v.record(cmd, entry{
 			action: "update", kind: "ClusterHealth", name: h.GetCluster(), code: h.GetState(),
 			reason: fmt.Sprintf("%s → %s: %s", old, h.GetState(), h.GetReason()),
 		})

@@ -11,9 +11,9 @@ import (
 	"anabranch/controlplane/state/statepb"
 )
 
-func (n *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
+func (v *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
 	kind := policy.Kind(p.GetKind())
-	s := n.shelf(kind)
+	s := v.shelf(kind)
 	at, found := s.find(p.GetName())
 	if !p.GetAnyRevision() {
 		switch want := p.GetIfRevision(); {
@@ -29,11 +29,11 @@ func (n *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
 	if err != nil {
 		return refuse(CodeInvalid, "", err.Error())
 	}
-	if problems := policy.Check(r, n); len(problems) > 0 {
+	if problems := policy.Check(r, v); len(problems) > 0 {
 		return refuse(CodeInvalid, problems[0].Field, problems[0].Reason)
 	}
 	now := time.UnixMilli(cmd.GetAtUnixMs()).UTC()
-	r.Metadata.Revision, r.Metadata.CreatedAt, r.Metadata.UpdatedAt = n.index, now, now
+	r.Metadata.Revision, r.Metadata.CreatedAt, r.Metadata.UpdatedAt = v.index, now, now
 	action := "create"
 	switch {
 	case found && bytes.Equal(s.docs[at], p.GetDoc()):
@@ -41,13 +41,13 @@ func (n *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
 	case found:
 		action = "update"
 		r.Metadata.CreatedAt = s.items[at].Metadata.CreatedAt
-		n.setShelf(kind, s.replaced(at, r, p.GetDoc()))
+		v.setShelf(kind, s.replaced(at, r, p.GetDoc()))
 	case len(s.items) >= MaxResources:
 		return refuse(CodeInvalid, "", fmt.Sprintf("there are %d of kind %s, which is the limit", len(s.items), kind))
 	default:
-		n.setShelf(kind, s.inserted(at, r, p.GetDoc()))
+		v.setShelf(kind, s.inserted(at, r, p.GetDoc()))
 	}
-	n.record(cmd, entry{action: action, kind: p.GetKind(), name: p.GetName()})
+	v.record(cmd, entry{action: action, kind: p.GetKind(), name: p.GetName()})
 	return &statepb.Outcome{}
 }
 
@@ -56,9 +56,9 @@ func stale(r *policy.Resource, want uint64) *statepb.Outcome {
 }
 
 // delete without a revision (0) has no precondition but that it is there.
-func (n *View) delete(cmd *statepb.Command, d *statepb.Delete) *statepb.Outcome {
+func (v *View) delete(cmd *statepb.Command, d *statepb.Delete) *statepb.Outcome {
 	kind := policy.Kind(d.GetKind())
-	s := n.shelf(kind)
+	s := v.shelf(kind)
 	at, found := s.find(d.GetName())
 	switch want := d.GetIfRevision(); {
 	case !found:
@@ -66,21 +66,21 @@ func (n *View) delete(cmd *statepb.Command, d *statepb.Delete) *statepb.Outcome 
 	case want != 0 && s.items[at].Metadata.Revision != want:
 		return stale(s.items[at], want)
 	}
-	if problems := policy.CheckDelete(kind, d.GetName(), n); len(problems) > 0 {
+	if problems := policy.CheckDelete(kind, d.GetName(), v); len(problems) > 0 {
 		return refuse(CodeInUse, problems[0].Field, problems[0].Reason)
 	}
-	n.setShelf(kind, s.removed(at))
-	n.record(cmd, entry{action: "delete", kind: d.GetKind(), name: d.GetName()})
+	v.setShelf(kind, s.removed(at))
+	v.record(cmd, entry{action: "delete", kind: d.GetKind(), name: d.GetName()})
 	return &statepb.Outcome{}
 }
 
-func (n *View) setShelf(kind policy.Kind, s *shelf) {
-	s.revision = n.index
-	n.resources = n.index
-	shelves := make(map[policy.Kind]*shelf, len(n.shelves)+1)
-	maps.Copy(shelves, n.shelves)
+func (v *View) setShelf(kind policy.Kind, s *shelf) {
+	s.revision = v.index
+	v.resources = v.index
+	shelves := make(map[policy.Kind]*shelf, len(v.shelves)+1)
+	maps.Copy(shelves, v.shelves)
 	shelves[kind] = s
-	n.shelves = shelves
+	v.shelves = shelves
 }
 
 func (s *shelf) replaced(at int, r *policy.Resource, doc []byte) *shelf {
