@@ -48,8 +48,7 @@ func (n *node) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, rout
 			}
 			select {
 			case n.from <- m:
-			case <-ctx.Done():
-				return
+			default: // a report too many
 			}
 		}
 	}()
@@ -371,6 +370,28 @@ func TestAppliedHearsOfEverySwap(t *testing.T) {
 	}
 	if len(heard) != 0 {
 		t.Errorf("heard of %d more", len(heard))
+	}
+}
+
+func TestTheLastReportIsSentOnLeaving(t *testing.T) {
+	n := serve(t, &node{})
+	f := client(t, t.TempDir(), n.address)
+	f.o.Period = time.Hour
+	reports := 0
+	f.o.Report = func(time.Time) *routerpb.Report {
+		reports++
+		return &routerpb.Report{Requests: uint64(reports)}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	n.next(t, isReport)
+	cancel()
+	if last := n.next(t, isReport).GetReport(); last.GetRequests() != 2 {
+		t.Errorf("last report %v", last)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -18,6 +18,9 @@ import (
 // maxMessage bounds one message, as the size of the file that keeps a table is bounded.
 const maxMessage = 64 << 20
 
+// farewellWithin bounds the wait for a node to end the stream after the last report.
+const farewellWithin = time.Second
+
 var errSilent = errors.New("the control plane node has fallen silent")
 
 // session carries one stream to its end. Welcomed says that the node took the router in.
@@ -36,8 +39,10 @@ func (c *Client) session(ctx context.Context, address string) (welcomed bool, er
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 
-	// Silence ends the stream from outside, so that a send that blocks ends too.
-	ctx, cancel := context.WithCancelCause(ctx)
+	// The stream outlives ctx by its farewell. Silence ends it from outside, so that a send that
+	// blocks ends too.
+	leave := ctx.Done()
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	silence := time.AfterFunc(c.o.Silence, func() { cancel(errSilent) })
 	defer silence.Stop()
 
@@ -71,7 +76,7 @@ func (c *Client) session(ctx context.Context, address string) (welcomed bool, er
 		<-done
 	}()
 	s := &session{c: c, stream: stream, address: address}
-	err = s.run(ctx, received, ended)
+	err = s.run(ctx, leave, received, ended)
 	return s.welcomed, fmt.Errorf("stream to %s: %w", address, cause(ctx, err))
 }
 
@@ -91,7 +96,7 @@ type session struct {
 }
 
 // run greets, then reports each period and takes what comes.
-func (s *session) run(ctx context.Context, received <-chan *routerpb.ToRouter, ended <-chan error) error {
+func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-chan *routerpb.ToRouter, ended <-chan error) error {
 	o := &s.c.o
 	hello := &routerpb.Hello{
 		Protocol: Protocol, RouterId: string(o.Router), Region: string(o.Region),
@@ -112,6 +117,8 @@ func (s *session) run(ctx context.Context, received <-chan *routerpb.ToRouter, e
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-leave:
+			return s.farewell(received, ended)
 		case err := <-ended:
 			return err
 		case <-tick.C:
@@ -122,6 +129,28 @@ func (s *session) run(ctx context.Context, received <-chan *routerpb.ToRouter, e
 			if err := s.receive(m); err != nil {
 				return s.reason(ended, err)
 			}
+		}
+	}
+}
+
+// farewell sends a last report, so that nothing since the one before is lost, and waits for the
+// node to have taken it.
+func (s *session) farewell(received <-chan *routerpb.ToRouter, ended <-chan error) error {
+	if err := s.report(); err != nil {
+		return s.reason(ended, err)
+	}
+	if err := s.stream.CloseSend(); err != nil {
+		return err
+	}
+	timer := time.NewTimer(farewellWithin)
+	defer timer.Stop()
+	for {
+		select {
+		case <-received: // too late to matter
+		case err := <-ended:
+			return err
+		case <-timer.C:
+			return nil
 		}
 	}
 }
