@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,7 +74,7 @@ func (a *app) devStatus() *cobra.Command {
 				since = time.Since(u.Since).Round(time.Second).String()
 			}
 			if u.PID != 0 {
-				pid = fmt.Sprint(u.PID)
+				pid = strconv.Itoa(u.PID)
 			}
 			rows = append(rows, []string{string(u.Kind), u.Name, u.State, since, pid, u.Address, u.Reason})
 		}

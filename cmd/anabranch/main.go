@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	if !errors.Is(err, errQuiet) {
 		_, _ = fmt.Fprintln(errs, "anabranch: "+err.Error()) // nowhere left to say it
 	}
-	var p *client.Problem
+	var p *client.ProblemError
 	switch {
 	case !a.begun:
 		return exitUsage

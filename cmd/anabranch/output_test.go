@@ -201,8 +201,19 @@ func TestExplainAsksTheRouterThatMadeTheID(t *testing.T) {
 func TestHelpHasExamplesAndCompletionWorks(t *testing.T) {
 	s := begin(t)
 	for _, args := range [][]string{
-		{"get"}, {"apply"}, {"delete"}, {"status"}, {"members"}, {"explain"}, {"key", "new"},
-		{"dev"}, {"dev", "status"}, {"dev", "stop"}, {"dev", "break"}, {"dev", "heal"}, {"dev", "load"},
+		{"get"},
+		{"apply"},
+		{"delete"},
+		{"status"},
+		{"members"},
+		{"explain"},
+		{"key", "new"},
+		{"dev"},
+		{"dev", "status"},
+		{"dev", "stop"},
+		{"dev", "break"},
+		{"dev", "heal"},
+		{"dev", "load"},
 	} {
 		if out, _ := s.do(0, "", append(slices.Clone(args), "--help")...); !strings.Contains(out, "Examples:\n  anabranch "+strings.Join(args, " ")) {
 			t.Errorf("help of %v has no example of it:\n%s", args, out)

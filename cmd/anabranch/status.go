@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,7 +81,7 @@ func (a *app) printMembers(ctx context.Context, c *client.Client) error {
 		if m.Healthy {
 			health = "healthy"
 		}
-		rows = append(rows, []string{m.ID, m.Address, yes(m.Voter), yes(m.Leader), health, fmt.Sprint(m.AppliedIndex)})
+		rows = append(rows, []string{m.ID, m.Address, yes(m.Voter), yes(m.Leader), health, strconv.FormatUint(m.AppliedIndex, 10)})
 	}
 	return a.table([]string{"NODE", "ADDRESS", "VOTER", "LEADER", "HEALTH", "APPLIED"}, rows)
 }

@@ -57,7 +57,7 @@ type Call struct {
 	Body []byte
 }
 
-// Do makes the call. An answer of 300 and above is a *[Problem]. A server that can't be connected
+// Do makes the call. An answer of 300 and above is a *[ProblemError]. A server that can't be connected
 // to is passed over, which is safe for changes too; one that fails later is not, because the change
 // may have been made.
 func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {

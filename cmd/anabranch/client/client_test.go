@@ -224,7 +224,8 @@ func TestRefusalsSayFieldReasonAndFix(t *testing.T) {
 		"role":        {"viewer-token", "{}", 403, []string{"HTTP 403, forbidden", "fix: use a token of a role"}},
 		"field": {
 			"admin-token", `{"apiVersion":"anabranch/v1","kind":"Tenant","metadata":{"name":"x"},"spec":{"teir":"top"}}`,
-			422, []string{"HTTP 422", "\n  line 1: spec.teir: ", "\n    fix: "},
+			422,
+			[]string{"HTTP 422", "\n  line 1: spec.teir: ", "\n    fix: "},
 		},
 	} {
 		call := put

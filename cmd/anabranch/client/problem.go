@@ -11,8 +11,8 @@ import (
 	"anabranch/controlplane/policy"
 )
 
-// Problem is a refusal by the control plane: a problem document of RFC 9457.
-type Problem struct {
+// ProblemError is a refusal by the control plane: a problem document of RFC 9457.
+type ProblemError struct {
 	Type   string `json:"type,omitempty"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -26,18 +26,18 @@ type Problem struct {
 }
 
 // problem reads the answer as a problem document, or makes one of whatever it is.
-func problem(resp *http.Response, body []byte, server string) *Problem {
-	p := &Problem{}
+func problem(resp *http.Response, body []byte, server string) *ProblemError {
+	p := &ProblemError{}
 	if err := json.Unmarshal(body, p); err != nil || p.Title == "" && p.Detail == "" {
 		text := strings.TrimSpace(string(body))
-		p = &Problem{Title: http.StatusText(resp.StatusCode), Detail: text[:min(len(text), 300)]}
+		p = &ProblemError{Title: http.StatusText(resp.StatusCode), Detail: text[:min(len(text), 300)]}
 	}
 	p.Status, p.Server = resp.StatusCode, server
 	return p
 }
 
 // Error says all of it, a line for each field.
-func (p *Problem) Error() string {
+func (p *ProblemError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (HTTP %d", p.Title, p.Status)
 	if p.Code != "" {
@@ -55,7 +55,7 @@ func (p *Problem) Error() string {
 }
 
 // fix is what the caller can do about refusals that are not about a field.
-func (p *Problem) fix() string {
+func (p *ProblemError) fix() string {
 	if len(p.Errors) > 0 {
 		return ""
 	}
@@ -93,7 +93,7 @@ func Fields(problems []policy.Problem) string {
 
 // IsStatus says whether the error is a problem with that HTTP status.
 func IsStatus(err error, status int) bool {
-	var p *Problem
+	var p *ProblemError
 	return errors.As(err, &p) && p.Status == status
 }
 

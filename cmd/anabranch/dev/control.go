@@ -73,11 +73,12 @@ func (s *supervisor) serve(ctx context.Context, l net.Listener, pid int) error {
 }
 
 // listen opens the folder's socket in place of one that a killed supervisor left.
-func (f Folder) listen() (net.Listener, error) {
+func (f Folder) listen(ctx context.Context) (net.Listener, error) {
 	if err := os.Remove(f.socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	l, err := net.Listen("unix", f.socket())
+	var c net.ListenConfig
+	l, err := c.Listen(ctx, "unix", f.socket())
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}

@@ -35,7 +35,7 @@ func Detach(ctx context.Context, o Options) error {
 	if err := child.Seal(); err != nil {
 		return err
 	}
-	cmd := exec.Command(o.Self, "dev")
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), o.Self, "dev") // it outlives us
 	cmd.Args[0] = o.Program
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -29,14 +29,12 @@ func playSupervisor(f Folder) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	l, err := f.listen()
+	l, err := f.listen(ctx)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	s := &supervisor{
-		fleet: &fleet{folder: f, say: printer(os.Stdout), record: &Record{}}, phase: phaseStarting,
-	}
+	s := newSupervisor(f, &Record{}, nil, printer(os.Stdout))
 	ended := make(chan error, 1)
 	go func() { ended <- s.serve(ctx, l, os.Getpid()) }()
 	if strings.HasSuffix(string(f), "ready") {

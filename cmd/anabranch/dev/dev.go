@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"anabranch/cmd/anabranch/client"
-	"anabranch/cmd/anabranch/dev/child"
 	"anabranch/cmd/anabranch/dev/seed"
 )
 
@@ -57,7 +56,7 @@ func Run(ctx context.Context, o Options) (err error) {
 
 // run is the life of the demonstration in a folder that is held: bring up, serve, end in reverse.
 func (s *supervisor) run(ctx context.Context, l seed.Layout, greeting string) error {
-	socket, err := s.folder.listen()
+	socket, err := s.folder.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,11 +139,7 @@ func prepare(o Options) (s *supervisor, l seed.Layout, release func() error, err
 	if err := checkPorts(us); err != nil {
 		return nil, l, nil, err
 	}
-	f := &fleet{
-		launcher: child.NewLauncher(), folder: o.Folder, say: printer(o.Out), units: us, record: record,
-		processes: map[string]*child.Process{},
-	}
-	return &supervisor{fleet: f, started: time.Now(), phase: phaseStarting}, l, release, nil
+	return newSupervisor(o.Folder, record, us, printer(o.Out)), l, release, nil
 }
 
 // bringUp is the start, step by step.
@@ -163,11 +158,11 @@ func (s *supervisor) bringUp(ctx context.Context, l seed.Layout) error {
 		return fmt.Errorf("control plane has no leader: %w", err)
 	}
 	s.say("  control plane is led by %s", leader)
-	created, err := s.seed(ctx, l)
+	created, of, err := s.seed(ctx, l)
 	if err != nil {
 		return err
 	}
-	s.say("  seeded: %d resources created, the others were there", created)
+	s.say("  seeded: %d of %d resources created", created, of)
 	if err := s.start(ctx, s.ofKind(KindRouter)); err != nil {
 		return err
 	}
@@ -176,10 +171,10 @@ func (s *supervisor) bringUp(ctx context.Context, l seed.Layout) error {
 
 // seed creates the resources that are not there. Those that are stay as they are: they may have been
 // changed on purpose.
-func (s *supervisor) seed(ctx context.Context, l seed.Layout) (created int, err error) {
+func (s *supervisor) seed(ctx context.Context, l seed.Layout) (created, of int, err error) {
 	rs, err := seed.Resources(l, s.record.keyHashes())
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	api := s.api("seed of anabranch dev")
 	for _, r := range rs {
@@ -188,17 +183,17 @@ func (s *supervisor) seed(ctx context.Context, l seed.Layout) (created int, err 
 			if made {
 				created++
 			}
-			var p *client.Problem
+			var p *client.ProblemError
 			if errors.As(err, &p) && p.Status < http.StatusInternalServerError {
 				return permanent{err}
 			}
 			return err
 		})
 		if err != nil {
-			return created, fmt.Errorf("seed %s %s: %w", r.Kind, r.Metadata.Name, err)
+			return created, len(rs), fmt.Errorf("seed %s %s: %w", r.Kind, r.Metadata.Name, err)
 		}
 	}
-	return created, nil
+	return created, len(rs), nil
 }
 
 // waitAnswers waits until every router answers a completion of every model.

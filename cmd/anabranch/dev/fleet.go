@@ -19,7 +19,9 @@ type fleet struct {
 	say      func(format string, args ...any)
 	units    []Unit
 	record   *Record // without process ids, never changed
-	watches  sync.WaitGroup
+	// died is told of a process that ended though nobody ended it.
+	died    func(Unit, child.Status)
+	watches sync.WaitGroup
 
 	mu        sync.Mutex                // guards what follows, and the writing of dev.json
 	processes map[string]*child.Process // by unit id; the last one started
@@ -95,12 +97,11 @@ func (f *fleet) stopping(u Unit) bool {
 	return p != nil && p.Status().Expected
 }
 
-// watch tells when a process ends that nobody ended.
+// watch waits for a process to end, and tells if nobody ended it.
 func (f *fleet) watch(u Unit, p *child.Process) {
 	<-p.Done()
 	if s := p.Status(); !s.Expected {
-		f.say("! %s (pid %d) ended by itself: %s; see %s; start it again with `anabranch dev heal %s %s`",
-			u.ID(), s.PID, s.How, s.Log, u.Kind, u.Name)
+		f.died(u, s)
 	}
 }
 

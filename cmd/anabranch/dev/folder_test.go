@@ -99,7 +99,7 @@ func TestAskingNobodySaysHowToStart(t *testing.T) {
 	if _, err := f.Status(t.Context()); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("no socket: %v", err)
 	}
-	l, err := f.listen()
+	l, err := f.listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestAskingNobodySaysHowToStart(t *testing.T) {
 	if _, err := f.Break(t.Context(), Order{Kind: "redis"}); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("dead socket: %v", err)
 	}
-	if l, err = f.listen(); err != nil {
+	if l, err = f.listen(t.Context()); err != nil {
 		t.Errorf("listen in place of a dead socket: %v", err)
 	} else if err := l.Close(); err != nil {
 		t.Error(err)

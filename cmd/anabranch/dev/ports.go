@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,7 +13,8 @@ import (
 
 // free says whether the address can be listened at.
 func free(addr string) bool {
-	l, err := net.Listen("tcp", addr)
+	var c net.ListenConfig
+	l, err := c.Listen(context.Background(), "tcp", addr) // at once, on this machine
 	if err != nil {
 		return false
 	}

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 
 	"anabranch/cmd/anabranch/dev/seed"
 )
@@ -119,6 +121,9 @@ const (
 	adminPorts = 9401
 )
 
+// local is a port of the loopback address.
+func local(port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
+
 // lay writes down what runs where, without process ids. Admin URLs of clusters are kept.
 func (r *Record) lay(l seed.Layout) {
 	admin := map[string]string{}
@@ -129,14 +134,13 @@ func (r *Record) lay(l seed.Layout) {
 	for i := range nodes {
 		r.ControlPlane = append(r.ControlPlane, NodeRecord{
 			ID:   fmt.Sprintf("n%d", i+1),
-			HTTP: fmt.Sprintf("http://%s:%d", host, 7100+i),
-			GRPC: fmt.Sprintf("%s:%d", host, 7110+i), Raft: fmt.Sprintf("%s:%d", host, 7120+i),
+			HTTP: "http://" + local(7100+i), GRPC: local(7110 + i), Raft: local(7120 + i),
 		})
 	}
 	for i, region := range l.Regions {
 		r.Routers = append(r.Routers, RouterRecord{
 			Region: region.Name,
-			HTTP:   fmt.Sprintf("http://%s:%d", host, 8101+i), Admin: fmt.Sprintf("http://%s:%d", host, 8201+i),
+			HTTP:   "http://" + local(8101+i), Admin: "http://" + local(8201+i),
 		})
 		for _, c := range region.Clusters {
 			record := ClusterRecord{ID: c.Name, Region: region.Name, Admin: admin[c.Name]}

@@ -196,11 +196,5 @@ func played(t *testing.T, out io.Writer) *supervisor {
 		unit(KindCluster, "us-a", "us", cluster, "http://"+cluster+"/status", "http"),
 		unit(KindRouter, "us", "us", router, "http://"+router+"/readyz", "http"),
 	}
-	return &supervisor{
-		fleet: &fleet{
-			launcher: child.NewLauncher(), folder: f, say: printer(out), units: us, record: r,
-			processes: map[string]*child.Process{},
-		},
-		started: time.Now(), phase: phaseStarting,
-	}
+	return newSupervisor(f, r, us, printer(out))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"anabranch/cmd/anabranch/client"
+	"anabranch/cmd/anabranch/dev/child"
 )
 
 // supervisor carries out orders on a fleet that runs.
@@ -24,10 +25,31 @@ type supervisor struct {
 	phase string     // starting, ready, stopping
 }
 
+// newSupervisor has no processes yet.
+func newSupervisor(f Folder, r *Record, us []Unit, say func(string, ...any)) *supervisor {
+	s := &supervisor{started: time.Now(), phase: phaseStarting}
+	s.fleet = &fleet{
+		launcher: child.NewLauncher(), folder: f, say: say, units: us, record: r, died: s.died,
+		processes: map[string]*child.Process{},
+	}
+	return s
+}
+
 func (s *supervisor) enter(phase string) {
 	s.state.Lock()
 	defer s.state.Unlock()
 	s.phase = phase
+}
+
+// died says that a process ended by itself, once the fleet is up: before, its start fails and says so.
+func (s *supervisor) died(u Unit, st child.Status) {
+	s.state.Lock()
+	ready := s.phase == phaseReady
+	s.state.Unlock()
+	if ready {
+		s.say("! %s (pid %d) ended by itself: %s; see %s; start it again with `anabranch dev heal %s %s`",
+			u.ID(), st.PID, st.How, st.Log, u.Kind, u.Name)
+	}
 }
 
 // Status is what `anabranch dev status` tells.

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"anabranch/cmd/anabranch/dev/child"
@@ -173,7 +172,7 @@ func (r *Record) chooseAdmins(free func(addr string) bool) error {
 			if port > adminPorts+1000 {
 				return fmt.Errorf("no free port for the admin page of cluster %s above %d", c.ID, adminPorts)
 			}
-			if addr := host + ":" + strconv.Itoa(port); !used[addr] && free(addr) {
+			if addr := local(port); !used[addr] && free(addr) {
 				c.Admin, used[addr] = "http://"+addr, true
 				break
 			}

@@ -63,8 +63,8 @@ func (l *Launcher) Start(c Command) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
-	defer func() { _ = log.Close() }() // the child has its own descriptor of it by then
-	cmd := exec.Command(c.Path, c.Args...)
+	defer func() { _ = log.Close() }()                                  // the child has its own descriptor of it by then
+	cmd := exec.CommandContext(context.Background(), c.Path, c.Args...) // ended by Stop, Kill or our own death
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	cmd.Stdout, cmd.Stderr = log, log // a *os.File each: no copying goroutine
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

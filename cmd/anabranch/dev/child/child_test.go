@@ -89,19 +89,26 @@ func line(p *Process, prefix string) (string, bool) {
 	return "", false
 }
 
+// eventually waits until ok says yes, which it asks every few milliseconds.
+func eventually(t *testing.T, ok func() bool, format string, args ...any) {
+	t.Helper()
+	tick, deadline := time.NewTicker(5*time.Millisecond), time.After(20*time.Second)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf(format, args...)
+		}
+	}
+}
+
 // waitLog waits until the child has written a line with the prefix, and returns the rest of it.
 func waitLog(t *testing.T, p *Process, prefix string) string {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		if rest, ok := line(p, prefix); ok {
-			return rest
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("log never said %q:\n%s", prefix, Tail(p.Command().Log, 100))
-		}
-		time.Sleep(5 * time.Millisecond) // poll of a file
-	}
+	eventually(t, func() bool { _, ok := line(p, prefix); return ok }, "%s never said %q", p.Command().Name, prefix)
+	rest, _ := line(p, prefix)
+	return rest
 }
 
 func waitDone(t *testing.T, p *Process) Status {
@@ -172,13 +179,7 @@ func TestKillReachesTheWholeGroup(t *testing.T) {
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for alive(pid) {
-		if time.Now().After(deadline) {
-			t.Fatalf("grandchild %d still runs", pid)
-		}
-		time.Sleep(5 * time.Millisecond) // poll of /proc
-	}
+	eventually(t, func() bool { return !alive(pid) }, "grandchild %d still runs", pid)
 	if err := p.Kill(); err != nil {
 		t.Errorf("second Kill = %v, want nil", err)
 	}
@@ -224,15 +225,13 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	if err := parent.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	_ = parent.Wait() // killed, as wanted
-	deadline := time.Now().Add(20 * time.Second)
-	for alive(pid) {
-		if time.Now().After(deadline) {
+	_ = parent.Wait()                                            // killed, as wanted
+	t.Cleanup(func() {
+		if t.Failed() && alive(pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // leave nothing behind
-			t.Fatalf("child %d outlived its parent", pid)
 		}
-		time.Sleep(5 * time.Millisecond) // poll of /proc
-	}
+	})
+	eventually(t, func() bool { return !alive(pid) }, "child %d outlived its parent", pid)
 }
 
 func TestStartSaysWhatIsWrong(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -22,7 +23,7 @@ func Header(w io.Writer) error {
 func Print(w io.Writer, at string, seconds float64, rows []Row) error {
 	for _, r := range rows {
 		_, err := fmt.Fprintf(w, line, at, r.Region, fmt.Sprintf("%.1f", float64(r.Finished)/max(seconds, 1e-3)),
-			count(r.OK), count(r.Retried), count(r.Limited), count(r.Failed), count(r.Broken),
+			strconv.Itoa(r.OK), strconv.Itoa(r.Retried), strconv.Itoa(r.Limited), strconv.Itoa(r.Failed), strconv.Itoa(r.Broken),
 			ms(r.TTFTP50Ms), ms(r.TTFTP95Ms), served(r.Served))
 		if err != nil {
 			return err
@@ -53,8 +54,6 @@ func (s Summary) Print(w io.Writer) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-func count(n int) string { return fmt.Sprint(n) }
 
 func ms(v float64) string {
 	if v == 0 {
