@@ -1,12 +1,10 @@
 package dataplane
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -39,23 +37,11 @@ func (r *Router) Ready() (bool, string) {
 	return true, "ready"
 }
 
-// Drain turns readiness off, so that nobody new is sent here, and returns once no request is open
-// or ctx ends. It says how many are left.
-func (r *Router) Drain(ctx context.Context) (left int64) {
-	r.draining.Store(true)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if left = r.inFlight.Load() + r.hops.Load(); left == 0 {
-			return 0
-		}
-		select {
-		case <-ctx.Done():
-			return left
-		case <-tick.C:
-		}
-	}
-}
+// Drain turns readiness off, so that nobody new is sent here; requests that come are still served.
+func (r *Router) Drain() { r.draining.Store(true) }
+
+// Open is how many requests are open now, clients' and peers'.
+func (r *Router) Open() int64 { return r.inFlight.Load() + r.hops.Load() }
 
 func (r *Router) serveReady(w http.ResponseWriter, _ *http.Request) {
 	ready, why := r.Ready()

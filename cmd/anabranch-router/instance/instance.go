@@ -1,0 +1,291 @@
+package instance
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"anabranch/api/identity"
+	"anabranch/cmd/lifecycle"
+	"anabranch/dataplane"
+	"anabranch/dataplane/subscribe"
+	"anabranch/dataplane/subscribe/lastgood"
+	"anabranch/dataplane/table"
+	"anabranch/ratelimit"
+	"anabranch/ratelimit/redisbucket"
+)
+
+// Addresses is where a router listens. Peer is empty if other regions can't enter.
+type Addresses struct {
+	Front, Peer, Admin string
+}
+
+// Instance is one router. New binds its ports, Run does the rest.
+type Instance struct {
+	o       Options
+	log     *slog.Logger
+	router  *dataplane.Router
+	control *subscribe.Client
+	redis   *redisbucket.Store // nil: quotas are this process's own
+
+	front, peer, admin *server // peer is nil if other regions can't enter
+}
+
+// New checks the options, binds the ports, and takes the last good table from the data folder. An
+// instance that is made must be run: Run frees what New took.
+func New(o Options) (*Instance, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.DrainWithin == 0 {
+		o.DrainWithin = DefaultDrainWithin
+	}
+	n := &Instance{o: o, log: o.Logger.With("component", "instance")}
+	if err := n.open(); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+func (n *Instance) open() error {
+	authority, err := n.authority()
+	if err != nil {
+		return err
+	}
+	var towardsPeers, towardsNodes *tls.Config
+	if !n.o.TLS.Empty() {
+		if towardsPeers, err = n.o.TLS.Client(identity.KindRouter); err != nil {
+			return err
+		}
+		if towardsNodes, err = n.o.TLS.Client(identity.KindNode); err != nil {
+			return err
+		}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	tables := &table.Holder{}
+	if n.router, err = dataplane.New(dataplane.Options{
+		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Authority: authority,
+		PeerTLS: towardsPeers, Control: n.controlStatus, Registry: registry, Logger: n.o.Logger,
+	}); err != nil {
+		return err
+	}
+	disk, err := lastgood.Open(filepath.Join(n.o.DataDir, "tables"))
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	if n.control, err = subscribe.New(subscribe.Options{
+		Addresses: n.o.ControlPlane, TLS: towardsNodes, Router: n.o.Router, Region: n.o.Region, Version: n.o.Version,
+		Holder: tables, Report: n.router.Report, LastGood: disk, Applied: n.router.Applied, Logger: n.o.Logger,
+	}); err != nil {
+		return err
+	}
+	switch err := n.control.Restore(); {
+	case errors.Is(err, lastgood.ErrNone):
+		n.log.Info("no last good table, not ready until a control plane answers", "reason", err)
+	case err != nil:
+		return err
+	}
+	return n.listen()
+}
+
+// authority keeps the quotas: Redis, or without one this process.
+func (n *Instance) authority() (ratelimit.Authority, error) {
+	if n.o.Redis == "" {
+		n.log.Warn("quotas are counted by this router alone: give --redis when there are several")
+		return ratelimit.NewMemory(nil), nil
+	}
+	password, err := n.o.password()
+	if err != nil {
+		return nil, err
+	}
+	n.redis, err = redisbucket.New(redisbucket.Options{Addr: n.o.Redis, Password: password})
+	if err != nil {
+		return nil, err
+	}
+	return n.redis, nil
+}
+
+// listen binds the ports. Nothing is served yet.
+func (n *Instance) listen() (err error) {
+	if n.admin, err = bind("--admin-listen", n.o.AdminListen, nil, n.router.Admin()); err != nil {
+		return err
+	}
+	n.admin.http.WriteTimeout = 30 * time.Second
+	if n.o.TLS.Empty() {
+		if n.o.PeerListen != "" {
+			n.log.Warn("other regions can't enter here without TLS: give --tls-cert, --tls-key and --tls-ca")
+		}
+	} else if n.o.PeerListen != "" || n.o.PeerListener != nil {
+		cfg, err := n.o.TLS.Server(identity.KindRouter)
+		if err != nil {
+			return err
+		}
+		if n.peer, err = bind("--peer-listen", n.o.PeerListen, n.o.PeerListener, n.router.Peer()); err != nil {
+			return err
+		}
+		n.peer.http.TLSConfig = cfg
+	}
+	if n.front, err = bind("--listen", n.o.Listen, nil, n.router.Front()); err != nil {
+		return err
+	}
+	if n.o.FrontCert != "" {
+		pair, err := tls.LoadX509KeyPair(n.o.FrontCert, n.o.FrontKey)
+		if err != nil {
+			return fmt.Errorf("--listen-cert: %w", err)
+		}
+		n.front.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	}
+	return nil
+}
+
+// close frees what open took of an instance that never runs.
+func (n *Instance) close() error {
+	var problems []error
+	for _, s := range []*server{n.admin, n.peer, n.front} {
+		if s != nil {
+			problems = append(problems, s.listener.Close())
+		}
+	}
+	return errors.Join(append(problems, n.closeRedis())...)
+}
+
+func (n *Instance) closeRedis() error {
+	if n.redis == nil {
+		return nil
+	}
+	return n.redis.Close()
+}
+
+// Addresses that the router is bound to.
+func (n *Instance) Addresses() Addresses {
+	a := Addresses{Front: n.front.address(), Admin: n.admin.address()}
+	if n.peer != nil {
+		a.Peer = n.peer.address()
+	}
+	return a
+}
+
+// Router is the data plane, for whoever runs it in the same process.
+func (n *Instance) Router() *dataplane.Router { return n.router }
+
+// Run serves until ctx ends or a part fails. On the way down readiness goes first; then open
+// requests are waited for, clients' before peers'; then the last report is sent; and the quotas are
+// settled last.
+func (n *Instance) Run(ctx context.Context) error {
+	at := n.Addresses()
+	n.log.Info("starting", "router", n.o.Router, "region", n.o.Region, "version", n.o.Version,
+		"listen", at.Front, "peer", at.Peer, "admin", at.Admin)
+	parts := []lifecycle.Part{
+		{Name: "data plane", Run: n.runDataPlane},
+		{Name: "admin", Run: n.admin.run},
+		{Name: "control plane", Run: n.control.Run},
+	}
+	if n.peer != nil {
+		parts = append(parts, lifecycle.Part{Name: "peer", Run: n.peer.run, Stop: n.drain(n.peer), StopWithin: n.o.DrainWithin})
+	}
+	parts = append(parts, lifecycle.Part{Name: "front", Run: n.front.run, Stop: n.drain(n.front), StopWithin: n.o.DrainWithin})
+	return lifecycle.Run(ctx, n.log, parts...)
+}
+
+func (n *Instance) runDataPlane(ctx context.Context) error {
+	return errors.Join(n.router.Run(ctx), n.closeRedis())
+}
+
+// drain turns readiness off, takes no new connections, and waits for what is open; every few
+// seconds it says how much that is.
+func (n *Instance) drain(s *server) func(context.Context) error {
+	return func(ctx context.Context) error {
+		n.router.Drain()
+		done := make(chan error, 1)
+		go func() { done <- s.http.Shutdown(ctx) }()
+		tick := time.NewTicker(5 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case err := <-done:
+				if errors.Is(err, context.DeadlineExceeded) {
+					return fmt.Errorf("%d requests were still open after %s and are cut", n.router.Open(), n.o.DrainWithin)
+				}
+				return err
+			case <-tick.C:
+				n.log.Info("draining", "open", n.router.Open())
+			}
+		}
+	}
+}
+
+func (n *Instance) controlStatus() dataplane.ControlStatus {
+	s := n.control.Status()
+	c := dataplane.ControlStatus{Connected: s.Connected, Node: string(s.Node), Address: s.Address, LastContact: s.LastContact}
+	if s.Refused != nil {
+		c.Refused = s.Refused.Error()
+	}
+	if s.DiskError != nil {
+		c.Disk = s.DiskError.Error()
+	}
+	return c
+}
+
+// server is one listener and what it serves.
+type server struct {
+	listener net.Listener
+	http     *http.Server
+}
+
+func bind(flag, address string, bound net.Listener, h http.Handler) (*server, error) {
+	if bound == nil {
+		var err error
+		if bound, err = net.Listen("tcp", address); err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &server{bound, &http.Server{
+		Handler: h, Protocols: &protocols,
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 4096},
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // handshakes and aborts that clients cause
+	}}, nil
+}
+
+func (s *server) address() string { return s.listener.Addr().String() }
+
+// run serves until ctx ends; what Shutdown has left by then is cut.
+func (s *server) run(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() {
+		if s.http.TLSConfig != nil {
+			done <- s.http.ServeTLS(s.listener, "", "")
+			return
+		}
+		done <- s.http.Serve(s.listener)
+	}()
+	select {
+	case <-ctx.Done():
+		err := s.http.Close()
+		<-done
+		return err
+	case err := <-done:
+		if !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		<-ctx.Done()
+		return s.http.Close()
+	}
+}

@@ -1,0 +1,118 @@
+// Package instance puts one router together: it wires the data plane, the stream to the control
+// plane and the servers, and starts and stops them in order. It decides nothing; the command reads
+// its flags, and cmd/e2e runs several routers in one process.
+package instance
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/api/identity"
+)
+
+// Options says who a router is, where it listens and whom it follows.
+type Options struct {
+	// Router names this process, Region where it stands.
+	Router fleet.RouterID
+	Region fleet.RegionID
+	// DataDir keeps the last good tables. It belongs to this router alone.
+	DataDir string
+	// Listen is for clients, PeerListen for routers of other regions, AdminListen for operators;
+	// host:port, port 0 takes a free one, see Addresses. PeerListen empty, or without TLS: no
+	// other region enters here.
+	Listen, PeerListen, AdminListen string
+	// PeerListener replaces PeerListen by a bound listener, for tests that must know all addresses
+	// first.
+	PeerListener net.Listener
+	// ControlPlane are host:port of its nodes. Empty: serve from disk only.
+	ControlPlane []string
+	// Redis keeps the quotas: host:port, or the path of a socket. Empty: this process alone does,
+	// which is right for a single router only.
+	Redis string
+	// RedisPasswordFile holds its password. Empty: none.
+	RedisPasswordFile string
+	// TLS towards the control plane and peers. Empty: plain, allowed to loopback only.
+	TLS identity.Files
+	// FrontCert and FrontKey are shown to clients. Empty: plain HTTP.
+	FrontCert, FrontKey string
+	// DrainWithin bounds how long open requests are waited for on the way down; 0: 15 min.
+	DrainWithin time.Duration
+	Version     string
+	// Logger; nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// DefaultDrainWithin is how long streams may go on after a stop was asked for.
+const DefaultDrainWithin = 15 * time.Minute
+
+// Validate names each wrong option by its flag and says what would be right.
+func (o Options) Validate() error {
+	var problems []error
+	name := func(flag, value string) {
+		if err := fleet.CheckName(value); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", flag, err))
+		}
+	}
+	name("--router-id", string(o.Router))
+	name("--region", string(o.Region))
+	if o.DataDir == "" {
+		problems = append(problems, errors.New("--data-dir is missing: name a folder that only this router uses"))
+	}
+	address := func(flag, value string) {
+		if _, _, err := net.SplitHostPort(value); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %q is not host:port: %w", flag, value, err))
+		}
+	}
+	address("--listen", o.Listen)
+	address("--admin-listen", o.AdminListen)
+	if o.PeerListen != "" && o.PeerListener == nil {
+		address("--peer-listen", o.PeerListen)
+	}
+	for _, node := range o.ControlPlane {
+		address("--controlplane", node)
+		if o.TLS.Empty() && !loopback(node) {
+			problems = append(problems, fmt.Errorf("--controlplane %s would be spoken to without TLS: give --tls-cert, --tls-key and --tls-ca", node))
+		}
+	}
+	if o.Redis != "" && !strings.HasPrefix(o.Redis, "/") {
+		address("--redis", o.Redis)
+	}
+	if err := o.TLS.Validate(); err != nil {
+		problems = append(problems, err)
+	}
+	if (o.FrontCert == "") != (o.FrontKey == "") {
+		problems = append(problems, errors.New("--listen-cert and --listen-key go together: give both, or neither for plain HTTP"))
+	}
+	if o.DrainWithin < 0 {
+		problems = append(problems, fmt.Errorf("--drain is %s: leave it out for %s", o.DrainWithin, DefaultDrainWithin))
+	}
+	return errors.Join(problems...)
+}
+
+// password reads the password of Redis.
+func (o Options) password() (string, error) {
+	if o.RedisPasswordFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(o.RedisPasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("--redis-password-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// loopback says whether an address can only be reached from this machine.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,122 @@
+// Command anabranch-router is the data plane of one region: it takes OpenAI-compatible requests,
+// sends each to the cluster and endpoint where it is answered soonest within the rules, and goes on
+// doing so with no control plane in sight.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"anabranch/api/fleet"
+	"anabranch/cmd/anabranch-router/instance"
+	"anabranch/cmd/settings"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// environment is the prefix of the variables.
+const environment = "ANABRANCH_ROUTER_"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
+	run := func(ctx context.Context, o instance.Options) error {
+		n, err := instance.New(o)
+		if err != nil {
+			return err
+		}
+		return n.Run(ctx)
+	}
+	if err := command(run).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "anabranch-router:", err)
+		os.Exit(1)
+	}
+}
+
+// flags are what needs more than copying into the options.
+type flags struct {
+	config, logLevel, logFormat string
+	router, region              string
+}
+
+// command reads the settings and hands them to run.
+func command(run func(context.Context, instance.Options) error) *cobra.Command {
+	var f flags
+	o := instance.Options{Version: version}
+	cmd := &cobra.Command{
+		Use:   "anabranch-router",
+		Short: "The data plane of one region of Anabranch",
+		Long: `The data plane of one region of Anabranch.
+
+Every flag can also be given as a variable (--data-dir is ANABRANCH_ROUTER_DATA_DIR) or as a key of
+the YAML file named by --config; a flag wins over a variable, a variable over the file. What an
+operator changes while it runs is no flag but policy, see "anabranch apply".
+
+On SIGTERM the router turns its readiness off and waits for open requests, at most as long as
+--drain says. A second signal ends it at once.`,
+		Example: `  anabranch-router --router-id r1 --region us-east-1 --data-dir /var/lib/anabranch \
+    --controlplane 10.0.0.1:7110,10.0.0.2:7110,10.0.0.3:7110 --redis 10.0.0.9:6379 \
+    --tls-cert r1.pem --tls-key r1.key --tls-ca ca.pem`,
+		Version:       version,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := settings.Fill(cmd.Flags(), environment, f.config); err != nil {
+				return err
+			}
+			o.Router, o.Region = fleet.RouterID(f.router), fleet.RegionID(f.region)
+			logger, err := newLogger(f.logLevel, f.logFormat)
+			if err := errors.Join(err, o.Validate()); err != nil {
+				return err
+			}
+			o.Logger = logger
+			return run(cmd.Context(), o)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.config, "config", "", "YAML file with any of these flags as keys")
+	fl.StringVar(&f.router, "router-id", "", "name of this router, unique in the fleet (required)")
+	fl.StringVar(&f.region, "region", "", "region that it stands in (required)")
+	fl.StringVar(&o.DataDir, "data-dir", "", "folder of the last good routing tables (required)")
+	fl.StringVar(&o.Listen, "listen", ":8100", "address for clients")
+	fl.StringVar(&o.FrontCert, "listen-cert", "", "certificate shown to clients (PEM; default: plain HTTP)")
+	fl.StringVar(&o.FrontKey, "listen-key", "", "its key")
+	fl.StringVar(&o.PeerListen, "peer-listen", ":8300", "address for routers of other regions, over mutual TLS; empty: none enter")
+	fl.StringVar(&o.AdminListen, "admin-listen", "127.0.0.1:8200", "address of /metrics, /healthz, /readyz, /status, /table and /explain/{id}")
+	fl.StringSliceVar(&o.ControlPlane, "controlplane", nil, "control plane nodes, as host:port,… (default: serve from disk only)")
+	fl.StringVar(&o.Redis, "redis", "", "where quotas are counted, host:port or the path of a socket (default: by this router alone)")
+	fl.StringVar(&o.RedisPasswordFile, "redis-password-file", "", "file that holds the password of Redis")
+	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this router (PEM, URI name anabranch://router/<region>/<id>)")
+	fl.StringVar(&o.TLS.Key, "tls-key", "", "its key")
+	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authority of the control plane and the routers")
+	fl.DurationVar(&o.DrainWithin, "drain", instance.DefaultDrainWithin, "how long open requests are waited for on the way down")
+	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	return cmd
+}
+
+func newLogger(level, format string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level: %q is none of debug, info, warn, error", level)
+	}
+	options := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+	}
+	return nil, fmt.Errorf("--log-format: %q is neither text nor json", format)
+}
