@@ -67,7 +67,7 @@ func start(t *testing.T, change func(*Options, *modelserver.Options)) *fixture {
 	}
 	opts := Options{
 		Name: "pool", Listen: "127.0.0.1:0", Metrics: "127.0.0.1:0",
-		ScrapeEvery: 5 * time.Millisecond, RefreshEvery: 10 * time.Millisecond,
+		ScrapeEvery: 5 * time.Millisecond, RefreshEvery: 10 * time.Millisecond, ScrapeTimeout: 10 * time.Second,
 	}
 	if change != nil {
 		change(&opts, &podOpts)
@@ -93,6 +93,7 @@ func start(t *testing.T, change func(*Options, *modelserver.Options)) *fixture {
 	run(t, "gateway", g.Run)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
+	eventually(t, "all pods are ready", func() bool { return g.pool.view().ready == len(opts.Endpoints) })
 	return &fixture{g, t, pods, &http.Client{Transport: transport, Timeout: 20 * time.Second}}
 }
 

@@ -31,6 +31,8 @@ type Options struct {
 	// ScrapeEvery is the pause between scrapes of a pod. 0: 200 ms. Endpoint pickers scrape each
 	// 50 ms; this leaves the CPU to others on one machine.
 	ScrapeEvery time.Duration
+	// ScrapeTimeout bounds one scrape. 0: 1 s.
+	ScrapeTimeout time.Duration
 	// RefreshEvery is the pause between updates of the pool metrics. 0: 5 s, as in llm-d.
 	RefreshEvery time.Duration
 	// QueueThreshold and KVThreshold are where a pod counts as saturated. 0: 5 waiting requests
@@ -54,6 +56,9 @@ type Endpoint struct {
 func (o Options) withDefaults() Options {
 	if o.ScrapeEvery <= 0 {
 		o.ScrapeEvery = 200 * time.Millisecond
+	}
+	if o.ScrapeTimeout <= 0 {
+		o.ScrapeTimeout = time.Second
 	}
 	if o.RefreshEvery <= 0 {
 		o.RefreshEvery = 5 * time.Second

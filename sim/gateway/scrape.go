@@ -13,11 +13,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Bounds of one scrape.
-const (
-	scrapeTimeout = time.Second
-	maxPage       = 4 << 20
-)
+// maxPage bounds what is read of a pod's metrics.
+const maxPage = 4 << 20
 
 // scrape watches one pod until ctx ends.
 func (g *Gateway) scrape(ctx context.Context, m *member) {
@@ -43,7 +40,7 @@ func (g *Gateway) scrape(ctx context.Context, m *member) {
 }
 
 func (g *Gateway) read(ctx context.Context, m *member) (signals, error) {
-	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, g.opts.ScrapeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.URL+"/metrics", http.NoBody)
 	if err != nil {
