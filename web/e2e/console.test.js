@@ -1,0 +1,81 @@
+// The console on a running system: CONSOLE_URL and CONSOLE_TOKEN say where, CONSOLE_SHOTS is a
+// folder for a picture of each colour scheme, CONSOLE_REGIONS how many regions there are (3).
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { accessible, enter, launch, open } from './browser.js'
+
+const url = (process.env['CONSOLE_URL'] ?? '').replace(/\/$/, '')
+const token = process.env['CONSOLE_TOKEN'] ?? ''
+const shots = process.env['CONSOLE_SHOTS']
+const regions = Number(process.env['CONSOLE_REGIONS'] ?? 3)
+assert.ok(url && token, 'set CONSOLE_URL and CONSOLE_TOKEN to a control plane node and a token for it')
+
+/** @type {import('playwright-core').Browser} */
+let browser
+before(async () => {
+  browser = await launch()
+})
+after(() => browser?.close())
+
+for (const scheme of /** @type {const} */ (['light', 'dark'])) {
+  test(`the fleet is shown, live, in ${scheme}`, async () => {
+    const { context, page, complaints } = await open(browser, { url, scheme })
+    await enter(page, url, token)
+    await page.getByTestId('link').getByText('live').waitFor()
+    await page.locator('tr[data-region]').nth(regions - 1).waitFor()
+    assert.equal(await page.locator('tr[data-region]').count(), regions)
+    assert.match(await page.getByTestId('leader').innerText(), /\S/)
+    assert.ok((await page.locator('tr[data-cluster]').count()) >= 1, 'no cluster is shown')
+
+    // News keep coming: the age of what is shown never grows.
+    for (let i = 0; i < 3; i++) {
+      await page.waitForTimeout(1500)
+      assert.match(await page.getByTestId('updated').innerText(), /^updated [0-4] s ago$/)
+    }
+
+    // The scheme is followed: ink on a page of the other lightness.
+    const [paper, ink] = await page.evaluate(() => {
+      const style = getComputedStyle(document.body)
+      return [style.backgroundColor, style.color].map((c) => {
+        const canvas = document.createElement('canvas').getContext('2d')
+        if (!canvas) return 0
+        canvas.fillStyle = c
+        canvas.fillRect(0, 0, 1, 1)
+        const [r = 0, g = 0, b = 0] = canvas.getImageData(0, 0, 1, 1).data
+        return (r + g + b) / 3
+      })
+    })
+    assert.ok(scheme === 'light' ? (paper ?? 0) > 200 && (ink ?? 255) < 80 : (paper ?? 255) < 60 && (ink ?? 0) > 180, `paper ${paper}, ink ${ink}`)
+    await accessible(page)
+    if (shots) await page.screenshot({ path: join(shots, `console-${scheme}.png`), fullPage: true })
+    assert.deepEqual(complaints, [])
+    await context.close()
+  })
+}
+
+test('the tab keeps the token until it is told to forget it', async () => {
+  const { context, page } = await open(browser, { url })
+  await enter(page, url, token)
+  await page.reload()
+  await page.getByRole('heading', { name: 'Regions' }).waitFor()
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await page.getByLabel('Bearer token').waitFor()
+  await page.reload()
+  await page.getByLabel('Bearer token').waitFor()
+  await context.close()
+})
+
+test('a wrong token is refused with a reason', async () => {
+  const { context, page } = await open(browser, { url })
+  await page.goto(url)
+  await page.getByLabel('Bearer token').fill('not-a-token')
+  await page.keyboard.press('Enter')
+  await page.getByRole('alert').waitFor()
+  assert.match(await page.getByRole('alert').innerText(), /\S/)
+  await accessible(page)
+  await page.getByLabel('Bearer token').fill(token)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Regions' }).waitFor()
+  await context.close()
+})

@@ -1,0 +1,39 @@
+import { useId, useState, type FormEvent } from 'react'
+
+/** Asks for a bearer token. Why says what was wrong with the last one, if there was one. */
+export function Login({ why, onToken }: { why: string; onToken: (token: string) => void }) {
+  const id = useId()
+  const [token, setToken] = useState('')
+  const submit = (e: FormEvent) => {
+    e.preventDefault()
+    if (token.trim()) onToken(token.trim())
+  }
+  return (
+    <main className="mx-auto mt-16 max-w-md rounded-lg border border-line bg-card p-6">
+      <h1 className="text-xl font-bold">Anabranch</h1>
+      <form onSubmit={submit} className="mt-4 flex flex-col gap-3">
+        <label htmlFor={id}>Bearer token with the role viewer or above</label>
+        <input
+          id={id}
+          type="password"
+          autoComplete="current-password"
+          autoFocus
+          value={token}
+          onChange={(e) => setToken(e.target.value)}
+          aria-describedby={why ? `${id}-why` : undefined}
+          aria-invalid={why !== ''}
+          className="rounded border border-line bg-page px-2 py-1"
+        />
+        {why && (
+          <p id={`${id}-why`} role="alert" className="text-bad">
+            {why}
+          </p>
+        )}
+        <button type="submit" className="cursor-pointer rounded border border-line bg-page px-3 py-1 font-semibold">
+          Sign in
+        </button>
+      </form>
+      <p className="mt-4 text-soft">It is kept in this tab only, and forgotten with it.</p>
+    </main>
+  )
+}

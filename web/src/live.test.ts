@@ -1,0 +1,165 @@
+import { describe, expect, it } from 'vitest'
+import { parseFleet } from './fleet'
+import { backoff, connect, FRESH_MS, reason, reduce, SILENT_MS, stale, start, type News, type World } from './live'
+import { sample } from './sample'
+
+describe('the reducer', () => {
+  it('keeps the last picture while the connection is lost', () => {
+    const fleet = sample()
+    const seen = [
+      { kind: 'connecting' },
+      { kind: 'open' },
+      { kind: 'fleet', fleet, at: 1000 },
+      { kind: 'lost', why: 'reset', retryAt: 1500 },
+      { kind: 'connecting' },
+      { kind: 'lost', why: 'refused', retryAt: 2500 },
+    ] as const satisfies News[]
+    const lost = seen.reduce<typeof start>(reduce, start)
+    expect(lost).toEqual({ link: { state: 'waiting', why: 'refused', retryAt: 2500 }, fleet, receivedAt: 1000, failures: 2 })
+    expect(reduce(lost, { kind: 'fleet', fleet, at: 3000 })).toEqual({ link: { state: 'live' }, fleet, receivedAt: 3000, failures: 0 })
+  })
+
+  it('ends with a refusal', () => {
+    expect(reduce(start, { kind: 'denied', why: 'no' }).link).toEqual({ state: 'denied', why: 'no' })
+  })
+})
+
+describe('staleness', () => {
+  const live = reduce(start, { kind: 'fleet', fleet: sample(), at: 10_000 })
+  it('comes when news are overdue', () => {
+    expect(stale(live, 10_000 + FRESH_MS)).toBe(false)
+    expect(stale(live, 10_001 + FRESH_MS)).toBe(true)
+  })
+  it('waits for a heartbeat where no router makes news', () => {
+    const quiet = reduce(start, { kind: 'fleet', fleet: sample({ regions: [] }), at: 10_000 })
+    expect(stale(quiet, 10_000 + SILENT_MS)).toBe(false)
+    expect(stale(quiet, 10_001 + SILENT_MS)).toBe(true)
+    expect(stale(reduce(quiet, { kind: 'lost', why: '', retryAt: 0 }), 10_001 + FRESH_MS)).toBe(true)
+  })
+  it('is nothing to speak of before the first picture', () => expect(stale(start, 1e12)).toBe(false))
+})
+
+it('waits longer each time, spread, up to 15 s', () => {
+  expect([1, 2, 3, 6, 100].map((n) => backoff(n, 1))).toEqual([500, 1000, 2000, 15_000, 15_000])
+  expect(backoff(1, 0)).toBe(250)
+  expect(backoff(100, 0)).toBe(7500)
+})
+
+it('reads the reason of a refusal', async () => {
+  const problem = (body: string) => reason(new Response(body, { status: 403 }))
+  expect(await problem('{"title":"Forbidden","detail":"needs viewer"}')).toBe('Forbidden: needs viewer')
+  expect(await problem('{"title":"Forbidden"}')).toBe('Forbidden')
+  expect(await problem('<html>')).toBe('HTTP 403')
+  expect(await problem('{}')).toBe('HTTP 403')
+})
+
+/** Plays a list of answers to connect, one for each attempt, then stops it. */
+async function play(answers: (() => Response | Promise<Response>)[]) {
+  const news: News[] = []
+  const waits: number[] = []
+  const asked: RequestInit[] = []
+  const stop = new AbortController()
+  const world: World = {
+    fetch: async (_url, init) => {
+      asked.push(init ?? {})
+      const answer = answers.shift()
+      if (!answer) {
+        stop.abort()
+        throw new Error('stopped')
+      }
+      return answer()
+    },
+    now: () => 1000,
+    random: () => 1,
+    sleep: async (ms) => void waits.push(ms),
+  }
+  await connect('secret', (n) => news.push(n), stop.signal, world)
+  return { kinds: news.map((n) => n.kind), news, waits, asked }
+}
+
+const event = `id: 1\nevent: fleet\ndata: ${JSON.stringify(sample())}\n\n`
+
+/** A stream of pieces of bytes. */
+function stream(...pieces: string[]) {
+  const bytes = new TextEncoder()
+  return new Response(
+    new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start(c) {
+        pieces.forEach((p) => c.enqueue(bytes.encode(p)))
+        c.close()
+      },
+    }),
+  )
+}
+
+describe('connect', () => {
+  it('tells the fleet and sends the token in the header', async () => {
+    const { kinds, asked } = await play([() => stream(event)])
+    expect(kinds).toEqual(['connecting', 'open', 'fleet', 'lost', 'connecting'])
+    expect(asked[0]?.headers).toMatchObject({ Authorization: 'Bearer secret' })
+  })
+
+  it('backs off while it fails and starts over after news', async () => {
+    const down = () => {
+      throw new TypeError('network error')
+    }
+    const { waits, kinds } = await play([down, down, down, () => stream(event), down])
+    expect(waits).toEqual([500, 1000, 2000, 500, 1000])
+    expect(kinds.filter((k) => k === 'denied')).toEqual([])
+  })
+
+  it.each([401, 403])('does not try a refused token again (%d)', async (status) => {
+    const { kinds, news, waits } = await play([() => new Response('{"title":"No"}', { status })])
+    expect(kinds).toEqual(['connecting', 'denied'])
+    expect(news[1]).toEqual({ kind: 'denied', why: 'No' })
+    expect(waits).toEqual([])
+  })
+
+  it('tries again when the node is not ready, and says why', async () => {
+    const { news } = await play([() => new Response('{"title":"Not ready"}', { status: 503 })])
+    expect(news[1]).toEqual({ kind: 'lost', why: 'Not ready', retryAt: 1500 })
+  })
+
+  it('takes only the newest of several events at once', async () => {
+    const newer = event.replace('"revision":42', '"revision":43')
+    const { news } = await play([() => stream(event + newer)])
+    expect(news.filter((n) => n.kind === 'fleet').map((n) => n.fleet.revision)).toEqual([43])
+  })
+
+  it('survives an event that is no fleet', async () => {
+    const { news } = await play([() => stream('event: fleet\ndata: nonsense\n\n'), () => stream('event: other\ndata: {}\n\n')])
+    expect(news.filter((n) => n.kind === 'fleet')).toEqual([])
+    expect(news.filter((n) => n.kind === 'lost')).toHaveLength(2)
+  })
+
+  it('reads characters that are cut in two', async () => {
+    const bytes = new TextEncoder().encode(event.replace('us-east-1', 'zürich'))
+    const at = bytes.indexOf(0xc3) + 1
+    const { news } = await play([
+      () =>
+        new Response(
+          new ReadableStream<Uint8Array<ArrayBuffer>>({
+            start(c) {
+              c.enqueue(bytes.slice(0, at))
+              c.enqueue(bytes.slice(at))
+              c.close()
+            },
+          }),
+        ),
+    ])
+    expect(news.flatMap((n) => (n.kind === 'fleet' ? [n.fleet.regions[0]?.name] : []))).toEqual(['zürich'])
+  })
+})
+
+describe('the fleet', () => {
+  it('has empty lists where there are none', () => {
+    expect(parseFleet('{"regions":[{"name":"a","routers":null}],"clusters":[{"name":"c"}],"weights":[{"model":"m"}],"members":null}')).toMatchObject({
+      members: [],
+      regions: [{ routers: [] }],
+      clusters: [{ models: [], observers: [], endpoints: { total: 0, ready: 0 } }],
+      weights: [{ clusters: [] }],
+      leader: '',
+    })
+  })
+  it.each(['null', '[]', '1', 'x'])('is not %s', (data) => expect(() => parseFleet(data)).toThrow())
+})

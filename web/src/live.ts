@@ -1,0 +1,161 @@
+// The connection to one control plane node: what is known, and how news change it. The reducer is
+// pure; connect does the rest.
+
+import { parseFleet, type Fleet } from './fleet'
+import { Parser } from './sse'
+
+export type Link =
+  | { state: 'connecting' }
+  | { state: 'live' }
+  /** Broken, to be tried again at a time. */
+  | { state: 'waiting'; why: string; retryAt: number }
+  /** The token is not good, so that trying again is of no use. */
+  | { state: 'denied'; why: string }
+
+export interface Live {
+  link: Link
+  fleet: Fleet | null
+  /** When the fleet arrived, by this machine's clock. */
+  receivedAt: number
+  /** Attempts since the last event, for the backoff. */
+  failures: number
+}
+
+export type News =
+  | { kind: 'connecting' }
+  | { kind: 'open' }
+  | { kind: 'fleet'; fleet: Fleet; at: number }
+  | { kind: 'lost'; why: string; retryAt: number }
+  | { kind: 'denied'; why: string }
+
+export const start: Live = { link: { state: 'connecting' }, fleet: null, receivedAt: 0, failures: 0 }
+
+export function reduce(live: Live, news: News): Live {
+  switch (news.kind) {
+    case 'connecting':
+      return { ...live, link: { state: 'connecting' } }
+    case 'open':
+      return { ...live, link: { state: 'live' } }
+    case 'fleet':
+      return { link: { state: 'live' }, fleet: news.fleet, receivedAt: news.at, failures: 0 }
+    case 'lost':
+      return { ...live, link: { state: 'waiting', why: news.why, retryAt: news.retryAt }, failures: live.failures + 1 }
+    case 'denied':
+      return { ...live, link: { state: 'denied', why: news.why } }
+  }
+}
+
+/** News of a fleet with routers come each second; longer than this without, and it is old. */
+export const FRESH_MS = 5_000
+/** A stream that is silent for longer is dead: a heartbeat is due each 15 s. */
+export const SILENT_MS = 20_000
+
+/** Whether what is shown may no longer be so. */
+export function stale(live: Live, now: number): boolean {
+  if (!live.fleet) return false
+  const chatty = live.fleet.regions.some((r) => r.routers.some((x) => x.connected))
+  const limit = live.link.state === 'live' && !chatty ? SILENT_MS : FRESH_MS
+  return now - live.receivedAt > limit
+}
+
+/** The wait before attempt n (from 1): half a second, doubling to 15 s, spread over its upper half. */
+export function backoff(n: number, random: number): number {
+  const most = Math.min(15_000, 500 * 2 ** Math.min(n - 1, 10))
+  return Math.round(most * (0.5 + random / 2))
+}
+
+/** What a refused request says of itself, in the words of its problem document if it has one. */
+export async function reason(response: Response): Promise<string> {
+  try {
+    const problem = (await response.json()) as { title?: string; detail?: string }
+    const text = [problem.title, problem.detail].filter(Boolean).join(': ')
+    if (text) return text
+  } catch {
+    // Not a problem document; the status says enough.
+  }
+  return `HTTP ${response.status}`
+}
+
+/** The parts of the world that connect needs. */
+export interface World {
+  fetch: typeof fetch
+  now: () => number
+  random: () => number
+  /** Resolves after a time, or when the signal aborts. */
+  sleep: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+export const world: World = {
+  fetch: (...args) => fetch(...args),
+  now: () => Date.now(),
+  random: () => Math.random(),
+  sleep: (ms, signal) =>
+    new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', done)
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      signal.addEventListener('abort', done)
+    }),
+}
+
+/** Follows the fleet until the signal aborts or the token is refused, and tells the news. */
+export async function connect(token: string, tell: (news: News) => void, signal: AbortSignal, w: World = world) {
+  for (let failures = 0; !signal.aborted; ) {
+    tell({ kind: 'connecting' })
+    let why = 'the node closed the connection'
+    try {
+      const refused = await watch(token, signal, w, (news) => {
+        if (news.kind === 'fleet') failures = 0
+        tell(news)
+      })
+      if (refused) return tell({ kind: 'denied', why: refused })
+    } catch (error) {
+      if (signal.aborted) return
+      why = error instanceof Error ? error.message : String(error)
+    }
+    if (signal.aborted) return
+    failures++
+    const wait = backoff(failures, w.random())
+    tell({ kind: 'lost', why, retryAt: w.now() + wait })
+    await w.sleep(wait, signal)
+  }
+}
+
+/** One connection: resolves when it ends, with the reason if the token was refused. */
+async function watch(token: string, signal: AbortSignal, w: World, tell: (news: News) => void): Promise<string> {
+  const silence = new AbortController()
+  const both = AbortSignal.any([signal, silence.signal])
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const heard = () => {
+    clearTimeout(timer)
+    timer = setTimeout(() => silence.abort(new Error('the node has fallen silent')), SILENT_MS)
+  }
+  heard()
+  try {
+    const response = await w.fetch('/v1/fleet/watch', {
+      headers: { Authorization: `Bearer ${token}`, Accept: 'text/event-stream' },
+      cache: 'no-store',
+      signal: both,
+    })
+    if (response.status === 401 || response.status === 403) return await reason(response)
+    if (!response.ok || !response.body) throw new Error(await reason(response))
+    tell({ kind: 'open' })
+    const parser = new Parser()
+    const decoder = new TextDecoder()
+    const reader = response.body.getReader()
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return ''
+      heard()
+      const events = parser.push(decoder.decode(value, { stream: true })).filter((e) => e.name === 'fleet')
+      // Only the newest counts: a picture is whole.
+      const newest = events.at(-1)
+      if (newest) tell({ kind: 'fleet', fleet: parseFleet(newest.data), at: w.now() })
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+}

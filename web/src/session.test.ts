@@ -1,0 +1,40 @@
+import { expect, it } from 'vitest'
+import { forgetToken, keepToken, readToken, type Place } from './session'
+
+function place(hash: string, kept?: string) {
+  const store = new Map(kept ? [['anabranch.token', kept]] : [])
+  const replaced: unknown[] = []
+  const p: Place = {
+    storage: {
+      getItem: (k) => store.get(k) ?? null,
+      setItem: (k, v) => void store.set(k, v),
+      removeItem: (k) => void store.delete(k),
+    },
+    location: { hash, pathname: '/', search: '?x=1' },
+    history: { replaceState: (_data, _unused, url) => void replaced.push(url) },
+  }
+  return { p, store, replaced }
+}
+
+it('takes the token out of the address and keeps it', () => {
+  const { p, store, replaced } = place('#token=a%2Bb')
+  expect(readToken(p)).toBe('a+b')
+  expect(store.get('anabranch.token')).toBe('a+b')
+  expect(replaced).toEqual(['/?x=1'])
+})
+
+it('prefers the address to what was kept, and falls back to it', () => {
+  expect(readToken(place('#token=new', 'old').p)).toBe('new')
+  const { p, replaced } = place('#other=1', 'old')
+  expect(readToken(p)).toBe('old')
+  expect(replaced, 'an address without a token is left alone').toEqual([])
+})
+
+it('has none at first, and none once it is forgotten', () => {
+  const { p } = place('')
+  expect(readToken(p)).toBe('')
+  keepToken(p, 'x')
+  expect(readToken(p)).toBe('x')
+  forgetToken(p)
+  expect(readToken(p)).toBe('')
+})
