@@ -1,18 +1,16 @@
-package web_test
+package web
 
 import (
 	"errors"
 	"io/fs"
 	"regexp"
 	"testing"
-
-	"anabranch/web"
 )
 
 // TestTheConsoleIsWholeOrAbsent: a build without Node has only the placeholder; one with it has a
 // page whose scripts and styles are all there, and that asks nobody else for anything.
 func TestTheConsoleIsWholeOrAbsent(t *testing.T) {
-	files := web.Dist()
+	files := Dist()
 	if _, err := fs.Stat(files, ".keep"); err != nil {
 		t.Errorf("the placeholder: %v", err)
 	}
