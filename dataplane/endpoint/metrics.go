@@ -39,9 +39,9 @@ func (r *reading) line(line []byte) {
 	if len(line) == 0 || line[0] == '#' {
 		return
 	}
-	end := bytes.IndexAny(line, "{ \t")
-	if end <= 0 {
-		return
+	end := 0
+	for end < len(line) && line[end] != '{' && line[end] != ' ' && line[end] != '\t' {
+		end++
 	}
 	rules, ok := wanted[string(line[:end])]
 	if !ok {
@@ -49,7 +49,7 @@ func (r *reading) line(line []byte) {
 	}
 	rest := bytes.TrimLeft(line[end:], " \t")
 	var labels []label
-	if rest[0] == '{' {
+	if len(rest) > 0 && rest[0] == '{' {
 		if labels, rest, ok = readLabels(rest[1:]); !ok {
 			return
 		}

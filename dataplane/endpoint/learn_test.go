@@ -1,0 +1,266 @@
+package endpoint
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func near(got, want, share float64) bool { return math.Abs(got-want) <= share*math.Abs(want) }
+
+func TestLineFindsBaseAndSlope(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := rapid.Float64Range(0.001, 0.1).Draw(t, "base")
+		slope := 1 / rapid.Float64Range(1000, 50_000).Draw(t, "rate")
+		l := line{base: believedOverhead, slope: 1 / believedPrefill}
+		rnd := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
+		for range 300 {
+			x := 100 + 8000*rnd.Float64()
+			l.learn(x, (base+slope*x)*(0.95+0.1*rnd.Float64()))
+		}
+		for _, x := range []float64{500, 4000, 8000} {
+			if want := base + slope*x; !near(l.at(x), want, 0.12) {
+				t.Fatalf("at %v: %v, want %v (base %v, slope %v)", x, l.at(x), want, base, slope)
+			}
+		}
+	})
+}
+
+func TestLineShrugsOffStrays(t *testing.T) {
+	l := line{base: 0.02, slope: 1e-4}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range 200 {
+		x := 500 + 3000*rnd.Float64()
+		y := 0.02 + 1e-4*x
+		if i%10 == 9 {
+			y *= 50 // a stall
+		}
+		l.learn(x, y)
+	}
+	if want := 0.02 + 1e-4*2000; !near(l.at(2000), want, 0.05) {
+		t.Errorf("with a tenth of stalls: %v, want %v", l.at(2000), want)
+	}
+}
+
+func TestLineFollowsAChangedWorld(t *testing.T) {
+	l := line{base: 0.02, slope: 1e-4}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	sample := func(factor float64) {
+		x := 500 + 3000*rnd.Float64()
+		l.learn(x, factor*(0.02+1e-4*x))
+	}
+	for range 100 {
+		sample(1)
+	}
+	for range 20 {
+		sample(10)
+	}
+	if want := 10 * (0.02 + 1e-4*2000); !near(l.at(2000), want, 0.1) {
+		t.Errorf("twenty samples after all got ten times slower: %v, want %v", l.at(2000), want)
+	}
+}
+
+func TestLineWithPromptsAllOfOneLength(t *testing.T) {
+	l := line{base: believedOverhead, slope: 1 / believedPrefill}
+	for range 50 {
+		l.learn(2000, 0.1)
+	}
+	if !near(l.at(2000), 0.1, 0.01) {
+		t.Errorf("at the length seen: %v, want 0.1", l.at(2000))
+	}
+	if l.base < 0 || l.slope < 0 {
+		t.Errorf("base %v, slope %v", l.base, l.slope)
+	}
+}
+
+func TestLineDropsNonsense(t *testing.T) {
+	l := line{base: 0.02, slope: 1e-4}
+	for _, s := range [][2]float64{{math.NaN(), 1}, {1, math.NaN()}, {0, 1}, {1, 0}, {-1, 1}, {1, -1}, {math.Inf(1), 1}, {1, math.Inf(1)}} {
+		l.learn(s[0], s[1])
+	}
+	if !near(l.at(1000), 0.12, 1e-9) {
+		t.Errorf("at 1000: %v", l.at(1000))
+	}
+}
+
+func TestRatesLearnFromAnswers(t *testing.T) {
+	r := newRates()
+	if l := r.Learned(); l.Known || !near(l.Prefill, believedPrefill, 1e-9) {
+		t.Errorf("before any answer: %+v", l)
+	}
+	// An H100 of published figures: 25,000 tokens/s, 7.8 ms a step and 0.11 ms more per request.
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		prompt := 500 + 7000*rnd.Float64()
+		cached := prompt * 0.5 * rnd.Float64()
+		batch, output := 1+60*rnd.Float64(), 50+200*rnd.Float64()
+		ttft := 0.015 + (prompt-cached)/25_000
+		decode := (output - 1) * (0.0078 + 0.00011*batch)
+		r.learn(finished{
+			prompt: prompt, uncached: prompt - cached, output: output, ttft: seconds(ttft), decode: seconds(decode), hold: seconds(decode), batch: batch, quiet: true,
+		})
+	}
+	l := r.Learned()
+	if !l.Known || !near(l.Prefill, 25_000, 0.05) || !near(l.Overhead, 0.015, 0.1) || !near(l.Step, 0.0078, 0.1) || !near(l.StepMore, 0.00011, 0.1) {
+		t.Errorf("learned %+v", l)
+	}
+	if !near(l.Prompt, 4000, 0.15) || !near(l.Uncached, 3000, 0.15) || !near(l.Output, 150, 0.15) {
+		t.Errorf("mix %+v", l)
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func TestRatesDontTakeQueueingForSlowness(t *testing.T) {
+	r := newRates()
+	for range 100 {
+		r.learn(finished{prompt: 2000, uncached: 2000, output: 10, ttft: 9 * time.Second})
+	}
+	if l := r.Learned(); !near(l.Prefill, believedPrefill, 1e-9) {
+		t.Errorf("waits in line changed the prefill rate to %v", l.Prefill)
+	}
+}
+
+func TestRatesDontLearnPrefillFromCachedPrompts(t *testing.T) {
+	r := newRates()
+	for range 100 {
+		r.learn(finished{prompt: 8000, uncached: 16, output: 10, ttft: 30 * time.Millisecond, quiet: true})
+	}
+	if l := r.Learned(); !near(l.Prefill, believedPrefill, 1e-9) {
+		t.Errorf("hits in the cache changed the prefill rate to %v", l.Prefill)
+	}
+}
+
+func TestCapacity(t *testing.T) {
+	l := Learned{Prefill: 10_000, Step: 0.01, StepMore: 0.0001, Prompt: 1000, Uncached: 500, Output: 100}
+	// One request at a batch of 100: 0.05 s of prefill, 100 steps of 20 ms shared by 100.
+	want := (1000 + 4*100) / (0.05 + 100*0.02/100)
+	if got := l.Capacity(100, 4); !near(got, want, 1e-9) {
+		t.Errorf("%v work/s, want %v", got, want)
+	}
+	if small := l.Capacity(1, 4); small >= want {
+		t.Errorf("a batch of one does %v work/s, one of a hundred %v", small, want)
+	}
+	if got := l.Capacity(0, 4); math.IsNaN(got) || math.IsInf(got, 0) {
+		t.Errorf("a batch of none: %v", got)
+	}
+}
+
+func TestLibrarySharesByKind(t *testing.T) {
+	var l library
+	a := l.of(kind{"h100", "m"})
+	if l.of(kind{"h100", "m"}) != a || l.of(kind{"a100", "m"}) == a || l.of(kind{"h100", "n"}) == a {
+		t.Error("rates are shared by class and model, and by nothing else")
+	}
+}
+
+func TestHistogramQuantiles(t *testing.T) {
+	var h histogram
+	now := time.Unix(1000, 0)
+	for i := 1; i <= 1000; i++ {
+		h.add(time.Duration(i)*time.Millisecond, now)
+	}
+	q := h.quantiles(now, 0.5, 0.95, 0, 1)
+	for i, want := range []float64{500, 950, 1, 1000} {
+		if got := ms(q[i]); !near(got, want, 0.1) {
+			t.Errorf("quantile %d = %v ms, want %v", i, got, want)
+		}
+	}
+}
+
+func TestHistogramForgets(t *testing.T) {
+	var h histogram
+	now := time.Unix(1000, 0)
+	if q := h.quantiles(now, 0.5)[0]; q != 0 {
+		t.Errorf("of nothing: %v", q)
+	}
+	h.add(time.Second, now)
+	for _, tt := range []struct {
+		after time.Duration
+		there bool
+	}{{10 * time.Second, true}, {16 * time.Second, true}, {29 * time.Second, true}, {61 * time.Second, false}} {
+		if got := h.quantiles(now.Add(tt.after), 0.5)[0] > 0; got != tt.there {
+			t.Errorf("after %v there = %v", tt.after, got)
+		}
+	}
+}
+
+func TestHistogramTakesAnything(t *testing.T) {
+	var h histogram
+	now := time.Unix(1000, 0)
+	for _, d := range []time.Duration{-time.Second, 0, 1, time.Nanosecond, time.Hour, 1 << 62} {
+		h.add(d, now)
+	}
+	if q := h.quantiles(now, 0.01, 1); q[0] > 2*time.Millisecond || q[1] < 10*time.Minute {
+		t.Errorf("quantiles %v", q)
+	}
+}
+
+func TestSlotsLearnTheBatch(t *testing.T) {
+	feed := func(scrapes ...[3]float64) float64 {
+		var s slots
+		var limit float64
+		for _, x := range scrapes {
+			limit = s.learn(x[0], x[1], x[2])
+		}
+		return limit
+	}
+	repeat := func(n int, x [3]float64) (out [][3]float64) {
+		for range n {
+			out = append(out, x)
+		}
+		return out
+	}
+	if got := feed([3]float64{0, 10, 0.1}); got != believedSlots {
+		t.Errorf("without a queue: %v", got)
+	}
+	if got := feed(repeat(2, [3]float64{5, 32, 0.1})...); got != believedSlots {
+		t.Errorf("a queue seen twice may be requests on their way in: %v", got)
+	}
+	if got := feed(repeat(20, [3]float64{5, 32, 0.1})...); !near(got, 32, 0.01) {
+		t.Errorf("a queue beside 32 running: %v", got)
+	}
+	if got := feed(append(repeat(20, [3]float64{5, 32, 0.1}), [3]float64{0, 48, 0.1})...); got != 48 {
+		t.Errorf("more run than was believed possible: %v", got)
+	}
+	if got := feed([3]float64{0, 20, 0.5}); got != 40 {
+		t.Errorf("half the KV cache holds 20: %v", got)
+	}
+}
+
+func TestBacklog(t *testing.T) {
+	now := time.Unix(1000, 0)
+	const rate = 1000
+	t.Run("a stream's prompt stays until its first token", func(t *testing.T) {
+		var b backlog
+		b.add(3000, true, now, rate)
+		if got := b.tokens(now.Add(time.Minute), rate); got != 3000 {
+			t.Errorf("%v", got)
+		}
+		b.took(3000)
+		if got := b.tokens(now.Add(time.Minute), rate); got != 0 {
+			t.Errorf("%v after its first token", got)
+		}
+	})
+	t.Run("another's drains at the rate learned", func(t *testing.T) {
+		var b backlog
+		b.add(3000, false, now, rate)
+		b.add(1000, false, now.Add(time.Second), rate)
+		if got := b.tokens(now.Add(2*time.Second), rate); got != 2000 {
+			t.Errorf("%v, want 2000", got)
+		}
+		if got := b.tokens(now.Add(time.Hour), rate); got != 0 {
+			t.Errorf("%v after an hour", got)
+		}
+	})
+	t.Run("time that runs backwards adds nothing", func(t *testing.T) {
+		var b backlog
+		b.add(3000, false, now, rate)
+		if got := b.tokens(now.Add(-time.Hour), rate); got != 3000 {
+			t.Errorf("%v", got)
+		}
+	})
+}

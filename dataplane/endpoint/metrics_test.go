@@ -1,0 +1,197 @@
+package endpoint
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+func page(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "metrics", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestDialects(t *testing.T) {
+	tests := []struct {
+		file string
+		want Signals
+	}{
+		{"vllm.txt", Signals{Waiting: 3, Running: 17, KV: 0.425, MaxLoRA: 4, Adapters: []string{"support-lora", "legal-lora"}, Ready: -1, Saturation: -1, tokens: 48213}},
+		{"vllm-old.txt", Signals{Waiting: 1, Running: 2, KV: 0.25, Ready: -1, Saturation: -1, tokens: -1}},
+		{"sglang.txt", Signals{Waiting: 7, Running: 12, KV: 0.28, Ready: -1, Saturation: -1, tokens: 6421}},
+		{"trtllm.txt", Signals{Waiting: 2, Running: 5, KV: 0.6, Ready: -1, Saturation: -1, tokens: -1}},
+		{"triton.txt", Signals{Waiting: 4, Running: 9, KV: 0.12, Ready: -1, Saturation: -1, tokens: -1}},
+		{"tgi.txt", Signals{Waiting: 6, Running: 11, Ready: -1, Saturation: -1, tokens: -1}},
+		{"llm-d.txt", Signals{Waiting: 10, Running: 48, KV: 0.5, Ready: 4, Saturation: 0.62, tokens: -1}},
+		{"inference-pool.txt", Signals{Waiting: 3, Running: 0, KV: 0.2, Ready: 2, Saturation: -1, tokens: -1}},
+		{"llm-d-empty.txt", Signals{Waiting: 0, Running: 0, KV: 0.31, Ready: 0, Saturation: -1, tokens: -1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.file, func(t *testing.T) {
+			got := *(&Signals{}).fill(read(page(t, tt.file)))
+			if got.Waiting != tt.want.Waiting || got.Running != tt.want.Running || got.KV != tt.want.KV || got.MaxLoRA != tt.want.MaxLoRA ||
+				got.Ready != tt.want.Ready || got.Saturation != tt.want.Saturation || got.tokens != tt.want.tokens || !slices.Equal(got.Adapters, tt.want.Adapters) {
+				t.Errorf("got  %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestLoRANewestSeriesWins(t *testing.T) {
+	tests := []struct {
+		name, page string
+		want       []string
+	}{
+		{"the newest, wherever it stands", `vllm:lora_requests_info{running_lora_adapters="b",waiting_lora_adapters="",max_lora="2"} 2
+vllm:lora_requests_info{running_lora_adapters="a",waiting_lora_adapters="",max_lora="2"} 1`, []string{"b"}},
+		{"on a tie the one that names adapters", `vllm:lora_requests_info{running_lora_adapters="a",waiting_lora_adapters="",max_lora="2"} 5
+vllm:lora_requests_info{running_lora_adapters="",waiting_lora_adapters="",max_lora="2"} 5`, []string{"a"}},
+		{"waiting ones count", `vllm:lora_requests_info{running_lora_adapters="a",waiting_lora_adapters="b, c",max_lora="2"} 1.7e9`, []string{"a", "b", "c"}},
+		{"an empty newest means none", `vllm:lora_requests_info{running_lora_adapters="a",waiting_lora_adapters="",max_lora="2"} 5
+vllm:lora_requests_info{running_lora_adapters="",waiting_lora_adapters="",max_lora="2"} 6`, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := read([]byte(tt.page)); !slices.Equal(got.adapters, tt.want) || got.maxLoRA != 2 {
+				t.Errorf("adapters %q of at most %d, want %q", got.adapters, got.maxLoRA, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadIsNotPutOff(t *testing.T) {
+	tests := []struct {
+		name, page string
+		waiting    float64
+		found      bool
+	}{
+		{"series are summed", "vllm:num_requests_waiting{engine=\"0\"} 1\nvllm:num_requests_waiting{engine=\"1\"} 2\n", 3, true},
+		{"without labels", "vllm:num_requests_waiting 4", 4, true},
+		{"with a time stamp", "vllm:num_requests_waiting{a=\"b\"} 4 1700000000000\n", 4, true},
+		{"indented, with carriage return", " \tvllm:num_requests_waiting\t5\r\n", 5, true},
+		{"label values with anything in them", `vllm:num_requests_waiting{a="} 9 \" \\",b="\n",} 6`, 6, true},
+		{"a space before the labels", `vllm:num_requests_waiting {a="b"} 6`, 6, true},
+		{"another metric with the same beginning", "vllm:num_requests_waiting_by_reason 9\n", 0, false},
+		{"a comment", "# vllm:num_requests_waiting 9\n", 0, false},
+		{"no value", "vllm:num_requests_waiting\n", 0, false},
+		{"no value after labels", "vllm:num_requests_waiting{a=\"b\"}\n", 0, false},
+		{"labels that don't end", "vllm:num_requests_waiting{a=\"b 9\n", 0, false},
+		{"labels without quotes", "vllm:num_requests_waiting{a=b} 9\n", 0, false},
+		{"not a number", "vllm:num_requests_waiting NaN\n", 0, false},
+		{"not a number at all", "vllm:num_requests_waiting many\n", 0, false},
+		{"negative", "vllm:num_requests_waiting -1\n", 0, false},
+		{"infinite", "vllm:num_requests_waiting +Inf\n", 0, false},
+		{"an HTML page", "<html><body>vllm:num_requests_waiting 5</body></html>", 0, false},
+		{"nothing", "", 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := read([]byte(tt.page))
+			if got.sums[waiting] != tt.waiting || got.found[waiting] != tt.found {
+				t.Errorf("waiting = %v, found %v; want %v, %v", got.sums[waiting], got.found[waiting], tt.waiting, tt.found)
+			}
+		})
+	}
+}
+
+// A gateway says exactly 1 when its pool is empty or its signals are old, too.
+func TestSaturationOfExactlyOne(t *testing.T) {
+	pool := "llm_d_epp_ready_endpoints{name=\"p\"} 2\nllm_d_epp_flow_control_pool_saturation{stage=\"effective\"} "
+	tests := []struct {
+		name, page string
+		want       float64
+	}{
+		{"with nothing queued isn't believed", pool + "1", -1},
+		{"with a queue is", pool + "1\nllm_d_epp_average_queue_size{name=\"p\"} 3", 1},
+		{"more than one is believed", pool + "1.4", 1.4},
+		{"another stage is another thing", "llm_d_epp_ready_endpoints 2\nllm_d_epp_flow_control_pool_saturation{stage=\"raw\"} 0.5", -1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := (&Signals{}).fill(read([]byte(tt.page))).Saturation; got != tt.want {
+				t.Errorf("saturation %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// slowRead sums a gauge the way the standard parser sees it.
+func slowRead(page []byte, name string) (sum float64, ok bool) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(page))
+	if err != nil {
+		return 0, false
+	}
+	for _, m := range families[name].GetMetric() {
+		// It is one of the three, and the others' value is 0.
+		v := m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
+		if !math.IsNaN(v) && !math.IsInf(v, 0) && v >= 0 {
+			sum += v
+		}
+	}
+	return sum, true
+}
+
+// FuzzMetrics: no page makes the scanner panic or read nonsense, and where the standard parser
+// accepts a page, both read the same.
+func FuzzMetrics(f *testing.F) {
+	files, err := filepath.Glob("testdata/metrics/*.txt")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("%d pages, %v", len(files), err)
+	}
+	for _, file := range files {
+		f.Add(page(f, filepath.Base(file)))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got := read(b)
+		for s, v := range got.sums {
+			if math.IsNaN(v) || v < 0 {
+				t.Fatalf("signal %d is %v", s, v)
+			}
+		}
+		for name, signal := range map[string]signal{"vllm:num_requests_waiting": waiting, "tgi_batch_current_size": running} {
+			alone := keep(b, name)
+			want, ok := slowRead(alone, name)
+			if !ok {
+				continue
+			}
+			if got := read(alone).sums[signal]; got != want {
+				t.Fatalf("%s = %v, the standard parser says %v, of\n%s", name, got, want, alone)
+			}
+		}
+	})
+}
+
+// keep leaves the lines of a page that begin with a name.
+func keep(page []byte, name string) []byte {
+	var out []byte
+	for line := range bytes.Lines(page) {
+		if bytes.HasPrefix(line, []byte(name)) {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
+func BenchmarkRead(b *testing.B) {
+	whole := page(b, "vllm.txt")
+	for i := 0; len(whole) < 100<<10; i++ {
+		whole = fmt.Appendf(whole, "vllm:request_prompt_tokens_bucket{engine=\"0\",le=\"%d\",model_name=\"llama-3.1-8b\"} 117.0\n", i)
+	}
+	b.SetBytes(int64(len(whole)))
+	b.ReportAllocs()
+	for b.Loop() {
+		read(whole)
+	}
+}

@@ -1,0 +1,145 @@
+package endpoint
+
+import (
+	"testing"
+	"time"
+
+	"anabranch/api/routerpb"
+	"anabranch/dataplane/inference"
+	"anabranch/failover"
+)
+
+func signalOf(t *testing.T, rep *routerpb.Report, cluster string) *routerpb.ClusterSignal {
+	t.Helper()
+	for _, s := range rep.Clusters {
+		if s.Cluster == cluster && s.Model == "m" {
+			return s
+		}
+	}
+	t.Fatalf("the report doesn't speak of %s", cluster)
+	return nil
+}
+
+func TestReport(t *testing.T) {
+	r, now := still(t)
+	r.Report(*now)
+	for i, e := range r.Of("a") {
+		e.seen(&Signals{At: *now, Waiting: float64(i), Running: 10, KV: 0.2, Ready: -1, Saturation: -1})
+	}
+	*now = now.Add(500 * time.Millisecond)
+	e := r.Of("a")[0]
+	done := func(o failover.Outcome) {
+		c := e.Begin(Load{Model: "m", PromptTokens: 100, Stream: true}, *now)
+		c.Done(Result{Outcome: o, FirstToken: 200 * time.Millisecond, Usage: inference.Usage{Prompt: 100, Completion: 25}}, *now)
+	}
+	for range 9 {
+		done(failover.OK)
+	}
+	done(failover.ServerFault)
+	done(failover.Ignored)
+	r.Asked("m", "interactive", 200)
+	r.Asked("m", "interactive", 300)
+	r.Asked("m", "bulk", 50)
+	*now = now.Add(1500 * time.Millisecond)
+	rep := r.Report(*now)
+	if rep.WindowMs != 2000 || rep.AtUnixMs != now.UnixMilli() {
+		t.Errorf("window %d ms at %d", rep.WindowMs, rep.AtUnixMs)
+	}
+	s := signalOf(t, rep, "a")
+	if !s.Scraped || s.AgeMs != 2000 || s.EndpointsTotal != 2 || s.EndpointsReady != 2 {
+		t.Errorf("sight: %+v", s)
+	}
+	if s.Waiting != 1 || s.Running != 20 || !near(s.KvUsage, 0.2, 1e-9) {
+		t.Errorf("load: %+v", s)
+	}
+	if s.Requests != 11 || s.Failures != 1 || s.Ejected {
+		t.Errorf("counts: %+v", s)
+	}
+	if want := 9 * (100 + 4*25) / 2.0; s.LoadWork != want {
+		t.Errorf("work %v/s, want %v", s.LoadWork, want)
+	}
+	if !near(s.TtftP50Ms, 200, 0.06) || !near(s.TtftP95Ms, 200, 0.06) {
+		t.Errorf("first tokens: %v and %v ms", s.TtftP50Ms, s.TtftP95Ms)
+	}
+	if e := signalOf(t, rep, "e"); e.Scraped || e.AgeMs != -1 || e.EndpointsTotal != 0 {
+		t.Errorf("another region's cluster: %+v", e)
+	}
+	if d := rep.Demand; len(d) != 2 || d[0].Class != "bulk" || d[0].WorkPerS != 25 || d[1].RequestsPerS != 1 || d[1].WorkPerS != 250 {
+		t.Errorf("demand %v", d)
+	}
+	again := r.Report(now.Add(time.Second))
+	if s := signalOf(t, again, "a"); s.Requests != 0 || s.Failures != 0 || s.LoadWork != 0 || len(again.Demand) != 0 {
+		t.Errorf("counted twice: %+v, %v", s, again.Demand)
+	}
+}
+
+func TestReportTellsOfEjection(t *testing.T) {
+	r, now := still(t)
+	for range 3 {
+		r.Cluster("e").Hop(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ConnectFailure}, *now)
+		r.Of("a")[0].Begin(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ConnectFailure}, *now)
+	}
+	for _, e := range r.Of("a") {
+		e.seen(&Signals{At: *now, Ready: -1, Saturation: -1})
+	}
+	rep := r.Report(*now)
+	if s := signalOf(t, rep, "e"); !s.Ejected || s.EjectReason == "" || s.Failures != 3 {
+		t.Errorf("e: %+v", s)
+	}
+	if s := signalOf(t, rep, "a"); s.Ejected || s.EndpointsTotal != 2 || s.EndpointsReady != 1 {
+		t.Errorf("a: %+v", s)
+	}
+}
+
+func TestCapacityIsReportedOnceLearned(t *testing.T) {
+	r, now := still(t)
+	if s := signalOf(t, r.Report(*now), "b"); s.CapacityWork != 0 {
+		t.Errorf("capacity %v before anything was learned", s.CapacityWork)
+	}
+	e := r.Of("b")[0]
+	for i := range 20 {
+		l := Load{Model: "m", PromptTokens: int64(1000 + 100*i), Stream: true}
+		c := e.Begin(l, *now)
+		ttft := 20*time.Millisecond + time.Duration(l.PromptTokens)*100*time.Microsecond
+		*now = now.Add(ttft)
+		c.FirstToken(*now)
+		*now = now.Add(time.Second)
+		c.Done(Result{Outcome: failover.OK, FirstToken: ttft, Usage: inference.Usage{Prompt: l.PromptTokens, Completion: 101}}, *now)
+	}
+	want := e.Rates("m").Learned().Capacity(believedSlots, 4)
+	if s := signalOf(t, r.Report(*now), "b"); s.CapacityWork != want || want < 1000 {
+		t.Errorf("capacity %v, want %v", s.CapacityWork, want)
+	}
+}
+
+func TestGatewayPools(t *testing.T) {
+	r, now := still(t)
+	g := r.Cluster("g")
+	e := g.Endpoints()[0]
+	e.seen((&Signals{At: *now}).fill(read(page(t, "llm-d.txt"))))
+	s := signalOf(t, r.Report(*now), "g")
+	if s.EndpointsTotal != 4 || s.EndpointsReady != 4 || s.Waiting != 10 || s.Running != 48 || s.Saturation != 0.62 {
+		t.Errorf("pool of four: %+v", s)
+	}
+	*now = now.Add(time.Second)
+	e.seen((&Signals{At: *now}).fill(read(page(t, "llm-d-empty.txt"))))
+	ev := g.Evidence(*now)
+	if !ev.Ejected {
+		t.Error("nothing is ready, and the cluster is in use")
+	}
+	if s := signalOf(t, r.Report(*now), "g"); !s.Ejected || s.EndpointsReady != 0 {
+		t.Errorf("empty pool: %+v", s)
+	}
+	e.unseen(now.Add(10 * time.Second))
+	if out, _ := g.Ejected(); !out {
+		t.Error("a scrape that fails made an empty pool look alive")
+	}
+	e.unseen(now.Add(time.Minute))
+	if out, _ := g.Ejected(); out {
+		t.Error("what was seen a minute ago still counts")
+	}
+	e.seen((&Signals{At: *now}).fill(read(page(t, "llm-d.txt"))))
+	if out, _ := g.Ejected(); out {
+		t.Error("ready again, and still ejected")
+	}
+}
