@@ -12,8 +12,8 @@ const (
 	rhoMax = 0.8
 	// slotsPerEndpoint is c for one endpoint: how many requests a model server typically has in
 	// its batch before more of them slow it down more than they add.
-	slotsPerEndpoint = 16
-	maxSlots         = 1024
+	slotsPerEndpoint = 64
+	maxSlots         = 4096
 	// serviceMs is S, the time in ms that a slot is taken before the first token.
 	serviceMs = 500
 	// batchMs is what a batch that fills the site adds to the first token, in ms.

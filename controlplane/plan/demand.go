@@ -14,6 +14,9 @@ import (
 // none, so that weights stand ready for the first request.
 const trickle = 1e-3
 
+// mostLoad is how many times all capacity a demand can count for: more is no different.
+const mostLoad = 100
+
 // demand is the traffic of one model and class from one region, and where it may go.
 type demand struct {
 	model  fleet.ModelID
@@ -106,9 +109,9 @@ func (w *world) route(d *demand) {
 		}
 		dearest = max(dearest, float64(w.marginal(s, d.model)))
 	}
-	d.load = max(d.work, trickle*smallest)
+	d.load = min(max(d.work, trickle*smallest), mostLoad*all)
 	for _, s := range sites {
-		r := &route{site: s, use: d.load / s.capacity[d.model], size: s.capacity[d.model] / all, factor: 1}
+		r := &route{site: s, use: d.load / s.capacity[d.model], size: max(s.capacity[d.model]/all, 1e-6), factor: 1}
 		r.costMs = w.rtt(d.source, s.region)
 		if dearest > 0 {
 			preference := min(max(d.policy.CostPreference, 0), 1)

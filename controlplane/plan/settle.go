@@ -48,7 +48,7 @@ func (d *demand) settle(w *world, in Input) {
 	switch {
 	case d.displaced != "" && !in.Warm && d.keepUsable(before):
 		d.take(before, "held until enough routers have reported; "+d.displaced)
-	case d.displaced != "" && furthest <= quantum, d.displaced == "" && furthest <= deadBand:
+	case d.displaced != "" && furthest < quantum/2, d.displaced == "" && furthest <= deadBand:
 		d.keep("in force: " + d.describe())
 	case d.displaced != "":
 		d.take(target, "moved at once, "+d.displaced+": "+d.describe())
@@ -89,7 +89,7 @@ func (d *demand) last(before []float64) {
 		shares[i] /= sum
 	}
 	round(shares)
-	if d.before != nil && d.same() && distance(before, shares) <= quantum {
+	if d.before != nil && d.same() && distance(before, shares) < quantum/2 {
 		d.keep("no cluster is healthy: last good weights")
 		return
 	}
@@ -150,7 +150,7 @@ func (d *demand) approach(before, target []float64, in Input) {
 	}
 	round(next)
 	switch {
-	case distance(before, next) < quantum:
+	case distance(before, next) < quantum/2:
 		d.keep("in force: " + d.describe())
 	case pace < 1:
 		d.take(next, fmt.Sprintf("on the way, by at most %g points a second: %s", 100*growth, d.describe()))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"anabranch/api/fleet"
 )
@@ -10,9 +11,11 @@ const (
 	// tiltMs is a cost of concentrating a demand, relative to sizes: too small to matter beside a
 	// millisecond's distance, it makes the solution unique, and splits an idle fleet by capacity.
 	tiltMs = 1
-	// maxSweeps and settled end the iteration: shares that move less no longer matter.
-	maxSweeps = 60
-	settled   = 1e-6
+	// maxSweeps and settled end the iteration. Shares that move less than they are rounded to do
+	// not matter: where demands compete for the same sites, many divisions cost nearly the same, and
+	// going on would only shift requests between them.
+	maxSweeps = 200
+	settled   = quantum
 )
 
 // solve finds the shares that together cost least. Each demand in turn is poured over its sites
@@ -21,6 +24,8 @@ const (
 //
 // Reduced shares (ramps, policy weights) are found by solving without them first: a part of what a
 // site would get is its upper bound in a second solution, which finds the best place for the rest.
+// Limits on regions and on growth follow in the same way. The weights in force play no part but for
+// the last, so that the solution stays the same while the input does.
 func (w *world) solve(demands []*demand) {
 	for _, d := range demands {
 		for _, r := range d.routes {
@@ -28,25 +33,11 @@ func (w *world) solve(demands []*demand) {
 			if r.barred != "" {
 				r.bound = 0
 			}
+			r.share = 0
 		}
 	}
 	w.sweep(demands)
-	again := false
-	for _, d := range demands {
-		for _, r := range d.routes {
-			if r.barred != "" {
-				continue
-			}
-			if r.factor < 1 {
-				r.bound, again = r.factor*r.share, true
-			}
-			if d.before != nil && d.displaced == "" && !r.site.health.MayGrow() && r.share > r.before {
-				r.bound, again = min(r.bound, r.before), true
-				r.because = string(r.site.health.State) + ": does not grow"
-			}
-		}
-	}
-	if again {
+	if bind(demands, func(_ *demand, r *route) (float64, bool) { return r.factor * r.share, r.factor < 1 }) {
 		w.sweep(demands)
 	}
 	for range w.regionIDs {
@@ -55,6 +46,39 @@ func (w *world) solve(demands []*demand) {
 		}
 		w.sweep(demands)
 	}
+	moving := map[*demand]bool{}
+	for _, d := range demands {
+		moving[d] = d.moves()
+	}
+	if bind(demands, func(d *demand, r *route) (float64, bool) {
+		stuck := moving[d] && !r.site.health.MayGrow() && r.share > r.before+quantum
+		if stuck {
+			r.because = string(r.site.health.State) + ": does not grow"
+		}
+		return r.before, stuck
+	}) {
+		w.sweep(demands)
+	}
+}
+
+// bind lowers the bounds of routes that rule speaks of, and says whether there was any.
+func bind(demands []*demand, rule func(*demand, *route) (float64, bool)) bool {
+	found := false
+	for _, d := range demands {
+		for _, r := range d.routes {
+			if bound, ok := rule(d, r); ok && r.barred == "" {
+				r.bound, found = min(r.bound, bound), true
+			}
+		}
+	}
+	return found
+}
+
+// moves says whether load alone would move the weights in force.
+func (d *demand) moves() bool {
+	return d.before != nil && d.displaced == "" && slices.ContainsFunc(d.routes, func(r *route) bool {
+		return math.Abs(r.share-r.before) > deadBand
+	})
 }
 
 // limitShares lowers bounds so that no region has more of a policy's traffic than its limit, and
@@ -93,7 +117,7 @@ func limitShares(demands []*demand) bool {
 				continue
 			}
 			bound := r.share * limit * total[g] / taken[at]
-			if bound < r.bound-settled {
+			if bound < r.bound-1e-6 {
 				r.bound, changed = bound, true
 				r.because = "the policy limits " + string(r.site.region) + " to a part of its traffic"
 			}
@@ -102,12 +126,8 @@ func limitShares(demands []*demand) bool {
 	return changed
 }
 
+// sweep pours each demand in turn, from the shares that there are, until all have settled.
 func (w *world) sweep(demands []*demand) {
-	for _, d := range demands {
-		for _, r := range d.routes {
-			r.share = 0
-		}
-	}
 	for range maxSweeps {
 		for _, s := range w.sites {
 			s.load = 0
@@ -161,7 +181,7 @@ func (d *demand) pour() float64 {
 		return min(x, r.bound)
 	}
 	for range 100 {
-		if room <= 1 || high-low <= 1e-9*high {
+		if room <= 1 || high-low <= 1e-8*high {
 			break
 		}
 		level, sum := (low+high)/2, 0.0

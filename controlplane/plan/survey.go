@@ -86,13 +86,20 @@ func survey(in Input) *world {
 	return w
 }
 
+// leastWork and mostWork bound what is taken for a capacity, in work units per second: whatever a
+// router measures, sums and quotients of capacities stay within what numbers can hold.
+const (
+	leastWork = 1
+	mostWork  = 1e12
+)
+
 // believed is the measured capacity, or the prior while there is none.
 func believed(spec *policy.ClusterSpec, measured float64) float64 {
 	switch {
 	case measured > 0:
-		return measured
+		return min(max(measured, leastWork), mostWork)
 	case spec.PriorWork > 0:
-		return spec.PriorWork
+		return min(max(spec.PriorWork, leastWork), mostWork)
 	default:
 		return policy.DefaultPriorWork * float64(max(len(spec.Endpoints), 1))
 	}

@@ -72,6 +72,7 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 	for at, b := range capacity {
 		s.capacity[at] = b.work
 	}
+	measured := map[place]float64{} // by those heard of lately; of several the largest
 	asked := map[routeKey]float64{}
 	counted := map[routeKey]float64{}
 	for _, m := range routers {
@@ -81,7 +82,7 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 		}
 		recent := since(m.recent, now.Add(-recently))
 		s.addRegion(m, recent)
-		s.addSights(m, recent)
+		s.addSights(m, recent, measured)
 		for key, d := range m.demand {
 			at := demandKey{key, m.obs.Region()}
 			sum := s.demand[at]
@@ -98,6 +99,7 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 			}
 		}
 	}
+	maps.Copy(s.capacity, measured)
 	s.share(asked, counted)
 	return s
 }
@@ -126,7 +128,7 @@ func (s *Snapshot) addRegion(m *memory, recent []past) {
 	s.regions[m.obs.Region()] = r
 }
 
-func (s *Snapshot) addSights(m *memory, recent []past) {
+func (s *Snapshot) addSights(m *memory, recent []past, measured map[place]float64) {
 	for _, c := range m.obs.Report.GetClusters() {
 		at := place{fleet.ClusterID(c.GetCluster()), fleet.ModelID(c.GetModel())}
 		sight := Sight{Router: m.obs.Router(), Region: m.obs.Region(), Signal: c, Age: m.obs.Age(s.At)}
@@ -137,6 +139,9 @@ func (s *Snapshot) addSights(m *memory, recent []past) {
 			sight.Span += p.span
 		}
 		s.sights[at.cluster] = append(s.sights[at.cluster], sight)
+		if work := Number(c.GetCapacityWork()); c.GetScraped() && work > 0 {
+			measured[at] = max(measured[at], work)
+		}
 	}
 }
 

@@ -1,0 +1,196 @@
+package plan
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"anabranch/failover"
+)
+
+// after lets time pass with all routers reporting, and plans each second.
+func (b *bench) after(seconds int) {
+	for range seconds {
+		b.now = b.now.Add(time.Second)
+		for _, region := range []string{"us", "eu", "ap"} {
+			b.reportFrom(region)
+		}
+		b.plan()
+	}
+}
+
+func TestTheSamePlanTwiceIsNoChange(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 18_000)
+	b.report()
+	b.plan()
+	b.now = b.now.Add(time.Second)
+	if b.plan().Changed {
+		t.Error("nothing happened, and the table changed")
+	}
+}
+
+func TestLoadMovesSlowlyOntoARegion(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 3000)
+	b.report()
+	b.plan()
+	b.ask("us", 20_000)
+	before, steps := b.shares("us"), 0
+	for range 120 {
+		b.after(1)
+		now := b.shares("us")
+		for _, to := range []string{"us", "eu", "ap"} {
+			if rise := region(now, to) - region(before, to); rise > growth+2*quantum {
+				t.Fatalf("%s rose by %.4f within a second", to, rise)
+			}
+		}
+		if !maps.Equal(now, before) {
+			steps++
+		}
+		before = now
+	}
+	if local := region(before, "us"); steps < 10 || local > 0.75 {
+		t.Errorf("after two minutes and %d steps %.2f is still at home", steps, local)
+	}
+}
+
+func TestSmallChangesOfLoadMoveNothing(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 18_000)
+	b.report()
+	b.plan()
+	before := b.shares("us")
+	b.ask("us", 18_200)
+	b.after(60)
+	if after := b.shares("us"); !maps.Equal(before, after) {
+		t.Errorf("one percent more load moved %v to %v", before, after)
+	}
+}
+
+func TestANewLeaderHoldsTheWeights(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 3000)
+	b.report()
+	b.plan()
+	before := b.shares("us")
+	b.ask("us", 40_000)
+	b.warm = false
+	b.after(30)
+	if !maps.Equal(before, b.shares("us")) {
+		t.Errorf("%v became %v", before, b.shares("us"))
+	}
+	// An order is an order, also now: what it bars is left, and the rest keeps its proportions.
+	b.cluster("us-a", "us", 10_000, "drained: true")
+	b.after(1)
+	near(t, "the cluster not drained", b.shares("us")["us-b"], 1, 0)
+	if why := b.reasons["m/interactive/us"]; !strings.Contains(why, "held until enough routers have reported") {
+		t.Errorf("the reason is %q", why)
+	}
+	b.warm = true
+	b.after(60)
+	if region(b.shares("us"), "us") > 0.5 {
+		t.Errorf("warm for a minute, and %v", b.shares("us"))
+	}
+}
+
+func TestSilenceHoldsTheWeights(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 20_000)
+	b.report()
+	b.plan()
+	before := b.shares("us")
+	b.ask("us", 3000)
+	for range 60 { // eu says nothing
+		b.now = b.now.Add(time.Second)
+		b.reportFrom("us")
+		b.reportFrom("ap")
+		b.plan()
+		if b.now.Sub(noon) > 110*time.Second && !strings.Contains(b.reasons["m/interactive/us"], "held: no fresh report from eu") {
+			t.Fatalf("the reason is %q", b.reasons["m/interactive/us"])
+		}
+	}
+	// In the first five seconds eu counted as fresh.
+	if moved := distanceOf(before, b.shares("us")); moved > 6*growth {
+		t.Errorf("%.2f moved while eu was silent", moved)
+	}
+}
+
+func distanceOf(a, b map[string]float64) float64 {
+	far := 0.0
+	for k := range a {
+		far = max(far, a[k]-b[k], b[k]-a[k])
+	}
+	return far
+}
+
+func TestASuspectDoesNotGrow(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 14_000)
+	b.report()
+	b.plan()
+	before := b.shares("us")
+	b.state("eu-a", failover.Suspect, 0)
+	b.state("eu-b", failover.Degraded, 0)
+	b.ask("us", 22_000)
+	b.after(90)
+	after := b.shares("us")
+	if region(after, "eu") > region(before, "eu")+2*quantum {
+		t.Errorf("eu grew from %.3f to %.3f", region(before, "eu"), region(after, "eu"))
+	}
+	if region(after, "ap") <= region(before, "ap") {
+		t.Errorf("ap did not take what eu may not: %v", after)
+	}
+}
+
+func TestAPolicyChangeMovesAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.report()
+	b.plan()
+	b.write("TrafficPolicy", "p", "regions: [{region: us, weight: 0.3}]")
+	b.after(1)
+	near(t, "us", region(b.shares("us"), "us"), 0.3, 0.001)
+	if b.now = b.now.Add(time.Second); b.plan().Changed {
+		t.Error("the same policy moved weights twice")
+	}
+}
+
+func TestNewAndGoneClustersMoveAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.report()
+	b.plan()
+	b.cluster("us-c", "us", 15_000)
+	b.after(1)
+	near(t, "the new cluster", b.shares("us")["us-c"], 0.5, 0.15) // by its prior until it is measured
+	b.remove("Cluster", "us-a")
+	b.after(1)
+	if got := b.shares("us"); len(got) != 6 || got["us-a"] != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// Load that alternates between two levels must not swing weights by more than the field's wish of
+// five points peak to peak.
+func TestAlternatingLoadDoesNotSwingWeights(t *testing.T) {
+	for _, period := range []int{2, 5, 10} {
+		b := newBench(t)
+		b.ask("us", 15_000)
+		b.report()
+		b.plan()
+		b.after(60)
+		low, high := 1.0, 0.0
+		for i := range 30 {
+			b.ask("us", []float64{12_000, 18_000}[i%2])
+			b.after(period)
+			if i < 6 {
+				continue
+			}
+			local := region(b.shares("us"), "us")
+			low, high = min(low, local), max(high, local)
+		}
+		if high-low > 0.05 {
+			t.Errorf("with a period of %ds the local share swings by %.3f", period, high-low)
+		}
+	}
+}
