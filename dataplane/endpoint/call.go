@@ -18,7 +18,8 @@ type Call struct {
 	began    time.Time
 	uncached float64 // tokens believed
 	match    prefix.Match
-	quiet    bool    // found no queue
+	ahead    float64 // prompt tokens that were to be computed before its own
+	room     bool    // the batch had room, so that only those were to be waited for
 	batch    float64 // requests in the batch when it began
 	first    atomic.Bool
 	done     atomic.Bool
@@ -45,14 +46,16 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 	}
 	s := e.signals.Load()
 	freshness := s.Freshness(now)
+	slots := e.slots.load()
 	var waiting float64
-	waiting, c.batch = s.load(e.inFlight.Load(), e.slots.load(), freshness)
-	c.quiet = waiting == 0 && e.backlog.tokens(now, rate) < shortest
+	waiting, c.batch = s.load(e.inFlight.Load(), slots, freshness)
+	c.ahead = e.backlog.tokens(now, rate)
+	c.room = waiting+c.batch < slots
 	c.match = e.index.Match(e.holder, l.Blocks, now)
 	c.uncached = float64(l.PromptTokens - l.cached(c.match.Blocks))
 	e.index.Insert(e.holder, l.Blocks, now)
 	if l.Adapter != "" {
-		c.quiet = c.quiet && e.hasAdapter(s, l.Adapter)
+		c.room = c.room && e.hasAdapter(s, l.Adapter)
 		e.sentAdapter(l.Adapter)
 	}
 	e.backlog.add(c.uncached, l.Stream, now, rate)
@@ -136,7 +139,7 @@ func (c *Call) learn(r Result, now time.Time) {
 	}
 	f := finished{
 		prompt: prompt, uncached: uncached, output: float64(max(r.Usage.Completion, r.Output)),
-		hold: now.Sub(c.began), quiet: c.quiet,
+		ahead: c.ahead, hold: now.Sub(c.began), room: c.room,
 	}
 	if c.load.Stream { // otherwise the first token came with the last
 		f.ttft = r.FirstToken
@@ -161,7 +164,11 @@ func (c *Cluster) end(l *Load, r Result, now time.Time) {
 	case failover.ConnectFailure, failover.ServerFault, failover.Silence:
 		w.failures.Add(1)
 	case failover.OK:
-		w.work.add(c.work(l.Model, r))
+		prompt := r.Usage.Prompt
+		if prompt == 0 {
+			prompt = l.PromptTokens
+		}
+		w.work.add(float64(prompt) + w.weight.load()*float64(max(r.Usage.Completion, r.Output)))
 		if l.Stream && r.FirstToken > 0 {
 			w.ttft.add(r.FirstToken, now)
 		}

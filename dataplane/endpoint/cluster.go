@@ -90,8 +90,3 @@ func (c *Cluster) Candidates(l *Load, now time.Time, skip func(*Endpoint) bool, 
 	}
 	return to, as
 }
-
-// work of a finished request in work units.
-func (c *Cluster) work(model fleet.ModelID, r Result) float64 {
-	return float64(r.Usage.Prompt) + c.windows[model].weight.load()*float64(max(r.Usage.Completion, r.Output))
-}

@@ -100,7 +100,7 @@ func TestRatesLearnFromAnswers(t *testing.T) {
 		ttft := 0.015 + (prompt-cached)/25_000
 		decode := (output - 1) * (0.0078 + 0.00011*batch)
 		r.learn(finished{
-			prompt: prompt, uncached: prompt - cached, output: output, ttft: seconds(ttft), decode: seconds(decode), hold: seconds(decode), batch: batch, quiet: true,
+			prompt: prompt, uncached: prompt - cached, output: output, ttft: seconds(ttft), decode: seconds(decode), hold: seconds(decode), batch: batch, room: true,
 		})
 	}
 	l := r.Learned()
@@ -113,6 +113,18 @@ func TestRatesLearnFromAnswers(t *testing.T) {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func TestRatesLearnUnderSteadyLoad(t *testing.T) {
+	r := newRates()
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		own, ahead := 500+3000*rnd.Float64(), 8000*rnd.Float64()
+		r.learn(finished{prompt: own, uncached: own, ahead: ahead, output: 10, ttft: seconds(0.02 + (own+ahead)/20_000), room: true})
+	}
+	if l := r.Learned(); !near(l.Prefill, 20_000, 0.05) {
+		t.Errorf("with prompts ahead of each: %v tokens/s, want 20,000", l.Prefill)
+	}
+}
 
 func TestRatesDontTakeQueueingForSlowness(t *testing.T) {
 	r := newRates()
@@ -127,7 +139,7 @@ func TestRatesDontTakeQueueingForSlowness(t *testing.T) {
 func TestRatesDontLearnPrefillFromCachedPrompts(t *testing.T) {
 	r := newRates()
 	for range 100 {
-		r.learn(finished{prompt: 8000, uncached: 16, output: 10, ttft: 30 * time.Millisecond, quiet: true})
+		r.learn(finished{prompt: 8000, uncached: 16, output: 10, ttft: 30 * time.Millisecond, room: true})
 	}
 	if l := r.Learned(); !near(l.Prefill, believedPrefill, 1e-9) {
 		t.Errorf("hits in the cache changed the prefill rate to %v", l.Prefill)

@@ -66,7 +66,7 @@ func (c *Cluster) ownLoad(now time.Time) *loadView {
 		}
 		cand := e.Candidate(&typical, now)
 		usable++
-		if cand.Freshness != pick.Absent {
+		if cand.Freshness != pick.Absent || e.metricsURL() == "" {
 			v.ready += e.ready(s)
 		}
 		v.waiting += cand.Waiting

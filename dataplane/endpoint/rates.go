@@ -22,12 +22,13 @@ const (
 )
 
 // Rates are what has been learned of one GPU class serving one model, shared by all endpoints of
-// that kind that this router sends to. Prefill rates come from first-token times of requests that
-// found no queue, counting only tokens that weren't cached; decode steps from the time between
-// tokens against the number of requests in the batch.
+// that kind that this router sends to. Prefill rates come from first-token times against the prompt
+// tokens to be computed until then, a request's own and those sent before it, without what was
+// cached; only from requests that found room in the batch, since others waited for more than
+// prompts. Decode steps come from the time between tokens against the requests in the batch.
 type Rates struct {
 	mu     sync.Mutex // guards what is learned, up to adapter
-	first  line       // first-token time (s) over uncached prompt tokens
+	first  line       // first-token time (s) over prompt tokens to compute until then
 	step   line       // time between tokens (s) over requests in the batch
 	hold   mean       // s from first token to the end
 	prompt mean       // tokens
@@ -64,25 +65,26 @@ func (r *Rates) Learned() Learned { return *r.now.Load() }
 
 // finished is one request that was answered.
 type finished struct {
-	prompt, uncached, output float64 // tokens
-	ttft                     time.Duration
+	prompt, uncached, output float64       // tokens
+	ahead                    float64       // prompt tokens that were computed before its own
+	room                     bool          // the batch had room, so that only those were waited for
+	ttft                     time.Duration // 0: not known
 	decode                   time.Duration // first token to the end; 0: not known
 	hold                     time.Duration // its place in the batch was taken
 	batch                    float64       // requests in the batch while it decoded
-	quiet                    bool          // it found no queue
 }
 
 // enough samples of first-token and step times, weighted, to believe a capacity.
 const enough = 3
 
-// shortest uncached prompt whose first-token time says something of the prefill rate.
+// shortest is how few prompt tokens still say something of the prefill rate.
 const shortest = 64
 
 func (r *Rates) learn(f finished) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f.quiet && f.ttft > 0 && f.uncached >= shortest {
-		r.first.learn(f.uncached, f.ttft.Seconds())
+	if x := f.ahead + f.uncached; f.room && f.ttft > 0 && x >= shortest {
+		r.first.learn(x, f.ttft.Seconds())
 	}
 	if f.decode > 0 && f.output >= 8 {
 		r.step.learn(max(f.batch, 1), f.decode.Seconds()/(f.output-1))

@@ -52,7 +52,8 @@ type Registry struct {
 	rates   library
 	demand  demand
 	current atomic.Pointer[map[fleet.ClusterID]*Cluster]
-	changed chan struct{} // holds one wake-up of Run
+	changed chan struct{}   // holds one wake-up of Run
+	own     *http.Transport // the transport, if it wasn't given
 
 	syncing  sync.Mutex // one Sync at a time
 	reports  sync.Mutex // guards reported
@@ -70,17 +71,17 @@ func New(opt Options) *Registry {
 	if opt.Index == nil {
 		opt.Index = prefix.New(0, 0, opt.Now())
 	}
+	var own *http.Transport
 	if opt.Transport == nil {
-		opt.Transport = &http.Transport{
-			MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
-		}
+		own = &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
+		opt.Transport = own
 	}
 	opt.ScrapeBusy = cmp.Or(opt.ScrapeBusy, 250*time.Millisecond)
 	opt.ScrapeIdle = cmp.Or(opt.ScrapeIdle, time.Second)
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{opt: opt, log: opt.Logger.With("component", "endpoint"), changed: make(chan struct{}, 1)}
+	r := &Registry{opt: opt, log: opt.Logger.With("component", "endpoint"), changed: make(chan struct{}, 1), own: own}
 	r.current.Store(&map[fleet.ClusterID]*Cluster{})
 	return r
 }

@@ -11,6 +11,9 @@ import (
 // that scrapes it and one that sends canaries when they are needed, for each other cluster one that
 // asks its region's router when that is needed. It returns once all have ended. It must run once.
 func (r *Registry) Run(ctx context.Context) error {
+	if r.own != nil {
+		defer r.own.CloseIdleConnections()
+	}
 	var all sync.WaitGroup
 	defer all.Wait()
 	running := make(map[any]context.CancelFunc)
