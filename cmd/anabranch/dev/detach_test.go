@@ -122,6 +122,29 @@ func TestDetachEndsWhatItStartedWhenToldTo(t *testing.T) {
 	}
 }
 
+func TestAStartThatIsRefusedLetsGoOfTheFolder(t *testing.T) {
+	o, out := install(t, "refused")
+	if err := o.Folder.make(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(o.Folder.RecordPath(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("Run = %v", err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("progress %q", out)
+	}
+	cmd, said := hereAt(t, "hold "+string(o.Folder), "dev")
+	if line, err := said.ReadString('\n'); err != nil || line != "held <nil>\n" {
+		t.Fatalf("process %d: %q, %v", cmd.Process.Pid, line, err)
+	}
+	if err := Run(t.Context(), o); !errors.Is(err, ErrRunning) {
+		t.Errorf("Run in a held folder = %v", err)
+	}
+}
+
 func TestDetachWithoutProgramsMakesNoFolder(t *testing.T) {
 	o, _ := install(t, "ready")
 	o.Self = filepath.Join(t.TempDir(), "anabranch")

@@ -115,13 +115,13 @@ func prepare(o Options) (s *supervisor, l seed.Layout, release func() error, err
 	if err := o.Folder.make(); err != nil {
 		return nil, l, nil, err
 	}
-	release, err = o.Folder.hold()
+	unhold, err := o.Folder.hold()
 	if err != nil {
 		return nil, l, nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, release())
+			err = errors.Join(err, unhold())
 		}
 	}()
 	l = seed.Loopback()
@@ -139,7 +139,7 @@ func prepare(o Options) (s *supervisor, l seed.Layout, release func() error, err
 	if err := checkPorts(us); err != nil {
 		return nil, l, nil, err
 	}
-	return newSupervisor(o.Folder, record, us, printer(o.Out)), l, release, nil
+	return newSupervisor(o.Folder, record, us, printer(o.Out)), l, unhold, nil
 }
 
 // bringUp is the start, step by step.

@@ -21,7 +21,10 @@ func free(addr string) bool {
 	return l.Close() == nil
 }
 
-// checkPorts names every address of the units that is taken, by whom, and the way out.
+// shownPorts bounds how many taken ports are listed: another demonstration takes them all.
+const shownPorts = 6
+
+// checkPorts names the addresses of the units that are taken, by whom, and the way out.
 func checkPorts(all []Unit) error {
 	var taken []error
 	for _, u := range all {
@@ -35,6 +38,9 @@ func checkPorts(all []Unit) error {
 	}
 	if len(taken) == 0 {
 		return nil
+	}
+	if more := len(taken) - shownPorts; more > 0 {
+		taken = append(taken[:shownPorts], fmt.Errorf("  and %d more", more))
 	}
 	return fmt.Errorf("ports are taken:\n%w\nEnd what holds them (`anabranch dev stop` in its folder, if it is another anabranch dev) and start again",
 		errors.Join(taken...))

@@ -5,11 +5,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-func TestTakenPortsAreAllNamedWithTheirOwner(t *testing.T) {
+func TestTakenPortsAreNamedWithTheirOwner(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +31,10 @@ func TestTakenPortsAreAllNamedWithTheirOwner(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error lacks %q: %v", want, err)
 		}
+	}
+	many := checkPorts([]Unit{{Ports: slices.Repeat([]string{taken}, shownPorts+3)}})
+	if many == nil || strings.Count(many.Error(), "is taken by") != shownPorts || !strings.Contains(many.Error(), "\n  and 3 more\n") {
+		t.Errorf("many: %v", many)
 	}
 	if err := checkPorts(us[:0]); err != nil {
 		t.Errorf("nothing to check: %v", err)
