@@ -5,10 +5,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/route"
+	"anabranch/failover"
 )
 
 // Peer serves the routers of other regions. It must stand behind mutual TLS that lets only routers
@@ -81,20 +84,65 @@ func (r *Router) unroutable(x *trip, c *route.Choice) *proxy.Error {
 	return e
 }
 
-// serveProbe says whether a cluster of this region can be used, on this router's own evidence.
+// serveProbe says whether a cluster of this region can be used, on this router's own evidence. When
+// something has just failed there, it first waits for what the canaries find, within bounds: the
+// peer asks because a request of its own was what failed, and would be told too early.
 func (r *Router) serveProbe(w http.ResponseWriter, q *http.Request) {
 	id := fleet.ClusterID(q.URL.Query().Get("cluster"))
 	cluster := r.places.Cluster(id)
 	switch {
 	case r.draining.Load():
 		http.Error(w, "this router is draining", http.StatusServiceUnavailable)
+		return
 	case cluster == nil || cluster.Remote:
 		http.Error(w, "the cluster is not of this region", http.StatusNotFound)
-	default:
+		return
+	}
+	deadline := time.NewTimer(doubtFor)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
 		if dead, why := cluster.Ejected(); dead {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}
-		w.WriteHeader(http.StatusOK)
+		if !r.doubts.fresh(id, r.now()) {
+			w.WriteHeader(http.StatusOK)
+			return
+		}
+		select {
+		case <-deadline.C:
+			w.WriteHeader(http.StatusOK)
+			return
+		case <-q.Context().Done():
+			return
+		case <-tick.C:
+		}
 	}
+}
+
+// doubtFor is how long a failure keeps a cluster in doubt; three canaries take less.
+const doubtFor = 600 * time.Millisecond
+
+// doubts remembers when each cluster of this region last failed, with no success since.
+type doubts struct {
+	failed sync.Map // fleet.ClusterID → time.Time
+}
+
+func (d *doubts) note(id fleet.ClusterID, o failover.Outcome, now time.Time) {
+	switch o {
+	case failover.OK:
+		if _, there := d.failed.Load(id); there {
+			d.failed.Delete(id)
+		}
+	case failover.Ignored:
+	default:
+		d.failed.Store(id, now)
+	}
+}
+
+func (d *doubts) fresh(id fleet.ClusterID, now time.Time) bool {
+	at, there := d.failed.Load(id)
+	return there && now.Sub(at.(time.Time)) < doubtFor
 }

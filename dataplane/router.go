@@ -44,6 +44,7 @@ type Router struct {
 	budget   *budget
 	peers    *peers
 	waiting  *waiting
+	doubts   doubts
 	explain  *explanations
 	metrics  *metrics
 	registry *prometheus.Registry

@@ -216,9 +216,13 @@ func (r *Router) done(call *endpoint.Call, p *place, result *proxy.Result) {
 	if served := result.Served.Cluster; outcome == failover.OK && served != "" && served != string(p.target.Cluster.ID) {
 		outcome = failover.Ignored // the peer chose another of its clusters
 	}
+	now := r.now()
+	if p.endpoint != nil {
+		r.doubts.note(p.cluster.ID, outcome, now)
+	}
 	call.Done(endpoint.Result{
 		Outcome: outcome, FirstToken: result.FirstByte, Usage: result.Usage, Output: result.Events,
-	}, r.now())
+	}, now)
 }
 
 // place tells the client where its answer comes from.
