@@ -129,8 +129,8 @@ func (x *session) hear(m *routerpb.FromRouter) error {
 	switch body := m.GetBody().(type) {
 	case *routerpb.FromRouter_Report:
 		x.seen.Report, x.seen.Received = body.Report, x.s.o.Now()
-		if applied := body.Report.GetApplied(); applied != nil && x.flying == nil {
-			x.holds = applied
+		if applied := body.Report.GetApplied(); applied != nil && newer(applied, x.holds) {
+			x.holds = applied // never back: the report may have been written before the last table
 		}
 	case *routerpb.FromRouter_Ack:
 		x.acknowledge(body.Ack)
