@@ -160,7 +160,6 @@ func (e *Engine) load() Load {
 
 // complete carries out the step in flight at its end.
 func (e *Engine) complete() {
-	e.inStep = false
 	for _, b := range e.batch {
 		s := b.seq
 		if s.gone {
@@ -184,7 +183,8 @@ func (e *Engine) complete() {
 			e.finish(s)
 		}
 	}
-	e.batch = e.batch[:0]
+	// Only now may the memory of those that are gone be used again: the batch names them.
+	e.batch, e.inStep = e.batch[:0], false
 	e.recycle()
 }
 

@@ -6,6 +6,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -87,10 +88,10 @@ func (o Options) Validate() error {
 		return fmt.Errorf("name: %w", err)
 	}
 	if o.Listen == "" {
-		return fmt.Errorf("listen: is empty; 127.0.0.1:0 takes a free port")
+		return errors.New("listen: is empty; 127.0.0.1:0 takes a free port")
 	}
 	if len(o.Endpoints) == 0 {
-		return fmt.Errorf("endpoints: name at least one")
+		return errors.New("endpoints: name at least one")
 	}
 	seen := map[fleet.EndpointID]bool{}
 	for i, e := range o.Endpoints {

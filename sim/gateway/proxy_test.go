@@ -108,7 +108,7 @@ func TestDeadPodIsPassedOver(t *testing.T) {
 	f.post(body(`,"max_tokens":1`))
 	f.inject("a", modelserver.Fault{Kind: modelserver.Refuse})
 	for range 10 {
-		if resp, text := f.post(body(`,"max_tokens":1`)); resp.StatusCode != 200 {
+		if resp, text := f.post(body(`,"max_tokens":1`)); resp.StatusCode != http.StatusOK {
 			t.Errorf("%d %s", resp.StatusCode, text)
 		}
 	}
@@ -123,12 +123,12 @@ func TestNoReadyPodIs503(t *testing.T) {
 	f.shows(`llm_d_epp_ready_endpoints{name="pool"} 0`,
 		`llm_d_epp_flow_control_pool_saturation{inference_pool="pool",stage="effective"} 1`)
 	resp, text := f.post(body(""))
-	if resp.StatusCode != 503 || !strings.Contains(text, "ServiceUnavailable") {
+	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "ServiceUnavailable") {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
 	f.heal()
 	f.shows(`llm_d_epp_ready_endpoints{name="pool"} 2`)
-	if resp, text := f.post(body(`,"max_tokens":1`)); resp.StatusCode != 200 {
+	if resp, text := f.post(body(`,"max_tokens":1`)); resp.StatusCode != http.StatusOK {
 		t.Errorf("healed: %d %s", resp.StatusCode, text)
 	}
 }
@@ -182,13 +182,13 @@ func TestSaturatedPoolShedsByObjective(t *testing.T) {
 	fill(3) // one runs, two wait
 	f.shows(`llm_d_epp_average_queue_size{name="pool"} 2`, saturation+"1")
 	resp, text := f.post(body(""), "x-gateway-inference-objective", "batch")
-	if resp.StatusCode != 429 || resp.Header.Get("x-llm-d-request-dropped-reason") != "rejected-saturated" ||
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("x-llm-d-request-dropped-reason") != "rejected-saturated" ||
 		resp.Header.Get("Retry-After") == "" || !strings.Contains(text, "ResourceExhausted") {
 		t.Errorf("a sheddable request: %d %v %s", resp.StatusCode, resp.Header, text)
 	}
 	fill(2) // four wait; these were not sheddable
 	f.shows(`llm_d_epp_average_queue_size{name="pool"} 4`, saturation+"2")
-	if resp, text := f.post(body("")); resp.StatusCode != 429 {
+	if resp, text := f.post(body("")); resp.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("any request at twice the threshold: %d %s", resp.StatusCode, text)
 	}
 	f.shows(`llm_d_epp_request_error_total{error_code="ResourceExhausted",model_name="llama-3.1-8b",target_model_name="llama-3.1-8b"} 2`,
@@ -215,7 +215,7 @@ func TestBrokenStreamBreaksTheClients(t *testing.T) {
 		t.Errorf("%d events before the break, want the role and three tokens", n)
 	}
 	resp, text2 := f.post(body(""))
-	if resp.StatusCode != 503 || !strings.Contains(text2, "ModelServerError") {
+	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text2, "ModelServerError") {
 		t.Errorf("a reset before the head: %d %s", resp.StatusCode, text2)
 	}
 	f.shows(`llm_d_epp_request_running{model_name="llama-3.1-8b"} 0`,

@@ -9,6 +9,7 @@
 package modelserver
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -92,10 +93,10 @@ func (o Options) Validate() error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	if len(o.Endpoints) == 0 {
-		return fmt.Errorf("endpoints: name at least one")
+		return errors.New("endpoints: name at least one")
 	}
 	if len(o.Models) == 0 {
-		return fmt.Errorf("models: name at least one")
+		return errors.New("models: name at least one")
 	}
 	if o.TimeScale < 0 || o.TimeScale > 1000 {
 		return fmt.Errorf("time scale: %v is not above 0 and at most 1000", o.TimeScale)

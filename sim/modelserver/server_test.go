@@ -227,7 +227,7 @@ func (f *fixture) stream(path, body string) []chunk {
 		f.t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if ct := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || !strings.HasPrefix(ct, "text/event-stream") {
+	if ct := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || !strings.HasPrefix(ct, "text/event-stream") {
 		f.t.Fatalf("status %d, type %q", resp.StatusCode, ct)
 	}
 	chunks, done, err := readStream(resp.Body)

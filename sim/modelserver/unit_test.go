@@ -137,7 +137,7 @@ func TestRunnerKeepsTheEnginesTime(t *testing.T) {
 		}
 		expect(0, scale*first)
 		r.pause(true)
-		time.Sleep(time.Hour) // in the bubble: nothing happens meanwhile
+		<-time.After(time.Hour) // of the bubble's time: nothing happens meanwhile
 		if p, _ := r.wait(t.Context(), c, 0); p.generated != 1 {
 			t.Errorf("%d tokens while paused", p.generated)
 		}
