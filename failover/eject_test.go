@@ -76,8 +76,8 @@ func TestAPlaceIsEjected(t *testing.T) {
 func TestAnEjectedPlaceIsProbedEverMoreSeldom(t *testing.T) {
 	e, _ := feed(Ejector{}, ConnectFailure, 3, noon, 0)
 	at := noon
-	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-		due := at.Add(want * time.Second)
+	for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+		due := at.Add(time.Duration(want) * time.Second)
 		if e.ProbeDue(due.Add(-time.Millisecond)) || !e.ProbeDue(due) {
 			t.Fatalf("probe %d is not due exactly %ds after the one before", i, want)
 		}
