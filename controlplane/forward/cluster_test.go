@@ -173,12 +173,16 @@ func (c *cluster) follower() *node {
 	return nil
 }
 
-// mustPropose commits through n.
+// mustPropose commits through n, and again if the outcome is unknown: all commands of these tests
+// are harmless twice.
 func (n *node) mustPropose(cmd *statepb.Command) *statepb.Outcome {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	out, err := n.Propose(ctx, cmd)
+	for errors.Is(err, ErrUnknownOutcome) && ctx.Err() == nil {
+		out, err = n.Propose(ctx, cmd)
+	}
 	if err != nil {
 		n.t.Fatalf("%s: %v", n.o.ID, err)
 	}

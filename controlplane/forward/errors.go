@@ -20,8 +20,7 @@ var (
 	ErrNoLeader = errors.New("no leader")
 	// ErrUnknownOutcome is the store's: the command may or may not be committed.
 	ErrUnknownOutcome = store.ErrUnknownOutcome
-	// ErrRefused says that the other node refuses the call for good, such as one of another
-	// cluster.
+	// ErrRefused says that the other node refuses the call for good: it makes no sense to it.
 	ErrRefused = errors.New("refused by the other node")
 )
 
@@ -99,6 +98,10 @@ func fromWire(err error, trailer metadata.MD, sent bool) error {
 		}
 	}
 	message := status.Convert(err).Message()
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unimplemented:
+		return fmt.Errorf("%w: %s", ErrRefused, message)
+	}
 	if !sent {
 		return fmt.Errorf("%w: %s", errUnreachable, message)
 	}

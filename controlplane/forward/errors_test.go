@@ -52,6 +52,10 @@ func TestAnErrorWithoutNameIsUnknownOnlyIfTheRequestHasLeft(t *testing.T) {
 	if err := fromWire(lost, nil, true); !errors.Is(err, ErrUnknownOutcome) {
 		t.Errorf("after sending: %v, want unknown", err)
 	}
+	nonsense := status.Error(codes.InvalidArgument, "command is missing")
+	if err := fromWire(nonsense, nil, true); errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrRefused) {
+		t.Errorf("refused: %v, want refused", err)
+	}
 	if err := fromWire(lost, nil, false); errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, errUnreachable) {
 		t.Errorf("before sending: %v, want unreachable", err)
 	}

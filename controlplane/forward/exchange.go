@@ -84,13 +84,14 @@ func (f *Forward) exchangeAll(ctx context.Context) {
 		}
 		before = members
 		f.peers.keep(members)
+		request := f.report()
 		for _, m := range f.others() {
 			if _, running := busy.LoadOrStore(m.Address, struct{}{}); running {
 				continue
 			}
 			children.Go(func() {
 				defer busy.Delete(m.Address)
-				f.exchange(ctx, m)
+				f.exchange(ctx, m, request)
 			})
 		}
 		select {
@@ -101,16 +102,18 @@ func (f *Forward) exchangeAll(ctx context.Context) {
 	}
 }
 
-func (f *Forward) exchange(ctx context.Context, to store.Member) {
+// report is what the others are sent.
+func (f *Forward) report() *nodepb.ExchangeRequest {
+	request := &nodepb.ExchangeRequest{NodeId: string(f.store.ID()), AppliedIndex: f.store.View().Index()}
+	if f.o.Local != nil {
+		request.Routers = f.o.Local().GetRouters()
+	}
+	return request
+}
+
+func (f *Forward) exchange(ctx context.Context, to store.Member, request *nodepb.ExchangeRequest) {
 	ctx, cancel := context.WithTimeout(ctx, 2*f.o.Interval)
 	defer cancel()
-	request := &nodepb.ExchangeRequest{}
-	if f.o.Local != nil {
-		if local := f.o.Local(); local != nil {
-			request.Routers = local.GetRouters()
-		}
-	}
-	request.NodeId, request.AppliedIndex = string(f.store.ID()), f.store.View().Index()
 	client, err := f.clients.to(to.Address)
 	if err != nil {
 		return // shutting down

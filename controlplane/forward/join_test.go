@@ -17,10 +17,11 @@ func TestANewNodeJoinsThroughAnyNodeAndBecomesAVoter(t *testing.T) {
 	c := newCluster(t, 3, 3)
 	c.begin()
 	c.leader().mustPropose(register("a", "1"))
+	through := c.follower()
 	fourth := c.add(store.Options{ID: "n4", RaftListen: "127.0.0.1:0"})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := fourth.Join(ctx, []string{"127.0.0.1:1", c.follower().store.Address()}); err != nil {
+	if err := fourth.Join(ctx, []string{"127.0.0.1:1", through.store.Address()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := fourth.ReadIndex(ctx); err != nil {

@@ -118,7 +118,7 @@ func (s *Store) greetAll(ctx context.Context) {
 			case err == nil:
 				greeted[id] = true
 				_ = c.Close() // over anyway
-			case errors.As(err, new(refusal)):
+			case errors.As(err, new(refusedError)):
 				greeted[id] = true
 				s.logger.Error("refused by a peer", "peer", id, "error", err)
 			default:

@@ -214,7 +214,7 @@ func (n *testNode) caughtUp(index uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := n.WaitApplied(ctx, index); err != nil {
-		n.t.Fatalf("%s: wait for %d: %v", n.o.ID, index, err)
+		n.t.Fatalf("%s: wait for %d: %v; %+v", n.o.ID, index, err, n.Stats())
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"anabranch/api/fleet"
 )
 
-// Errors of this package. An error of [Store.Propose] that wraps none but ErrUnknownOutcome's
-// siblings is certain: the command is not in the log and may be sent again. ErrUnknownOutcome
-// means that nobody can know; only a command that is harmless twice may be sent again.
+// Errors of this package. Of those that [Store.Propose] returns only ErrUnknownOutcome leaves it
+// open whether the command is in the log: after it, only a command that is harmless twice may be
+// sent again. After any other the command certainly was not proposed.
 var (
 	// ErrUnknownOutcome says that the command may or may not be committed, now or later.
 	ErrUnknownOutcome = errors.New("outcome unknown")
@@ -32,7 +32,7 @@ var (
 )
 
 // ErrNotLeader says that another node leads, or nobody does. The command was not proposed.
-type ErrNotLeader struct {
+type ErrNotLeader struct { //nolint:errname // reads as the sentinel that it would be without fields
 	// ID and Address of the leader, empty if none is known.
 	ID      fleet.NodeID
 	Address string

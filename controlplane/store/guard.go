@@ -16,6 +16,7 @@ type guardedLog struct {
 	raft.LogStore
 	halt     func(error)
 	patience time.Duration
+	ghosts   ghosts
 	// since is when the oldest unfinished append began, in Unix nanoseconds; 0: none. Raft
 	// appends from one goroutine.
 	since atomic.Int64
@@ -32,6 +33,9 @@ func (g *guardedLog) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Lo
 
 // StoreLogs appends entries.
 func (g *guardedLog) StoreLogs(logs []*raft.Log) error {
+	if err := g.ghosts.appended(logs); err != nil {
+		return g.check("append to the log", err)
+	}
 	g.since.Store(time.Now().UnixNano())
 	defer g.since.Store(0)
 	return g.check("append to the log", g.LogStore.StoreLogs(logs))
@@ -39,13 +43,20 @@ func (g *guardedLog) StoreLogs(logs []*raft.Log) error {
 
 // DeleteRange deletes entries.
 func (g *guardedLog) DeleteRange(low, high uint64) error {
-	return g.check("truncate the log", g.LogStore.DeleteRange(low, high))
+	err := g.LogStore.DeleteRange(low, high)
+	if err == nil {
+		err = g.ghosts.deleted(g.LogStore, high)
+	}
+	return g.check("truncate the log", err)
 }
 
 // GetLog reads an entry. After an error other than "not found" Raft panics in places, so the
 // reason is reported first.
 func (g *guardedLog) GetLog(index uint64, l *raft.Log) error {
 	err := g.LogStore.GetLog(index, l)
+	if errors.Is(err, raft.ErrLogNotFound) {
+		err = g.ghosts.get(g.LogStore, index, l)
+	}
 	if errors.Is(err, raft.ErrLogNotFound) {
 		return err
 	}

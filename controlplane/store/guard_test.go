@@ -21,10 +21,10 @@ type badDisk struct {
 	hang chan struct{} // appends wait until it is closed; nil: they do not
 }
 
-func (d *badDisk) state() (error, chan struct{}) {
+func (d *badDisk) state() (hang chan struct{}, fail error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.fail, d.hang
+	return d.hang, d.fail
 }
 
 func (d *badDisk) set(fail error, hang chan struct{}) {
@@ -34,7 +34,7 @@ func (d *badDisk) set(fail error, hang chan struct{}) {
 }
 
 func (d *badDisk) StoreLogs(logs []*raft.Log) error {
-	fail, hang := d.state()
+	hang, fail := d.state()
 	if hang != nil {
 		<-hang
 	}

@@ -44,8 +44,11 @@ func loadIdentity(dir string, id fleet.NodeID, joining bool) (identity, error) {
 		return identity{}, fmt.Errorf("read identity: %w", err)
 	}
 	var found identity
-	if err := json.Unmarshal(b, &found); err != nil || found.NodeID == "" {
-		return identity{}, fmt.Errorf("read identity: %s is not readable (%v): %w", path, err, ErrForeignFolder)
+	if err := json.Unmarshal(b, &found); err != nil {
+		return identity{}, fmt.Errorf("read identity: %s: %w: %w", path, err, ErrForeignFolder)
+	}
+	if found.NodeID == "" {
+		return identity{}, fmt.Errorf("read identity: %s names no node: %w", path, ErrForeignFolder)
 	}
 	if id != "" && id != found.NodeID {
 		return identity{}, fmt.Errorf("%s belongs to node %s of cluster %q, not to node %s: %w",

@@ -64,6 +64,11 @@ func (m *machine) Restore(r io.ReadCloser) error {
 	if err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
+	if now := m.views.load().Index(); view.Index() < now {
+		// Whoever sent it took this node for further behind than it is. Going back would undo
+		// what was acknowledged.
+		return fmt.Errorf("restore snapshot: it ends at %d, the state here at %d", view.Index(), now)
+	}
 	m.views.set(view)
 	return nil
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -148,7 +149,7 @@ func (s *Store) Snapshot(ctx context.Context) error {
 		return ErrClosed
 	}
 	err := s.await(ctx, func() raft.Future { return r.Snapshot() })
-	if err != nil && err != raft.ErrNothingNewToSnapshot { //nolint:errorlint // Raft returns it bare
+	if err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	return nil

@@ -116,13 +116,16 @@ func (m *mux) greet(raw net.Conn) error {
 
 // accept does TLS and hello, and says where the connection goes; nil: nowhere.
 func (m *mux) accept(c *conn) (*inlet, error) {
-	if err := c.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), helloTimeout)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	if err := c.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
 	var certified fleet.NodeID
 	if m.server != nil {
 		secured := tls.Server(c.Conn, m.server)
-		if err := secured.Handshake(); err != nil {
+		if err := secured.HandshakeContext(ctx); err != nil {
 			return nil, err
 		}
 		certified, _ = NodeOf(secured.ConnectionState().PeerCertificates[0]) // checked by serverTLS
@@ -204,16 +207,16 @@ func (m *mux) introduce(ctx context.Context, c *conn, as kind) error {
 	}
 	m.met(peer)
 	if err := verdict(answer).explain(own, peer); err != nil {
-		return refusal{err}
+		return refusedError{err}
 	}
 	return c.SetDeadline(time.Time{})
 }
 
-// refusal is an error that a peer has answered with.
-type refusal struct{ error }
+// refusedError is an error that a peer has answered with.
+type refusedError struct{ error }
 
 // Unwrap gives the reason.
-func (r refusal) Unwrap() error { return r.error }
+func (r refusedError) Unwrap() error { return r.error }
 
 // close ends everything, connections in use too. It is called once.
 func (m *mux) close() {

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -155,7 +156,7 @@ func TestOnlyNodesOfTheClusterGetIn(t *testing.T) {
 			if !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
-			if errors.As(err, new(refusal)) != (c.says != "") {
+			if errors.As(err, new(refusedError)) != (c.says != "") {
 				t.Errorf("%v: refused by the peer or not?", err)
 			}
 		})
@@ -206,7 +207,7 @@ func TestNonsenseOnThePortIsCutOff(t *testing.T) {
 		if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := io.ReadAll(c); len(b) != 0 || errors.As(err, new(net.Error)) && err.(net.Error).Timeout() { //nolint:errorlint // as above
+		if b, err := io.ReadAll(c); len(b) != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%q is answered with %q, %v", send, b, err)
 		}
 		_ = c.Close() // done with it

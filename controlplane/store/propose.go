@@ -126,15 +126,16 @@ func (o *operations) drain(limit time.Duration) {
 	o.mu.Lock()
 	o.closing = true
 	o.mu.Unlock()
-	waitFor(&o.running, limit)
+	within(limit, o.running.Wait)
 }
 
-// waitFor waits for w at most for limit, and says whether it was done.
-func waitFor(w *sync.WaitGroup, limit time.Duration) bool {
+// within does something that cannot be interrupted, and says whether it was done within limit. If
+// not, it goes on alone.
+func within(limit time.Duration, do func()) bool {
 	done := make(chan struct{})
 	go func() {
-		w.Wait()
-		close(done)
+		defer close(done)
+		do()
 	}()
 	t := time.NewTimer(limit)
 	defer t.Stop()

@@ -110,7 +110,7 @@ func (s *Store) watchDisk(ctx context.Context) {
 		} else {
 			s.freeBytes.Store(free)
 			if full := free < 2*s.o.MinFreeBytes; s.readOnly.Swap(full) != full {
-				s.logger.Error("writes switched by disk space", "readOnly", full, "freeBytes", free)
+				s.logger.Error("writes switched by disk space", "read_only", full, "free_bytes", free)
 			}
 		}
 		select {
@@ -124,19 +124,16 @@ func (s *Store) watchDisk(ctx context.Context) {
 // stop ends Raft gracefully if it can: proposals in flight finish, leadership is handed over. r
 // may be nil.
 func (s *Store) stop(r *raft.Raft, transport *fence, over chan struct{}, children *sync.WaitGroup) error {
-	healthy := !s.log.stalled() && s.haltReason() == nil
-	if r != nil && healthy && !s.o.abrupt {
+	if r != nil && !s.log.stalled() && s.haltReason() == nil && !s.o.abrupt {
 		s.operations.drain(s.o.scaled(drainTimeout))
-		if r.State() == raft.Leader && len(s.Members()) > 1 {
-			if err := r.LeadershipTransfer().Error(); err != nil {
-				s.logger.Info("leadership was not handed over", "error", err)
-			}
-		}
+		s.handOver(r)
 	}
 	var errs []error
 	ended := true
 	if r != nil {
-		ended = s.shutdown(r)
+		ended = within(stopTimeout, func() {
+			_ = r.Shutdown().Error() // always nil; it waits
+		})
 	} else {
 		errs = append(errs, transport.Close())
 	}
@@ -146,7 +143,7 @@ func (s *Store) stop(r *raft.Raft, transport *fence, over chan struct{}, childre
 	s.mux.close()
 	close(s.stopped)
 	children.Wait()
-	ended = waitFor(&s.mux.users, stopTimeout) && ended
+	ended = within(stopTimeout, s.mux.users.Wait) && ended
 	if !ended {
 		// Its goroutines may still use the file: leave it open, the process is ending.
 		return errors.Join(append(errs, s.haltReason(), errors.New("stop: the disk or a connection hangs"))...)
@@ -154,21 +151,16 @@ func (s *Store) stop(r *raft.Raft, transport *fence, over chan struct{}, childre
 	return errors.Join(append(errs, s.haltReason(), s.file.Close())...)
 }
 
-// shutdown says whether Raft ended in time.
-func (s *Store) shutdown(r *raft.Raft) bool {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = r.Shutdown().Error() // always nil; it waits
-	}()
-	t := time.NewTimer(stopTimeout)
-	defer t.Stop()
-	select {
-	case <-done:
-		return true
-	case <-t.C:
-		return false
+// handOver makes another node lead if this one does, so that nobody waits for an election.
+func (s *Store) handOver(r *raft.Raft) {
+	if r.State() != raft.Leader || len(s.Members()) < 2 {
+		return
 	}
+	within(stopTimeout, func() {
+		if err := r.LeadershipTransfer().Error(); err != nil {
+			s.logger.Info("leadership was not handed over", "error", err)
+		}
+	})
 }
 
 func (s *Store) haltReason() error {

@@ -124,7 +124,7 @@ func (s *Store) openFolder() error {
 	if s.o.wrapLog != nil {
 		logs = s.o.wrapLog(logs)
 	}
-	s.log = &guardedLog{LogStore: logs, halt: s.halt, patience: s.o.scaled(stallAfter)}
+	s.log = &guardedLog{LogStore: logs, halt: s.halt, patience: s.o.scaled(stallAfter), ghosts: ghosts{snapshots: snapshots}}
 	if s.cache, err = raft.NewLogCache(cachedEntries, s.log); err != nil {
 		return errors.Join(err, s.file.Close())
 	}
@@ -149,7 +149,8 @@ func (s *Store) repairLog() error {
 func (s *Store) openPort() error {
 	listener := s.o.Listener
 	if listener == nil && s.o.RaftListen != "" {
-		l, err := net.Listen("tcp", s.o.RaftListen)
+		var c net.ListenConfig
+		l, err := c.Listen(context.Background(), "tcp", s.o.RaftListen)
 		if err != nil {
 			return fmt.Errorf("open Raft port: %w", err)
 		}

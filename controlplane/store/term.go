@@ -13,7 +13,7 @@ type Term struct {
 	// Number is Raft's term.
 	Number uint64
 	// Ctx ends with the leadership, when the local disk hangs, or with the store.
-	Ctx context.Context //nolint:containedctx // a term is a lifetime
+	Ctx context.Context
 }
 
 // Terms hands over this node's terms as leader, one at a time. There is one channel: one reader.

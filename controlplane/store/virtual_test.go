@@ -27,7 +27,7 @@ type slowLink struct {
 var errCut = errors.New("link is cut")
 
 func (s slowLink) pass(to raft.ServerAddress) error {
-	time.Sleep(time.Duration(1+rand.IntN(3)) * time.Millisecond) // virtual: the latency of the link
+	<-time.After(time.Duration(1+rand.IntN(3)) * time.Millisecond) // virtual: the latency of the link
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cut[to] || s.cut[s.LocalAddr()] {
@@ -63,7 +63,7 @@ func TestNothingAcknowledgedIsLostWhenLeadersAreCutOff(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		const cuts = 10
-		links, nodes := virtualCluster(t, dir)
+		links, nodes := virtualCluster(t, dir, func(*Options) {})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		for _, s := range nodes {
@@ -73,11 +73,10 @@ func TestNothingAcknowledgedIsLostWhenLeadersAreCutOff(t *testing.T) {
 				}
 			})
 		}
-		leader := waitForLeader(nodes)
 		mustPropose(t, nodes, "init")
 		var last uint64
 		for i := range cuts {
-			leader = waitForLeader(nodes)
+			leader := waitForLeader(nodes)
 			links.set(leader.Address(), true)
 			began := time.Now()
 			last = mustPropose(t, nodes, fmt.Sprint(i))
@@ -85,7 +84,7 @@ func TestNothingAcknowledgedIsLostWhenLeadersAreCutOff(t *testing.T) {
 				t.Errorf("cut %d: %s of virtual time to the next write, at most 3s are allowed", i, took)
 			}
 			links.set(leader.Address(), false)
-			time.Sleep(time.Duration(rand.IntN(2000)) * time.Millisecond) // virtual
+			<-time.After(time.Duration(rand.IntN(2000)) * time.Millisecond) // virtual
 		}
 		for _, s := range nodes {
 			if err := s.WaitApplied(ctx, last); err != nil {
@@ -94,6 +93,58 @@ func TestNothingAcknowledgedIsLostWhenLeadersAreCutOff(t *testing.T) {
 			if n, _ := s.View().Node("register"); n.GetVersion() != fmt.Sprint(cuts-1) {
 				t.Errorf("%s ends with %q, want %d", s.ID(), n.GetVersion(), cuts-1)
 			}
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+// A leader is cut off with entries that nobody else has. The others go on so far that only their
+// snapshot remains, which ends before those entries: it must throw them away and follow again.
+func TestAnOldLeaderThatConflictsWithASnapshotFollowsAgain(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		links, nodes := virtualCluster(t, dir, func(o *Options) { o.TrailingLogs = 2 })
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for _, s := range nodes {
+			running.Go(func() {
+				if err := s.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		mustPropose(t, nodes, "init")
+		old := waitForLeader(nodes)
+		links.set(old.Address(), true)
+		for range 50 {
+			running.Go(func() {
+				if _, err := old.Propose(ctx, register("register", "lost")); !errors.Is(err, ErrUnknownOutcome) {
+					t.Errorf("proposal of a leader without followers: %v, want unknown", err)
+				}
+			})
+		}
+		<-time.After(5 * time.Second) // virtual: the others elect
+		behind := old.Stats().LogLast
+		for i := range 20 {
+			mustPropose(t, nodes, fmt.Sprint(i))
+		}
+		for _, s := range nodes {
+			if s != old {
+				if err := s.Snapshot(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if first := s.Stats().LogFirst; first >= behind {
+					t.Fatalf("the snapshot is at about %d, the old leader's log ends at %d: no conflict", first, behind)
+				}
+			}
+		}
+		last := mustPropose(t, nodes, "end")
+		links.set(old.Address(), false)
+		short, stop := context.WithTimeout(ctx, time.Minute)
+		defer stop()
+		if err := old.WaitApplied(short, last); err != nil {
+			t.Errorf("the old leader is at %d of %d: %v", old.View().Index(), last, err)
 		}
 		cancel()
 		running.Wait()
@@ -111,7 +162,7 @@ func (l *links) set(address string, cut bool) {
 	l.cut[raft.ServerAddress(address)] = cut
 }
 
-func virtualCluster(t *testing.T, dir string) (*links, []*Store) {
+func virtualCluster(t *testing.T, dir string, adjust func(*Options)) (*links, []*Store) {
 	t.Helper()
 	l := &links{cut: map[raft.ServerAddress]bool{}}
 	var peers []Peer
@@ -128,10 +179,12 @@ func virtualCluster(t *testing.T, dir string) (*links, []*Store) {
 				transports[i].Connect(raft.ServerAddress(q.Address), transports[j].InmemTransport)
 			}
 		}
-		s, err := Open(Options{
+		o := Options{
 			Dir: filepath.Join(dir, string(p.ID)), ID: p.ID, Peers: peers, Transport: transports[i],
 			Logger: slog.New(slog.DiscardHandler), abrupt: true,
-		})
+		}
+		adjust(&o)
+		s, err := Open(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +200,7 @@ func waitForLeader(nodes []*Store) *Store {
 				return s
 			}
 		}
-		time.Sleep(10 * time.Millisecond) // virtual
+		<-time.After(10 * time.Millisecond) // virtual
 	}
 }
 
@@ -167,6 +220,6 @@ func mustPropose(t *testing.T, nodes []*Store, value string) uint64 {
 				return out.GetRevision()
 			}
 		}
-		time.Sleep(10 * time.Millisecond) // virtual
+		<-time.After(10 * time.Millisecond) // virtual
 	}
 }

@@ -7,6 +7,7 @@ package boltlog
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -111,7 +112,7 @@ func (l *Log) StoreLogs(logs []*raft.Log) error {
 	}
 	_, last := l.bounds()
 	if logs[0].Index == 0 {
-		return fmt.Errorf("append entry 0: indexes start at 1")
+		return errors.New("append entry 0: indexes start at 1")
 	}
 	for i, log := range logs {
 		want := last + 1

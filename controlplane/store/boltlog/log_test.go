@@ -23,6 +23,13 @@ func open(t testing.TB, path string) *boltlog.Log {
 	return l
 }
 
+func shut(t testing.TB, l *boltlog.Log) {
+	t.Helper()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // entries makes the entries from..to.
 func entries(from, to uint64) []*raft.Log {
 	var logs []*raft.Log
@@ -66,7 +73,7 @@ func TestKeepsEveryFieldOfAnEntryAcrossAReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	l = open(t, path)
-	defer l.Close()
+	defer shut(t, l)
 	for _, w := range want {
 		var got raft.Log
 		if err := l.GetLog(w.Index, &got); err != nil {
@@ -83,7 +90,7 @@ func TestKeepsEveryFieldOfAnEntryAcrossAReopen(t *testing.T) {
 
 func TestMissingEntriesAreNotFound(t *testing.T) {
 	l := open(t, filepath.Join(t.TempDir(), "raft.db"))
-	defer l.Close()
+	defer shut(t, l)
 	if got := bounds(t, l); got != [2]uint64{0, 0} {
 		t.Errorf("bounds of an empty log %v, want 0 and 0", got)
 	}
@@ -109,7 +116,7 @@ func TestAppendsThatWouldLeaveAHoleAreRefusedWhole(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := open(t, filepath.Join(t.TempDir(), "raft.db"))
-			defer l.Close()
+			defer shut(t, l)
 			if err := l.StoreLogs(entries(1, 5)); err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +167,7 @@ func TestDeletesAtBothEndsButNotInTheMiddle(t *testing.T) {
 				t.Fatal(err)
 			}
 			l = open(t, path) // checks that there is no hole
-			defer l.Close()
+			defer shut(t, l)
 			if got := bounds(t, l); got != c.want {
 				t.Errorf("bounds after reopening %v, want %v", got, c.want)
 			}
@@ -170,7 +177,7 @@ func TestDeletesAtBothEndsButNotInTheMiddle(t *testing.T) {
 
 func TestAnEmptiedLogTakesAnyIndex(t *testing.T) {
 	l := open(t, filepath.Join(t.TempDir(), "raft.db"))
-	defer l.Close()
+	defer shut(t, l)
 	if err := l.StoreLogs(entries(1, 9)); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +194,7 @@ func TestAnEmptiedLogTakesAnyIndex(t *testing.T) {
 
 func TestSaysThatItIsMonotonic(t *testing.T) {
 	l := open(t, filepath.Join(t.TempDir(), "raft.db"))
-	defer l.Close()
+	defer shut(t, l)
 	cache, err := raft.NewLogCache(4, l)
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +207,7 @@ func TestSaysThatItIsMonotonic(t *testing.T) {
 func TestASecondProcessIsTurnedAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "raft.db")
 	l := open(t, path)
-	defer l.Close()
+	defer shut(t, l)
 	if _, err := boltlog.Open(boltlog.Options{Path: path}); err == nil || errors.Is(err, boltlog.ErrCorrupt) {
 		t.Errorf("second open: %v, want a time-out", err)
 	}
@@ -227,7 +234,7 @@ func TestStableValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	l = open(t, path)
-	defer l.Close()
+	defer shut(t, l)
 	if n, err := l.GetUint64([]byte("term")); n != 42 || err != nil {
 		t.Errorf("term %d, %v, want 42", n, err)
 	}

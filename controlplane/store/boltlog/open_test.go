@@ -133,7 +133,7 @@ func TestAMostlyEmptyFileIsRewrittenAtStart(t *testing.T) {
 	if l, err = Open(Options{Path: path, NoSync: true}); err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer shut(t, l)
 	if after := size(t, path); after*compactFactor > before {
 		t.Errorf("%d bytes before, %d after", before, after)
 	}
@@ -181,12 +181,19 @@ func size(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
+func shut(t testing.TB, l *Log) {
+	t.Helper()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func BenchmarkStoreLogs(b *testing.B) {
 	l, err := Open(Options{Path: filepath.Join(b.TempDir(), "raft.db")})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer l.Close()
+	defer shut(b, l)
 	data := make([]byte, 256)
 	next := uint64(1)
 	for b.Loop() {
