@@ -61,6 +61,9 @@ func (x *exchange) request(ctx context.Context) *http.Request {
 		// The transport sends again by itself on a kept connection that the place had closed.
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 	}
+	if len(body) == 0 { // else the transport would send an empty body in chunks
+		r.Body, r.GetBody = http.NoBody, nil
+	}
 	return r.WithContext(ctx)
 }
 

@@ -1,0 +1,296 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/dataplane/endpoint"
+	"anabranch/dataplane/inference"
+	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/route"
+	"anabranch/dataplane/table"
+	"anabranch/failover"
+)
+
+func TestExplanationsKeepTheNewest(t *testing.T) {
+	e := &explanations{}
+	if e.find("r-0") != nil {
+		t.Error("something came out of nothing")
+	}
+	for i := range explainKept + 10 {
+		e.add(&Record{ID: fmt.Sprintf("r-%d", i)})
+	}
+	for id, want := range map[string]bool{"r-0": false, "r-9": false, "r-10": true, fmt.Sprintf("r-%d", explainKept+9): true, "r-x": false} {
+		if got := e.find(id); (got != nil) != want {
+			t.Errorf("%s: %v, want it kept: %v", id, got, want)
+		}
+	}
+	e.add(&Record{ID: "r-11", Status: 7})
+	if e.find("r-11").Status != 7 {
+		t.Error("of two of the same name the older was found")
+	}
+}
+
+func TestSecretsAreReadAgainWhenTheirFileChanges(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	s := newSecrets(func() time.Time { return now })
+	path := filepath.Join(t.TempDir(), "token")
+	c := &table.Cluster{ID: "c", Auth: &table.Credential{Type: "bearer", File: path}}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(want string, fails bool) {
+		t.Helper()
+		got, err := s.authorization(c)
+		if (err != nil) != fails || !fails && got != "Bearer "+want {
+			t.Errorf("got %q, %v; want %q", got, err, want)
+		}
+	}
+	expect("", true)
+	now = now.Add(secretAge)
+	write("one\n")
+	expect("one", false)
+	write("two")
+	expect("one", false) // it is looked at now and then
+	now = now.Add(secretAge)
+	expect("two", false)
+	now = now.Add(secretAge)
+	write("a\nb") // half replaced
+	expect("two", false)
+	now = now.Add(secretAge)
+	write("three")
+	expect("three", false)
+
+	h := http.Header{}
+	if err := s.authorize(c, h); err != nil || h.Get("Authorization") != "Bearer three" {
+		t.Errorf("header %v, %v", h, err)
+	}
+	if err := s.authorize(&table.Cluster{ID: "open"}, http.Header{}); err != nil {
+		t.Errorf("a cluster that wants none: %v", err)
+	}
+}
+
+func TestSecretsThatCantBe(t *testing.T) {
+	s := newSecrets(time.Now)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"empty": " \n", "two lines": "a\nb", "large": strings.Repeat("x", maxSecret+1)} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.authorization(&table.Cluster{ID: "c", Auth: &table.Credential{Type: "bearer", File: path}})
+		if err == nil || !strings.Contains(err.Error(), "cluster c") || strings.Contains(err.Error(), "xxx") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWhatWaitsAtADeadPlaceIsAbandonedOnce(t *testing.T) {
+	arrived := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	}))
+	defer upstream.Close()
+	p := &peers{}
+	base, err := p.base(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay := proxy.New(proxy.Options{})
+	defer relay.Close()
+	a := &proxy.Attempt{URL: base, FirstByte: time.Minute}
+	ended := make(chan proxy.Result, 1)
+	go func() { ended <- relay.Do(context.Background(), httptest.NewRecorder(), a) }()
+	<-arrived
+
+	w, start := newWaiting(), time.Unix(1_700_000_000, 0)
+	dead := false
+	w.attempts[a] = pending{func() (bool, string) { return dead, "" }, start, 5 * time.Second}
+	w.sweep(start.Add(10 * time.Second)) // the place is well
+	dead = true
+	w.sweep(start.Add(4 * time.Second)) // it has not waited long
+	select {
+	case r := <-ended:
+		t.Fatalf("abandoned too soon: %+v", r)
+	default:
+	}
+	w.sweep(start.Add(5 * time.Second))
+	if r := <-ended; r.Outcome != failover.Silence || !r.Retryable || !r.Exempt {
+		t.Errorf("result %+v", r)
+	}
+}
+
+func TestSweepingEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		looks := 0
+		w := newWaiting()
+		w.attempts[&proxy.Attempt{}] = pending{func() (bool, string) { looks++; return false, "" }, time.Now(), 0}
+		if err := w.run(ctx, time.Now); err != nil {
+			t.Error(err)
+		}
+		if looks < 9 || looks > 10 {
+			t.Errorf("looked %d times in a second", looks)
+		}
+	})
+}
+
+func TestDoubtsPass(t *testing.T) {
+	var d doubts
+	now := time.Unix(1_700_000_000, 0)
+	if d.fresh("a", now) {
+		t.Error("doubt from the start")
+	}
+	d.note("a", failover.Ignored, now)
+	if d.fresh("a", now) {
+		t.Error("doubt for what says nothing")
+	}
+	for _, o := range []failover.Outcome{failover.ConnectFailure, failover.ServerFault, failover.Silence} {
+		d.note("a", o, now)
+		if !d.fresh("a", now) || d.fresh("b", now) || d.fresh("a", now.Add(doubtFor)) {
+			t.Errorf("after outcome %d", o)
+		}
+		d.note("a", failover.OK, now)
+		if d.fresh("a", now) {
+			t.Error("doubt after a success")
+		}
+	}
+}
+
+func TestClientsNamesAreRepeatedOnlyIfFit(t *testing.T) {
+	for id, want := range map[string]string{
+		"req-1": "req-1", "": "", "with space": "", "bad\x00byte": "", "ünicode": "",
+		strings.Repeat("x", 128): strings.Repeat("x", 128), strings.Repeat("x", 129): "",
+	} {
+		if got := clientID(http.Header{"X-Request-Id": {id}}); got != want {
+			t.Errorf("%q: %q, want %q", id, got, want)
+		}
+	}
+}
+
+func TestRequestIDsBeginWithTheRouter(t *testing.T) {
+	n := uint64(0)
+	r := &Router{o: Options{Router: "r1"}, random: func() uint64 { n++; return n }}
+	if a, b := r.requestID(), r.requestID(); a != "r1-0000000000000001" || b != "r1-0000000000000002" {
+		t.Errorf("%q, %q", a, b)
+	}
+	if got := r.hopID(http.Header{"X-Anabranch-Request-Id": {"r2-1"}}); got != "r2-1" {
+		t.Errorf("a peer's: %q", got)
+	}
+	if got := r.hopID(http.Header{}); got != "r1-0000000000000003" {
+		t.Errorf("a peer's without a name: %q", got)
+	}
+}
+
+func TestTheHintGoesFirst(t *testing.T) {
+	targets := func(ids ...string) (c route.Choice) {
+		for _, id := range ids {
+			c.Targets = append(c.Targets, route.Target{Cluster: &table.Cluster{ID: fleet.ClusterID(id)}})
+		}
+		return c
+	}
+	for hint, want := range map[string]string{"c": "cab", "b": "bac", "a": "abc", "x": "abc", "": "abc"} {
+		c := targets("a", "b", "c")
+		prefer(&c, fleet.ClusterID(hint))
+		got := ""
+		for _, target := range c.Targets {
+			got += string(target.Cluster.ID)
+		}
+		if got != want {
+			t.Errorf("hint %q: %s, want %s", hint, got, want)
+		}
+	}
+}
+
+func TestTheLastFailureIsWordedForTheClient(t *testing.T) {
+	for name, c := range map[string]struct {
+		last   *proxy.Error
+		status int
+		code   string
+		retry  time.Duration
+	}{
+		"none":      {nil, 503, "no_capacity", time.Second},
+		"busy":      {&proxy.Error{Code: "endpoint_busy", RetryAfter: 7 * time.Second}, 503, "no_capacity", 7 * time.Second},
+		"full":      {&proxy.Error{Code: "no_capacity"}, 503, "no_capacity", time.Second},
+		"not there": {&proxy.Error{Code: "no_legal_target"}, 503, "no_capacity", time.Second},
+		"broken":    {&proxy.Error{Status: 502, Code: "upstream_error"}, 502, "upstream_error", 0},
+	} {
+		if got := exhausted(c.last); got.Status != c.status || got.Code != c.code || got.RetryAfter != c.retry {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if e := problemOf(errors.New("odd")); e.Status != 400 {
+		t.Errorf("%+v", e)
+	}
+	if e := problemOf(&inference.Problem{Param: "n", Message: "m"}); e.Param != "n" || e.Message != "m" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestSilenceIsBoundedByWhatWasExpected(t *testing.T) {
+	w, _ := one(t)
+	n := w.routers[us]
+	tab := n.tables.Load()
+	model, _, _ := tab.Model("llama")
+	c := n.places.Cluster("us-a")
+	local := place{target: &route.Target{Cluster: tab.Clusters["us-a"], Region: us}, cluster: c, endpoint: c.Endpoints()[0]}
+	trip := func(stream bool, tokens int64) *trip {
+		return &trip{
+			table: tab, model: model, class: &table.Class{FirstByteFloor: 5 * time.Second},
+			request: inference.Request{Stream: stream, MaxTokens: tokens}, load: endpoint.Load{Model: "llama"},
+		}
+	}
+	if got := n.bound(trip(true, 0), &local); got != 5*time.Second {
+		t.Errorf("a stream: %s", got)
+	}
+	slow := local
+	slow.reason.Seconds = 3
+	if got := n.bound(trip(true, 0), &slow); got != 12*time.Second {
+		t.Errorf("a stream expected in 3 s: %s", got)
+	}
+	short, long, unsaid := n.bound(trip(false, 10), &local), n.bound(trip(false, 1000), &local), n.bound(trip(false, 0), &local)
+	if short <= 5*time.Second || long < 30*time.Second || unsaid <= long {
+		t.Errorf("whole answers: %s, %s, %s", short, long, unsaid)
+	}
+	far := place{target: &route.Target{Cluster: tab.Clusters["us-a"], Region: us, Remote: true}, cluster: c}
+	if got := n.bound(trip(true, 0), &far); got < 10*time.Second {
+		t.Errorf("in another region: %s", got)
+	}
+}
+
+func TestPathsAreKeptBehindTheBase(t *testing.T) {
+	p := &peers{}
+	for _, c := range [][3]string{
+		{"http://h:1", "/v1/chat/completions", "http://h:1/v1/chat/completions"},
+		{"http://h:1/base", "/v1/x?y=1", "http://h:1/base/v1/x?y=1"},
+		{"http://h:1", "/v1/a%2Fb", "http://h:1/v1/a%2Fb"},
+	} {
+		base, err := p.base(c[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := httptest.NewRequest(http.MethodPost, c[1], http.NoBody)
+		if got := at(base, q.URL).String(); got != c[2] {
+			t.Errorf("%s and %s: %s, want %s", c[0], c[1], got, c[2])
+		}
+	}
+	again, err := p.base("http://h:1")
+	if first, _ := p.base("http://h:1"); err != nil || first != again {
+		t.Error("an address is parsed twice")
+	}
+}
