@@ -153,3 +153,20 @@ func TestANearNameIsOffered(t *testing.T) {
 		t.Errorf("got %s", text(problems))
 	}
 }
+
+func TestVetTellsAllAtOnceAndEachFieldOnce(t *testing.T) {
+	r, found := Parse([]byte(`{apiVersion: anabranch/v1, kind: Cluster, metadata: {name: c2}, spec: {
+		region: mars, models: [llama, 7, gpt], endpoints: [{id: p, url: "http://10.0.0.2", class: h100}], gpus: [{class: h100, count: -1}], colour: red}}`))
+	var fields []string
+	for _, p := range Vet(r, found, fleetOfTwo(t)) {
+		fields = append(fields, p.Field)
+	}
+	// models[1] is a number, and the rest of models is judged all the same.
+	want := []string{"spec.models[1]", "spec.colour", "spec.gpus[0].count", "spec.region", "spec.models[2]"}
+	if !slices.Equal(fields, want) {
+		t.Errorf("got %q, want %q", fields, want)
+	}
+	if got := Vet(nil, found, nil); len(got) != len(found) {
+		t.Errorf("nothing to judge: %v", got)
+	}
+}

@@ -45,21 +45,25 @@ func Validate(r *Resource) []Problem {
 	return f.problems
 }
 
-// Vet adds to the problems that Parse found those of Validate and, when there are none and all is
-// given, those of Check. A field that was already complained of, above or below, is left alone: what
-// could not be read is not "missing" too.
+// Vet adds to the problems that Parse found those of Validate and, if all is given, of Check. A field
+// that was already complained of, above or below, is left alone: what could not be read is not
+// "missing" too, and a name that is not legal is not looked for.
 func Vet(r *Resource, found []Problem, all Lookup) []Problem {
 	if r == nil {
 		return found
 	}
 	out := slices.Clone(found)
-	for _, p := range Validate(r) {
-		if !slices.ContainsFunc(found, func(q Problem) bool { return within(p.Field, q.Field) || within(q.Field, p.Field) }) {
-			out = append(out, p)
+	add := func(more []Problem) {
+		before := out
+		for _, p := range more {
+			if !slices.ContainsFunc(before, func(q Problem) bool { return within(p.Field, q.Field) || within(q.Field, p.Field) }) {
+				out = append(out, p)
+			}
 		}
 	}
-	if len(out) == 0 && all != nil {
-		out = Check(r, all)
+	add(Validate(r))
+	if all != nil {
+		add(Check(r, all))
 	}
 	return out
 }

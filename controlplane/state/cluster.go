@@ -36,7 +36,7 @@ func (v *View) init(cmd *statepb.Command, in *statepb.Init) *statepb.Outcome {
 		names[t.GetName()] = true
 	}
 	v.clusterID, v.epoch, v.tokens = in.GetClusterId(), 1, in.GetTokens()
-	v.record(cmd, entry{action: "init", kind: "Cluster", name: in.GetClusterId()})
+	v.record(cmd, entry{action: "init", kind: "ControlPlane", name: in.GetClusterId()})
 	return &statepb.Outcome{}
 }
 
