@@ -11,9 +11,11 @@ import (
 // first token comes; of other requests nothing is heard until the end, so theirs drain at the
 // learned rate.
 type backlog struct {
-	mu    sync.Mutex // guards the three below
-	exact float64    // of streams without a first token
-	fluid float64    // of others, when it was last touched
+	mu    sync.Mutex // guards what follows
+	exact float64    // tokens of streams without a first token
+	count int        // of these streams
+	since time.Time  // when the prompt that is being computed was begun, as far as is known
+	fluid float64    // tokens of others, at the time at
 	at    time.Time
 }
 
@@ -21,27 +23,39 @@ func (b *backlog) add(tokens float64, stream bool, now time.Time, rate float64) 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if stream {
+		if b.count == 0 {
+			b.since = now
+		}
 		b.exact += tokens
+		b.count++
 		return
 	}
 	b.drain(now, rate)
 	b.fluid += tokens
 }
 
-// took takes a stream's tokens out.
-func (b *backlog) took(tokens float64) {
+// took takes a stream's tokens out: its first token has come, and the next prompt begins.
+func (b *backlog) took(tokens float64, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.exact -= tokens; b.exact < 1e-6 {
-		b.exact = 0
+	b.since = now
+	b.exact -= tokens
+	if b.count--; b.count == 0 {
+		b.exact = 0 // whatever rounding has left
 	}
 }
 
+// tokens still to be computed. Of the prompt at the head, taken as one of mean size, what the rate
+// would have done by now is done.
 func (b *backlog) tokens(now time.Time, rate float64) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.drain(now, rate)
-	return b.exact + b.fluid
+	if b.count == 0 {
+		return b.fluid
+	}
+	done := max(now.Sub(b.since).Seconds()*rate, 0)
+	return b.fluid + b.exact - min(done, b.exact/float64(b.count))
 }
 
 func (b *backlog) drain(now time.Time, rate float64) {

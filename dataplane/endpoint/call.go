@@ -82,7 +82,7 @@ func (c *Call) FirstToken(now time.Time) {
 	}
 	c.endpoint.progress.Store(now.UnixNano())
 	if c.load.Stream {
-		c.endpoint.backlog.took(c.uncached)
+		c.endpoint.backlog.took(c.uncached, now)
 	}
 }
 
@@ -99,7 +99,7 @@ func (c *Call) Done(r Result, now time.Time) {
 	}
 	e.inFlight.Add(-1)
 	if c.load.Stream && c.first.CompareAndSwap(false, true) {
-		e.backlog.took(c.uncached)
+		e.backlog.took(c.uncached, now)
 	}
 	e.breaker.record(r.Outcome, now)
 	if out, _ := e.breaker.ejected(); !out {

@@ -246,15 +246,25 @@ func TestSlotsLearnTheBatch(t *testing.T) {
 func TestBacklog(t *testing.T) {
 	now := time.Unix(1000, 0)
 	const rate = 1000
-	t.Run("a stream's prompt stays until its first token", func(t *testing.T) {
+	t.Run("streams' prompts stay until their first token, but for the one being computed", func(t *testing.T) {
 		var b backlog
-		b.add(3000, true, now, rate)
-		if got := b.tokens(now.Add(time.Minute), rate); got != 3000 {
-			t.Errorf("%v", got)
+		for range 3 {
+			b.add(3000, true, now, rate)
 		}
-		b.took(3000)
+		for after, want := range map[time.Duration]float64{0: 9000, time.Second: 8000, 3 * time.Second: 6000, time.Minute: 6000} {
+			if got := b.tokens(now.Add(after), rate); got != want {
+				t.Errorf("after %v %v, want %v", after, got, want)
+			}
+		}
+		now := now.Add(time.Minute)
+		b.took(3000, now)
+		if got := b.tokens(now, rate); got != 6000 {
+			t.Errorf("%v after a first token", got)
+		}
+		b.took(3000, now)
+		b.took(3000, now)
 		if got := b.tokens(now.Add(time.Minute), rate); got != 0 {
-			t.Errorf("%v after its first token", got)
+			t.Errorf("%v after the last", got)
 		}
 	})
 	t.Run("another's drains at the rate learned", func(t *testing.T) {

@@ -1,0 +1,107 @@
+package endpoint
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"anabranch/api/routerpb"
+	"anabranch/dataplane/pick"
+	"anabranch/failover"
+)
+
+// Everything at once, with real goroutines: requests, tables, reports, scrapes and failures. What
+// is in flight comes back to none, and Run ends when it is told to.
+func TestEverythingAtOnce(t *testing.T) {
+	f := &fakeFleet{}
+	for _, host := range []string{"a1", "a2", "b1"} {
+		f.set(host, func(s *server) { s.metrics = vllm(1, 2, 0.1) })
+	}
+	r := New(Options{Region: "us", Transport: f, ScrapeBusy: time.Millisecond, ScrapeIdle: time.Millisecond})
+	tables := []func(*routerpb.Table){
+		func(*routerpb.Table) {},
+		func(pb *routerpb.Table) { pb.Clusters[0].Endpoints = pb.Clusters[0].Endpoints[:1] },
+		func(pb *routerpb.Table) { pb.Clusters[0].Endpoints[1].Url = "http://elsewhere" },
+	}
+	r.Sync(world(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	var all, runner sync.WaitGroup
+	runner.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	var mu sync.Mutex
+	used := map[*Endpoint]bool{}
+	for g := range 4 {
+		all.Go(func() {
+			for i := range 300 {
+				l := prompt(i % 5)
+				eps, cands := r.Cluster("a").Candidates(&l, time.Now(), nil, nil, nil)
+				k, _ := pick.Best(pick.Request{PromptTokens: l.PromptTokens}, cands, pick.PredictedTTFT, uint64(i*7919+g))
+				if k < 0 {
+					continue // all ejected at this moment
+				}
+				mu.Lock()
+				used[eps[k]] = true
+				mu.Unlock()
+				call := eps[k].Begin(l, time.Now())
+				call.FirstToken(time.Now())
+				outcome := failover.OK
+				if i%50 == 49 {
+					outcome = failover.ServerFault
+				}
+				call.Done(Result{Outcome: outcome, FirstToken: time.Millisecond}, time.Now())
+				r.Cluster("e").Hop(l, time.Now()).Done(Result{Outcome: outcome, FirstToken: time.Millisecond}, time.Now())
+				r.Cluster("a").Evidence(time.Now())
+				r.Asked("m", "interactive", 10)
+			}
+		})
+	}
+	all.Go(func() {
+		for i := range 50 {
+			r.Sync(world(t, tables[i%len(tables)]))
+			r.Report(time.Now())
+		}
+	})
+	all.Wait()
+	cancel()
+	runner.Wait()
+	for e := range used {
+		if n := e.InFlight(); n != 0 {
+			t.Errorf("%s: %d in flight", e.ID, n)
+		}
+	}
+	if a, e := r.Cluster("a").InFlight(), r.Cluster("e").InFlight(); a != 0 || e != 0 {
+		t.Errorf("clusters have %d and %d in flight", a, e)
+	}
+}
+
+// The request path: what it costs to look at a cluster and choose.
+func BenchmarkCandidates(b *testing.B) {
+	for _, n := range []int{10, 100} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			r := New(Options{Region: "us"})
+			r.Sync(world(b, func(pb *routerpb.Table) {
+				for i := range n - 2 {
+					pb.Clusters[0].Endpoints = append(pb.Clusters[0].Endpoints, &routerpb.Endpoint{
+						Id: strconv.Itoa(i), Url: "http://x", Class: "h100",
+					})
+				}
+			}))
+			now := time.Now()
+			for _, e := range r.Of("a") {
+				e.seen(&Signals{At: now, Ready: -1, Saturation: -1})
+			}
+			l := prompt(16)
+			eps, cands := make([]*Endpoint, 0, n), make([]pick.Candidate, 0, n)
+			b.ReportAllocs()
+			for b.Loop() {
+				eps, cands = r.Cluster("a").Candidates(&l, now, nil, eps[:0], cands[:0])
+				pick.Best(pick.Request{PromptTokens: l.PromptTokens}, cands, pick.PredictedTTFT, 1)
+			}
+		})
+	}
+}
