@@ -225,7 +225,7 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	if err := parent.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	_ = parent.Wait()                                            // killed, as wanted
+	_ = parent.Wait() // killed, as wanted
 	t.Cleanup(func() {
 		if t.Failed() && alive(pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // leave nothing behind

@@ -38,6 +38,9 @@ func (s Summary) Print(w io.Writer) error {
 	fmt.Fprintf(&b, "\n%d requests in %.0f s\n", s.Total.Finished, s.Seconds)
 	_ = Header(&b)                                                            // a builder never fails
 	_ = Print(&b, "all", s.Seconds, append(slices.Clone(s.Regions), s.Total)) // same
+	if s.Slowest.RequestID != "" {
+		fmt.Fprintf(&b, "slowest first content: %.0f ms   (anabranch explain %s)\n", s.Slowest.TTFTMs, s.Slowest.RequestID)
+	}
 	if s.Skipped > 0 {
 		fmt.Fprintf(&b, "%d not sent: %d were in flight already\n", s.Skipped, MaxInFlight)
 	}

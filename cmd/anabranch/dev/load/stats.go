@@ -33,8 +33,16 @@ type Summary struct {
 	Skipped int   `json:"skipped"`
 	Total   Row   `json:"total"`
 	Regions []Row `json:"regions"`
+	// Slowest is the stream that waited longest for its first content.
+	Slowest Slowest `json:"slowest"`
 	// Reasons counts failures and breaks by what was wrong, most frequent first.
 	Reasons []Reason `json:"reasons"`
+}
+
+// Slowest is one stream; its zero value says that there was none.
+type Slowest struct {
+	TTFTMs    float64 `json:"ttftMs"`
+	RequestID string  `json:"requestId"`
 }
 
 // Reason is one way to fail, with the id of a request that did.
@@ -108,6 +116,7 @@ type Stats struct {
 	whole   map[string]*tally
 	second  map[string]*tally
 	reasons map[string]*Reason
+	slowest Result
 	skipped int
 }
 
@@ -130,6 +139,9 @@ func (s *Stats) Add(r Result) {
 	s.total.add(r)
 	s.whole[r.Region].add(r)
 	s.second[r.Region].add(r)
+	if r.TTFT > s.slowest.TTFT {
+		s.slowest = r
+	}
 	if r.Outcome == Failed || r.Outcome == Broken {
 		reason := s.reasons[r.Reason]
 		if reason == nil {
@@ -165,6 +177,7 @@ func (s *Stats) Summary(took time.Duration) Summary {
 	defer s.mu.Unlock()
 	sum := Summary{
 		Seconds: took.Seconds(), Skipped: s.skipped, Total: s.total.done("all"),
+		Slowest: Slowest{float64(s.slowest.TTFT) / float64(time.Millisecond), s.slowest.RequestID},
 		Regions: []Row{}, Reasons: []Reason{},
 	}
 	for _, region := range s.regions {

@@ -17,7 +17,7 @@ func TestRowsCountByOutcomeAndRegion(t *testing.T) {
 	s := NewStats(routers)
 	for _, r := range []Result{
 		{Region: "us", Served: "us", Outcome: OK, Attempts: 1, TTFT: 10 * time.Millisecond},
-		{Region: "us", Served: "eu", Outcome: OK, Attempts: 2, TTFT: 30 * time.Millisecond},
+		{Region: "us", Served: "eu", Outcome: OK, Attempts: 2, TTFT: 30 * time.Millisecond, RequestID: "us-7"},
 		{Region: "us", Served: "us", Outcome: Limited},
 		{Region: "us", Served: "us", Outcome: Broken, Reason: "cut", RequestID: "us-1"},
 		{Region: "eu", Outcome: Failed, Reason: "refused", RequestID: "eu-1"},
@@ -45,6 +45,9 @@ func TestRowsCountByOutcomeAndRegion(t *testing.T) {
 	}
 	if sum.Total.Finished != 6 || sum.Total.Failed != 2 || sum.Skipped != 1 || sum.Seconds != 2 {
 		t.Errorf("total %+v skipped %d seconds %v", sum.Total, sum.Skipped, sum.Seconds)
+	}
+	if want := (Slowest{30, "us-7"}); sum.Slowest != want {
+		t.Errorf("slowest %+v, want %+v", sum.Slowest, want)
 	}
 	if wantReasons := []Reason{{"refused", 2, "eu-1"}, {"cut", 1, "us-1"}}; !slices.Equal(sum.Reasons, wantReasons) {
 		t.Errorf("reasons %+v, want %+v", sum.Reasons, wantReasons)
@@ -131,7 +134,7 @@ time   asked               rps     ok  retried   429  failed  broken  ttft p50  
 func TestSummaryNamesWhatWentWrong(t *testing.T) {
 	s := NewStats(routers)
 	s.Add(Result{Region: "us", Outcome: Failed, Reason: "HTTP 503 no_target from router", RequestID: "us-r1-0"})
-	s.Add(Result{Region: "eu", Served: "eu", Outcome: OK})
+	s.Add(Result{Region: "eu", Served: "eu", Outcome: OK, TTFT: 1500 * time.Millisecond, RequestID: "eu-r1-9"})
 	s.Skip()
 	var b strings.Builder
 	if err := s.Summary(3 * time.Second).Print(&b); err != nil {
@@ -139,6 +142,7 @@ func TestSummaryNamesWhatWentWrong(t *testing.T) {
 	}
 	for _, want := range []string{
 		"2 requests in 3 s", "1 × HTTP 503 no_target from router", "anabranch explain us-r1-0", "1 not sent", "all    all",
+		"slowest first content: 1500 ms   (anabranch explain eu-r1-9)",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("summary lacks %q:\n%s", want, b.String())

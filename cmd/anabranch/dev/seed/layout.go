@@ -30,6 +30,10 @@ type Cluster struct {
 	GatewayURL, MetricsURL string
 	// GPUsPerEndpoint is how many GPUs one model server spans, by class.
 	GPUsPerEndpoint map[string]int
+	// PriorWork is the capacity in work units per second that is believed until it is measured:
+	// about what routers measure of these simulated servers, so that a part of the fleet that has
+	// been measured weighs no more than one that has not.
+	PriorWork float64
 }
 
 // Endpoint is one model server.
@@ -114,6 +118,7 @@ func New(ports Ports) Layout {
 				{ID: "a100-2", URL: at(4), Class: "a100-80"},
 			},
 			GPUsPerEndpoint: map[string]int{"h100": 1, "a100-80": 1},
+			PriorWork:       200_000,
 		}
 		large := Cluster{
 			Name: p.name + "-b", Region: p.name, Model: LargeModel,
@@ -122,6 +127,7 @@ func New(ports Ports) Layout {
 				{ID: "a100-1", URL: at(6), Class: "a100-80"},
 			},
 			GPUsPerEndpoint: map[string]int{"h100": 4, "a100-80": 8},
+			PriorWork:       75_000,
 		}
 		if large.Name == GatewayCluster {
 			large.GatewayURL, large.MetricsURL = at(81), at(91)+"/metrics"

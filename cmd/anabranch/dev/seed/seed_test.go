@@ -97,6 +97,10 @@ func TestTenantsHaveTheirTierQuotaAndResidency(t *testing.T) {
 			if !slices.Equal(spec.Residency, want) {
 				t.Errorf("%s: residency %v, want %v", r.Metadata.Name, spec.Residency, want)
 			}
+		case *policy.ClusterSpec:
+			if spec.PriorWork < 10_000 {
+				t.Errorf("%s: prior capacity of %v work/s is far from what its GPUs do", r.Metadata.Name, spec.PriorWork)
+			}
 		case *policy.QuotaSpec:
 			if spec.Tenant == "globex" && (len(spec.Limits) != 1 ||
 				spec.Limits[0] != policy.LimitSpec{Kind: "requests", PerMinute: 60, Burst: 60}) {
