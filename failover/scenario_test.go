@@ -18,7 +18,7 @@ import (
 //
 //	scale 0.1                                      TimeScale, default 1
 //	clusters                                       one line each: name region capacity
-//	routers REGION…                                one router in each
+//	routers REGION… NAME@REGION…                   one router in each, or further ones by name
 //	5s  us: us-a ready 3/4 requests 200 failures 7 saturation 0.9 ttft 3s
 //	5s  eu: us-a ejected "reason"                  a router's words hold until it says others
 //	5s  eu: us-a requests 20                       (a remote router that gets answers)
@@ -33,8 +33,8 @@ type scenario struct {
 	ids    []fleet.ClusterID
 	in     map[fleet.ClusterID]Evidence
 	states map[fleet.ClusterID]Cluster
-	routes []fleet.RegionID
-	silent map[fleet.RegionID]time.Time
+	home   map[string]fleet.RegionID // by router
+	silent map[fleet.RouterID]time.Time
 	clock  time.Time
 }
 
@@ -59,7 +59,8 @@ func TestScenarios(t *testing.T) {
 				t:      t,
 				in:     map[fleet.ClusterID]Evidence{},
 				states: map[fleet.ClusterID]Cluster{},
-				silent: map[fleet.RegionID]time.Time{},
+				home:   map[string]fleet.RegionID{},
+				silent: map[fleet.RouterID]time.Time{},
 			}
 			s.run(s.parse(string(text)))
 		})
@@ -84,7 +85,11 @@ func (s *scenario) parse(text string) []line {
 			s.cfg.TimeScale = s.number(i+1, words[1])
 		case "routers":
 			for _, r := range words[1:] {
-				s.routes = append(s.routes, fleet.RegionID(r))
+				name, region, found := strings.Cut(r, "@")
+				if !found {
+					region = name
+				}
+				s.home[name] = fleet.RegionID(region)
 			}
 		default:
 			if len(words) != 3 {
@@ -155,7 +160,7 @@ func (s *scenario) tick() {
 		in.Quiet = s.states[id].Cap() == 0 && s.states[id].State != ""
 		in.Sights = slices.Clone(in.Sights)
 		for i := range in.Sights {
-			if since, ok := s.silent[in.Sights[i].Region]; ok {
+			if since, ok := s.silent[in.Sights[i].Router]; ok {
 				in.Sights[i].Age = s.clock.Sub(since)
 			}
 		}
@@ -174,14 +179,14 @@ func (s *scenario) tick() {
 
 func (s *scenario) say(l line) {
 	w := l.words
-	region, speaks := strings.CutSuffix(w[0], ":")
+	router, speaks := strings.CutSuffix(w[0], ":")
 	switch {
 	case speaks:
-		s.report(l, fleet.RegionID(region))
+		s.report(l, router)
 	case len(w) == 2 && w[1] == "silent":
-		s.silent[fleet.RegionID(w[0])] = s.clock
+		s.silent[fleet.RouterID(w[0])] = s.clock
 	case len(w) == 2 && w[1] == "back":
-		delete(s.silent, fleet.RegionID(w[0]))
+		delete(s.silent, fleet.RouterID(w[0]))
 	case len(w) == 3 && w[0] == "operator":
 		in := s.in[fleet.ClusterID(w[2])]
 		in.Drained = w[1] == "drains"
@@ -191,16 +196,17 @@ func (s *scenario) say(l line) {
 	}
 }
 
-func (s *scenario) report(l line, region fleet.RegionID) {
-	if !slices.Contains(s.routes, region) {
-		s.t.Fatalf("line %d: no router in %q", l.number, region)
+func (s *scenario) report(l line, router string) {
+	region, ok := s.home[router]
+	if !ok {
+		s.t.Fatalf("line %d: no router %q", l.number, router)
 	}
 	id := fleet.ClusterID(l.words[1])
 	in, ok := s.in[id]
 	if !ok {
 		s.t.Fatalf("line %d: no cluster %q", l.number, id)
 	}
-	sight := Sight{Router: fleet.RouterID("r-" + region), Region: region, Own: region == in.Region}
+	sight := Sight{Router: fleet.RouterID(router), Region: region, Own: region == in.Region}
 	for w := l.words[2:]; len(w) > 1; w = w[2:] {
 		switch w[0] {
 		case "ready":

@@ -14,8 +14,12 @@ import (
 // none, so that weights stand ready for the first request.
 const trickle = 1e-3
 
-// mostLoad is how many times all capacity a demand can count for: more is no different.
-const mostLoad = 100
+// mostLoad and mostUse bound how many times all capacity, and that of one site, a demand can count
+// for: more is no different, and sums keep their precision.
+const (
+	mostLoad = 100
+	mostUse  = 1e4 // of one site's capacity
+)
 
 // demand is the traffic of one model and class from one region, and where it may go.
 type demand struct {
@@ -111,7 +115,7 @@ func (w *world) route(d *demand) {
 	}
 	d.load = min(max(d.work, trickle*smallest), mostLoad*all)
 	for _, s := range sites {
-		r := &route{site: s, use: d.load / s.capacity[d.model], size: max(s.capacity[d.model]/all, 1e-6), factor: 1}
+		r := &route{site: s, use: min(d.load/s.capacity[d.model], mostUse), size: max(s.capacity[d.model]/all, 1e-6), factor: 1}
 		r.costMs = w.rtt(d.source, s.region)
 		if dearest > 0 {
 			preference := min(max(d.policy.CostPreference, 0), 1)

@@ -200,6 +200,9 @@ func (d *demand) pour() float64 {
 		shares[i] = at(r, high)
 		sum += shares[i]
 	}
+	if sum <= 0 { // never, as high is where one route takes all it may; but a share must be a number
+		return 0
+	}
 	moved := 0.0
 	for i, r := range d.routes {
 		x := shares[i] / sum
