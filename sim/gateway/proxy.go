@@ -46,7 +46,7 @@ var hopHeaders = []string{
 // serve takes one request through the gateway.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	if g.firstScrape.wait(r.Context()) != nil {
-		return
+		panic(http.ErrAbortHandler)
 	}
 	came := time.Now()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -72,7 +72,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 			_ = resp.Body.Close() // nobody reads it any more
 			g.pool.release(m)
 		}
-		return
+		panic(http.ErrAbortHandler) // or a gateway that stops would answer with an empty 200
 	case errors.Is(err, errNoEndpoint):
 		g.refuse(w, name, http.StatusServiceUnavailable, codeNoReady, "no ready endpoint in the pool")
 		return

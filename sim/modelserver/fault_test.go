@@ -278,6 +278,48 @@ func TestClientThatLeavesAbortsItsSequence(t *testing.T) {
 	}
 }
 
+func TestStopCutsStreamsAndWaitingRequests(t *testing.T) {
+	t.Parallel()
+	opts := twoPods
+	opts.TimeScale = 1
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	f := &fixture{s, t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	ends := make(chan error, 2)
+	for _, stream := range []string{"true", "false"} {
+		go func() {
+			resp, err := f.send(t.Context(), "/v1/chat/completions",
+				chat("llama-3.1-8b", "long", `,"max_tokens":100000,"ignore_eos":true,"stream":`+stream))
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+			ends <- err
+		}()
+	}
+	eventually(t, "both run", func() bool { return f.status("a").Models[0].Running == 2 })
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
+	}
+	for range 2 {
+		if err := <-ends; err == nil {
+			t.Error("an answer that was cut short looks whole")
+		}
+	}
+	if st := f.status("a"); st.InFlight != 0 || st.Aborted != 2 || st.Models[0].Running != 0 {
+		t.Errorf("after the end: %+v", st)
+	}
+}
+
 func TestAdminPort(t *testing.T) {
 	t.Parallel()
 	f := start(t, twoPods)

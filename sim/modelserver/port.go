@@ -132,7 +132,8 @@ func (p *port) reopen(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", errRebind, err)
 }
 
-// handle counts the handlers, so that run can wait for them.
+// handle counts the handlers, so that run can wait for them. One that gave up because its client
+// left or the port is stopping must not end its answer as if all had been said.
 func (p *port) handle(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	if p.stopped {
@@ -143,6 +144,9 @@ func (p *port) handle(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	defer p.handlers.Done()
 	p.handler.ServeHTTP(w, r)
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // reset ends a connection with a TCP reset, whatever was being answered on it.
