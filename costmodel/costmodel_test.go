@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"testing"
@@ -132,6 +133,81 @@ func TestMarginalIsExact(t *testing.T) {
 		}
 		if want.Int64() != int64(got) {
 			t.Fatalf("got %d, want %s", got, want)
+		}
+	})
+}
+
+func TestAnHourOfACluster(t *testing.T) {
+	b := NewBook([]Price{
+		{Class: "h100", Region: "us", PerHour: 6_880_000},
+		{Class: "a100-80", Region: "us", PerHour: 3_430_900, Estimate: true},
+		{Class: "dear", Region: "us", PerHour: math.MaxInt64},
+	})
+	tests := map[string]struct {
+		gpus               []GPUs
+		want               Micros
+		estimate, unpriced bool
+	}{
+		"nothing":                  {nil, 0, false, false},
+		"eight of one class":       {[]GPUs{{"h100", 8, OnDemand}}, 55_040_000, false, false},
+		"two generations":          {[]GPUs{{"h100", 8, ""}, {"a100-80", 8, ""}}, 82_487_200, true, false},
+		"one of them not priced":   {[]GPUs{{"h100", 8, ""}, {"b300", 8, ""}}, 55_040_000, false, true},
+		"owned, priced or not":     {[]GPUs{{"h100", 8, Owned}, {"b300", 8, Reserved}}, 0, false, false},
+		"more than can be counted": {[]GPUs{{"dear", 1, ""}, {"dear", 1, ""}}, math.MaxInt64, false, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, estimate, unpriced := b.ClusterHour("us", tt.gpus)
+			if got != tt.want || estimate != tt.estimate || unpriced != tt.unpriced {
+				t.Errorf("got %s, estimate %v, unpriced %v", got, estimate, unpriced)
+			}
+		})
+	}
+	if got, _, unpriced := b.ClusterHour("eu", []GPUs{{"h100", 8, ""}}); got != 0 || !unpriced {
+		t.Errorf("a region without prices costs %s", got)
+	}
+}
+
+// More GPUs never cost less, and more capacity never costs more for the same work.
+func TestMarginalIsMonotonic(t *testing.T) {
+	b := NewBook([]Price{{Class: "x", Region: "r", PerHour: 3 * Dollar}})
+	rapid.Check(t, func(t *rapid.T) {
+		count := rapid.IntRange(0, 1000).Draw(t, "count")
+		capacity := rapid.Int64Range(1, 1<<30).Draw(t, "capacity")
+		at := func(count int, capacity int64) Micros {
+			return b.Marginal("r", []GPUs{{"x", count, OnDemand}}, capacity).PerMillion
+		}
+		if at(count+1, capacity) < at(count, capacity) {
+			t.Fatalf("%d GPUs cost less than %d", count+1, count)
+		}
+		if at(count, capacity+1) > at(count, capacity) {
+			t.Fatalf("a capacity of %d costs more than one of %d", capacity+1, capacity)
+		}
+	})
+}
+
+// Every amount that money is made from is written so that it can be read back.
+func TestMoneyIsWrittenWithoutLoss(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := Micros(rapid.Int64Range(-1e12, 1e12).Draw(t, "micros"))
+		var sign Micros = 1
+		text := m.String()
+		if text[0] == '-' {
+			sign, text = -1, text[1:]
+		}
+		var whole, rest Micros
+		var digits string
+		if _, err := fmt.Sscanf(text, "$%d.%s", &whole, &digits); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		for len(digits) < 6 {
+			digits += "0"
+		}
+		if _, err := fmt.Sscanf(digits, "%d", &rest); err != nil {
+			t.Fatalf("%q: %v", digits, err)
+		}
+		if got := sign * (whole*Dollar + rest); got != m {
+			t.Fatalf("%d is written %s, which reads %d", int64(m), m, int64(got))
 		}
 	})
 }

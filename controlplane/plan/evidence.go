@@ -11,7 +11,8 @@ import (
 )
 
 // Evidence puts together what all routers say of each cluster that is configured, in the words of
-// package failover.
+// package failover. Clusters are weighed by the capacity they are configured with: of some none may
+// have been measured yet.
 func Evidence(resources Lookup, s signal.Snapshot) map[fleet.ClusterID]failover.Evidence {
 	w := &world{resources: resources, policies: resources.List(policy.KindTrafficPolicy)}
 	var all, routers float64
@@ -30,7 +31,7 @@ func Evidence(resources Lookup, s signal.Snapshot) map[fleet.ClusterID]failover.
 		id := fleet.ClusterID(r.Metadata.Name)
 		in := failover.Evidence{
 			Region:    fleet.RegionID(spec.Region),
-			Capacity:  capacity(spec, s, id),
+			Capacity:  prior(spec),
 			Drained:   spec.Drained,
 			Objective: time.Duration(w.speaker(spec).TTFTObjectiveMs * float64(time.Millisecond)),
 		}
@@ -87,7 +88,7 @@ func merge(sights []failover.Sight, from signal.Sight, home fleet.RegionID) []fa
 	return append(sights, next)
 }
 
-// Covered is the part, 0..1, of the weight of a table, counted by capacity, that stands in regions
+// Covered is the part, 0..1, of the weight of a table, counted by configured capacity, that stands in regions
 // with a fresh report. Without a table there is nothing to wait for, and it is 1.
 func Covered(resources Lookup, s signal.Snapshot, table *routerpb.Table) float64 {
 	weights := map[string]float64{}
@@ -102,7 +103,7 @@ func Covered(resources Lookup, s signal.Snapshot, table *routerpb.Table) float64
 		if !ok {
 			continue
 		}
-		weighted := weights[r.Metadata.Name] * capacity(spec, s, fleet.ClusterID(r.Metadata.Name))
+		weighted := weights[r.Metadata.Name] * prior(spec)
 		all += weighted
 		if s.Region(fleet.RegionID(spec.Region)).Freshness == signal.Fresh {
 			heard += weighted
@@ -112,13 +113,4 @@ func Covered(resources Lookup, s signal.Snapshot, table *routerpb.Table) float64
 		return 1
 	}
 	return heard / all
-}
-
-// capacity of a cluster as a whole is that of the model it does most work of.
-func capacity(spec *policy.ClusterSpec, s signal.Snapshot, id fleet.ClusterID) float64 {
-	most := 0.0
-	for _, m := range spec.Models {
-		most = max(most, believed(spec, s.Capacity(id, fleet.ModelID(m))))
-	}
-	return most
 }

@@ -49,9 +49,10 @@ func TestThePriorServesUntilCapacityIsMeasured(t *testing.T) {
 	b.cluster("us-b", "us", 0, "priorWork: 45000")
 	b.plan()
 	near(t, "share of the cluster believed larger", b.shares("us")["us-b"], 0.9, 0.01)
-	b.report() // measures 10,000 for us-a, nothing for us-b
+	b.capacity["us-a"], b.capacity["eu-b"], b.capacity["ap-b"] = 10_000, 10_000, 10_000
+	b.report() // measures twice the prior for all but us-b
 	b.plan()
-	near(t, "share of the cluster measured", b.shares("us")["us-a"], 10.0/55, 0.01)
+	near(t, "share of the cluster measured", b.shares("us")["us-a"], 10.0/100, 0.01)
 }
 
 func TestTrafficStaysLocalWhileLocalHasRoom(t *testing.T) {

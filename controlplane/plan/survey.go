@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"anabranch/api/fleet"
@@ -78,10 +79,11 @@ func survey(in Input) *world {
 		}
 		s.curve = curves[slots]
 		for _, m := range spec.Models {
-			s.capacity[fleet.ModelID(m)] = believed(spec, in.Signals.Capacity(id, fleet.ModelID(m)))
+			s.capacity[fleet.ModelID(m)] = in.Signals.Capacity(id, fleet.ModelID(m))
 		}
 		w.sites = append(w.sites, s)
 	}
+	w.believe()
 	slices.SortFunc(w.sites, func(a, b *site) int { return cmp.Compare(a.id, b.id) })
 	return w
 }
@@ -93,16 +95,43 @@ const (
 	mostWork  = 1e12
 )
 
-// believed is the measured capacity, or the prior while there is none.
-func believed(spec *policy.ClusterSpec, measured float64) float64 {
-	switch {
-	case measured > 0:
-		return min(max(measured, leastWork), mostWork)
-	case spec.PriorWork > 0:
-		return min(max(spec.PriorWork, leastWork), mostWork)
-	default:
-		return policy.DefaultPriorWork * float64(max(len(spec.Endpoints), 1))
+// believe bounds what was measured, and fills in what was not: such a cluster is taken to do as well
+// for its prior as the middle one of those that were measured for the model does for its own. A
+// measurement here and a guess there would compare like apples and pears.
+func (w *world) believe() {
+	ratios := map[fleet.ModelID][]float64{}
+	for _, s := range w.sites {
+		for m, work := range s.capacity {
+			if work > 0 {
+				s.capacity[m] = min(max(work, leastWork), mostWork)
+				ratios[m] = append(ratios[m], s.capacity[m]/prior(s.spec))
+			}
+		}
 	}
+	for _, list := range ratios {
+		slices.Sort(list)
+	}
+	for _, s := range w.sites {
+		for m, work := range s.capacity {
+			if work > 0 {
+				continue
+			}
+			ratio := 1.0
+			if n := len(ratios[m]); n > 0 {
+				ratio = ratios[m][(n-1)/2]
+			}
+			s.capacity[m] = min(max(prior(s.spec)*ratio, leastWork), mostWork)
+		}
+	}
+}
+
+// prior is the capacity that a cluster is configured with, in work units per second.
+func prior(spec *policy.ClusterSpec) float64 {
+	work := spec.PriorWork
+	if work <= 0 || math.IsNaN(work) {
+		work = policy.DefaultPriorWork * float64(max(len(spec.Endpoints), 1))
+	}
+	return min(max(work, leastWork), mostWork)
 }
 
 // serving lists the sites that serve a model and can be reached from a source.

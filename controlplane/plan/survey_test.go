@@ -23,23 +23,47 @@ func TestDistanceIsWhatEitherSideSays(t *testing.T) {
 }
 
 func TestWhatCapacityIsBelieved(t *testing.T) {
-	tests := map[string]struct {
-		spec     policy.ClusterSpec
+	spec := func(work float64, endpoints int) *policy.ClusterSpec {
+		return &policy.ClusterSpec{PriorWork: work, Endpoints: make([]policy.EndpointSpec, endpoints)}
+	}
+	type given struct {
+		spec     *policy.ClusterSpec
 		measured float64
-		want     float64
+	}
+	tests := map[string]struct {
+		sites []given
+		want  []float64
 	}{
-		"measured":                 {policy.ClusterSpec{PriorWork: 900}, 1234, 1234},
-		"the prior":                {policy.ClusterSpec{PriorWork: 900}, 0, 900},
-		"no prior":                 {policy.ClusterSpec{Endpoints: make([]policy.EndpointSpec, 3)}, 0, 15_000},
-		"nothing at all":           {policy.ClusterSpec{}, 0, 5000},
-		"less than anything":       {policy.ClusterSpec{}, 1e-300, leastWork},
-		"more than anything":       {policy.ClusterSpec{}, 1e300, mostWork},
-		"a prior beyond all bound": {policy.ClusterSpec{PriorWork: 1e300}, 0, mostWork},
+		"priors while nothing is measured": {
+			[]given{{spec(900, 1), 0}, {spec(0, 3), 0}, {spec(0, 0), 0}}, []float64{900, 15_000, 5000},
+		},
+		"what is measured": {
+			[]given{{spec(900, 1), 1234}}, []float64{1234},
+		},
+		"priors scaled as those that were measured": {
+			[]given{{spec(1000, 1), 3000}, {spec(1000, 1), 0}, {spec(500, 1), 0}}, []float64{3000, 3000, 1500},
+		},
+		"by the middle of several": {
+			[]given{{spec(1000, 1), 100}, {spec(1000, 1), 2000}, {spec(1000, 1), 90_000}, {spec(1000, 1), 0}},
+			[]float64{100, 2000, 90_000, 2000},
+		},
+		"within bounds": {
+			[]given{{spec(1, 1), 1e300}, {spec(1e300, 1), 1e-300}, {spec(10, 1), 0}}, []float64{mostWork, leastWork, leastWork},
+		},
 	}
 	for name, tt := range tests {
-		if got := believed(&tt.spec, tt.measured); got != tt.want {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			w := &world{}
+			for _, g := range tt.sites {
+				w.sites = append(w.sites, &site{spec: g.spec, capacity: map[fleet.ModelID]float64{"m": g.measured}})
+			}
+			w.believe()
+			for i, s := range w.sites {
+				if got := s.capacity["m"]; got != tt.want[i] {
+					t.Errorf("site %d: %v, want %v", i, got, tt.want[i])
+				}
+			}
+		})
 	}
 }
 
