@@ -167,7 +167,10 @@ func within(t *testing.T, limit time.Duration, what string, holds func() bool) t
 		if time.Since(began) > limit {
 			t.Fatalf("not within %v: %s", limit, what)
 		}
-		time.Sleep(10 * time.Millisecond) // virtual
+		pass(10 * time.Millisecond)
 	}
 	return time.Since(began)
 }
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }

@@ -90,13 +90,13 @@ func (l *loop) run(until time.Time) {
 // scrape reads every server's metrics as they are now.
 func (l *loop) scrape() {
 	for e, s := range l.sims {
-		waiting, running := 0.0, 0.0
+		waiting := 0.0
 		for _, first := range s.firsts {
 			if first.After(*l.now) {
 				waiting++
 			}
 		}
-		running = float64(len(s.ends)) - waiting
+		running := float64(len(s.ends)) - waiting
 		e.seen(&Signals{At: *l.now, Waiting: waiting, Running: max(running, 0), inFlight: e.InFlight(), Ready: -1, Saturation: -1, tokens: -1})
 	}
 }

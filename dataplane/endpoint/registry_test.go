@@ -75,7 +75,7 @@ func TestBusyPlacesAreScrapedMoreOften(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		call := r.Of("a")[0].Begin(Load{Model: "m"}, time.Now())
 		a, b := f.get("a1").scrapes, f.get("b1").scrapes
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		a, b = f.get("a1").scrapes-a, f.get("b1").scrapes-b
 		call.Done(Result{}, time.Now())
 		if a < 35 || a > 42 || b < 9 || b > 11 {
@@ -103,7 +103,7 @@ func TestScrapesThatStopMakeSignalsStale(t *testing.T) {
 // The kill of a cluster without any traffic: the scrape fails, canaries confirm it.
 func TestADeadClusterIsFoundWithoutRequests(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		for _, host := range []string{"a1", "a2"} {
 			f.set(host, func(s *server) { s.refuse = true })
 		}
@@ -128,7 +128,7 @@ func TestAHealedClusterComesBackByCanary(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		f.set("b1", func(s *server) { s.refuse = true })
 		within(t, 3*time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
-		time.Sleep(2 * time.Minute) // probes are a minute apart by now
+		pass(2 * time.Minute) // probes are a minute apart by now
 		before := f.get("b1").canaries
 		if !r.ejectedNow("b") {
 			t.Fatal("b came back while dead")
@@ -146,7 +146,7 @@ func TestProbesOfADeadPlaceThinOut(t *testing.T) {
 		f.set("b1", func(s *server) { s.refuse = true })
 		within(t, 3*time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
 		first := f.get("b1").canaries
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if n := f.get("b1").canaries - first; n < 8 || n > 20 {
 			t.Errorf("%d canaries in ten minutes; want about 15: after 1, 2, 4 … 60 s", n)
 		}
@@ -156,7 +156,7 @@ func TestProbesOfADeadPlaceThinOut(t *testing.T) {
 // A server that takes requests and answers nothing, its page frozen at idle.
 func TestAHangingServerIsFound(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
-		time.Sleep(time.Second)
+		pass(time.Second)
 		e := r.Of("b")[0]
 		f.set("b1", func(s *server) { s.hang = true })
 		call := e.Begin(Load{Model: "m", Stream: true}, time.Now())
@@ -178,7 +178,7 @@ func TestABusyServerIsNotTakenForHanging(t *testing.T) {
 		stuck := e.Begin(Load{Model: "m", Stream: true}, time.Now())
 		for range 30 {
 			c := e.Begin(Load{Model: "m", Stream: true}, time.Now())
-			time.Sleep(time.Second)
+			pass(time.Second)
 			c.FirstToken(time.Now())
 			c.Done(Result{Outcome: failover.OK, FirstToken: time.Second}, time.Now())
 		}
@@ -202,7 +202,7 @@ func TestA4xxCanaryIsASignOfLife(t *testing.T) {
 		f.set("b1", func(s *server) { s.status = http.StatusTooManyRequests })
 		r.Of("b")[0].Begin(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ServerFault}, time.Now())
 		within(t, time.Second, "a canary", func() bool { return f.get("b1").canaries > 0 })
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if r.ejectedNow("b") || f.get("b1").canaries > 1 {
 			t.Errorf("ejected %v after %d canaries; 429 says that it is alive", r.ejectedNow("b"), f.get("b1").canaries)
 		}
@@ -224,7 +224,7 @@ func TestRemoteClustersAreAskedForByTheirRouter(t *testing.T) {
 	live(t, opt, func(t *testing.T, r *Registry, f *fakeFleet) {
 		r.Cluster("e").Hop(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ConnectFailure}, time.Now())
 		within(t, time.Second, "e ejected", func() bool { return r.ejectedNow("e") })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if !r.ejectedNow("e") {
 			t.Fatal("e came back while its router refuses")
 		}
@@ -262,13 +262,13 @@ func TestGatewaysAreScrapedAtTheirPoolMetrics(t *testing.T) {
 
 func TestRunFollowsTheTable(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
-		time.Sleep(time.Second)
+		pass(time.Second)
 		r.Sync(world(t, func(pb *routerpb.Table) {
 			pb.Clusters[0].Endpoints[0].Url = "http://a1-new:8000"
 		}))
 		synctest.Wait()
 		old := f.get("a1").scrapes
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		if n := f.get("a1").scrapes - old; n != 0 {
 			t.Errorf("%d scrapes of an endpoint that has gone", n)
 		}

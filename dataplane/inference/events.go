@@ -9,7 +9,7 @@ import (
 // MaxEventBytes bounds one event of a stream.
 const MaxEventBytes = 1 << 20
 
-// ErrEventTooLarge: an event is larger than [MaxEventBytes].
+// ErrEventTooLarge says that an event is larger than [MaxEventBytes].
 var ErrEventTooLarge = errors.New("event of the stream is larger than 1 MiB")
 
 // Event is one event of a text/event-stream.

@@ -75,7 +75,7 @@ func TestEvents(t *testing.T) {
 				if !errors.Is(err, tt.err) || strings.Join(got, "|") != strings.Join(tt.want, "|") {
 					t.Errorf("%s: %q, %v; want %q, %v", how, got, err, tt.want, tt.err)
 				}
-				if tt.err == io.EOF && strings.TrimSuffix(whole, "\n") != strings.TrimSuffix(raw, "\n") {
+				if errors.Is(tt.err, io.EOF) && strings.TrimSuffix(whole, "\n") != strings.TrimSuffix(raw, "\n") {
 					t.Errorf("%s: passed on %q of %q", how, raw, whole)
 				}
 			}
@@ -141,19 +141,19 @@ func TestEventsPending(t *testing.T) {
 func slow(s string) (out []string) {
 	s = strings.TrimPrefix(s, "\xef\xbb\xbf")
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
-	name, data, lines, any := "", "", 0, false
+	name, data, lines, some := "", "", 0, false
 	cut := func() {
 		d := "-"
 		if lines > 0 {
 			d = data
 		}
 		out = append(out, name+":"+d)
-		name, data, lines, any = "", "", 0, false
+		name, data, lines, some = "", "", 0, false
 	}
 	for {
 		line, rest, whole := strings.Cut(s, "\n")
 		if !whole {
-			if line == "" && any && (lines > 0 || name != "") {
+			if line == "" && some && (lines > 0 || name != "") {
 				cut()
 			}
 			return out
@@ -163,7 +163,7 @@ func slow(s string) (out []string) {
 			cut()
 			continue
 		}
-		any = true
+		some = true
 		field, value, _ := strings.Cut(line, ":")
 		value = strings.TrimPrefix(value, " ")
 		switch field {
@@ -192,7 +192,7 @@ func FuzzEvents(f *testing.F) {
 			b = b[n:]
 		}
 		got, raw, err := drain(NewEvents(io.MultiReader(rs...)))
-		if err != io.EOF && err != io.ErrUnexpectedEOF {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatal(err)
 		}
 		if want := slow(s); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {

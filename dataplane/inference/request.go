@@ -83,6 +83,8 @@ func (r Request) PromptTokens() int64 {
 }
 
 // Problem is why a body can't be routed; the client's fault.
+//
+//nolint:errname // inference.Problem says it where it is used
 type Problem struct {
 	Param   string // the field; empty: the body as a whole
 	Message string // for the client

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -46,7 +47,7 @@ func follow(t *testing.T, r io.Reader) (kinds, usage string, raw []byte) {
 	counted := false
 	for e := NewEvents(r); ; {
 		ev, err := e.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

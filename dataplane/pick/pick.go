@@ -136,10 +136,10 @@ const tieFloor = 0.001
 // caller's counter.
 func Best(req Request, cands []Candidate, mode Mode, rnd uint64) (int, Reason) {
 	n := len(cands)
-	switch {
-	case n == 0:
+	switch n {
+	case 0:
 		return -1, Reason{}
-	case n == 1:
+	case 1:
 		return 0, Reason{Only, Predict(req, &cands[0])}
 	}
 	switch mode {

@@ -57,7 +57,7 @@ func winners(t testing.TB, w []float64, keys int) []fleet.ClusterID {
 func TestSharesAreProportionalToWeights(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := weightsOf(rt, rapid.IntRange(1, 8).Draw(rt, "n"))
-		const keys = 4000
+		const keys = 1500
 		hits := map[fleet.ClusterID]int{}
 		for _, c := range winners(t, w, keys) {
 			hits[c]++
@@ -89,7 +89,7 @@ func TestChangeMovesOnlyTheNeededShare(t *testing.T) {
 			after[i] *= (1 - to) / (1 - before[grown])
 		}
 		after[grown] = to
-		const keys = 4000
+		const keys = 1500
 		was, is := winners(t, before, keys), winners(t, after, keys)
 		moved := 0
 		for k := range was {

@@ -37,6 +37,8 @@ const (
 )
 
 // Invalid says why a table is refused.
+//
+//nolint:errname // table.Invalid says it where it is used
 type Invalid struct {
 	Code    string // one of the codes above
 	Field   string // where in the table, e.g. "weights[3].clusters[0].weight"
