@@ -11,12 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"anabranch/controlplane/forward/nodepb"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
 )
-
-// commandFormat is the format that commands are stamped with.
-const commandFormat = 1
 
 // Propose commits a command through whichever node leads, and returns when it has been applied
 // here too, so that the caller reads its own write. It looks for a leader, again and again, until
@@ -160,7 +158,7 @@ func (f *Forward) others() []store.Member {
 func stamped(cmd *statepb.Command, now time.Time) *statepb.Command {
 	cmd = proto.CloneOf(cmd)
 	if cmd.Format == 0 {
-		cmd.Format = commandFormat
+		cmd.Format = state.Format
 	}
 	if cmd.AtUnixMs == 0 {
 		cmd.AtUnixMs = now.UnixMilli()

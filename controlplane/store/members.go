@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"anabranch/api/fleet"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 )
 
@@ -117,7 +118,7 @@ func (s *Store) change(ctx context.Context, what string, start func(*raft.Raft, 
 	}
 	s.logger.Info("membership changed", "change", what)
 	noop := &statepb.Command{
-		Format:    1,
+		Format:    state.Format,
 		Ignorable: true,
 		AtUnixMs:  time.Now().UnixMilli(),
 		Actor:     &statepb.Actor{Name: "system/store", Reason: what},
