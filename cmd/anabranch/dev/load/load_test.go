@@ -173,38 +173,33 @@ func open(t *testing.T) (*door, Options) {
 	}
 }
 
-func TestRunSendsAMixOfEverything(t *testing.T) {
+// draw takes n requests from the mix, each answered at once.
+func draw(t *testing.T, o Options, n int) []*talk {
+	t.Helper()
+	m := newMix(o.withDefaults())
+	var all []*talk
+	for range n {
+		next := m.next()
+		seen := *next
+		seen.turns = slices.Clone(next.turns)
+		all = append(all, &seen)
+		m.done(next, Result{Outcome: OK, text: "wet"})
+	}
+	return all
+}
+
+func TestRunSendsAndCountsEverything(t *testing.T) {
 	d, o := open(t)
-	o.Shares = map[string]float64{"acme": 5, "globex": 1}
 	sum, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum.Total.Finished != 300 || sum.Total.OK != 300 || sum.Skipped != 0 {
-		t.Fatalf("summary %+v", sum)
+	if sum.Total.Finished != 300 || sum.Total.OK != 300 || sum.Skipped != 0 || len(d.asked) != 300 {
+		t.Fatalf("%d asked, summary %+v", len(d.asked), sum)
 	}
-	count := map[string]int{}
 	for _, a := range d.asked {
-		count[a.key]++
-		count[a.model]++
-		count[fmt.Sprint("stream ", a.stream)]++
-		if len(a.turns) > 2 {
-			count["later turns"]++
-		}
-		if a.turns[0].Role != "system" || a.turns[len(a.turns)-1].Role != "user" || len(a.turns) > maxTurns {
-			t.Errorf("turns %v", a.turns)
-		}
-		if a.session == "" {
-			t.Error("no session")
-		}
-	}
-	for what, bounds := range map[string][2]int{
-		"Bearer k1": {200, 290}, "Bearer k2": {10, 100}, "stream true": {150, 270}, "stream false": {30, 150},
-		"llama-3.1-8b": {120, 240}, "llama-3.1-70b": {10, 100}, "support-lora": {10, 100}, "legal-lora": {5, 80},
-		"later turns": {50, 290},
-	} {
-		if n := count[what]; n < bounds[0] || n > bounds[1] {
-			t.Errorf("%s: %d, want %v", what, n, bounds)
+		if a.key != "Bearer k1" && a.key != "Bearer k2" || a.session == "" || !slices.ContainsFunc(models, func(m model) bool { return m.name == a.model }) {
+			t.Errorf("asked %+v", a)
 		}
 	}
 	if sum.Regions[0].Finished+sum.Regions[1].Finished != 300 || sum.Regions[0].Finished < 75 || sum.Regions[1].Finished < 75 {
@@ -212,36 +207,73 @@ func TestRunSendsAMixOfEverything(t *testing.T) {
 	}
 }
 
-func TestConversationsShareTheirSystemPrompt(t *testing.T) {
-	d, o := open(t)
-	if _, err := Run(t.Context(), o); err != nil {
-		t.Fatal(err)
+func TestMixHoldsSomeOfEverything(t *testing.T) {
+	_, o := open(t)
+	o.Shares = map[string]float64{"acme": 5, "globex": 1}
+	count := map[string]int{}
+	for _, talk := range draw(t, o, 600) {
+		count[talk.tenant]++
+		count[talk.model]++
+		count[fmt.Sprint("stream ", talk.request.stream)]++
+		if len(talk.turns) > 2 {
+			count["later turns"]++
+		}
+		if talk.turns[0].Role != "system" || talk.turns[len(talk.turns)-1].Role != "user" || len(talk.turns) > maxTurns {
+			t.Errorf("turns %v", talk.turns)
+		}
 	}
+	for what, bounds := range map[string][2]int{
+		"acme": {400, 580}, "globex": {20, 200}, "stream true": {360, 480}, "stream false": {120, 240},
+		"llama-3.1-8b": {240, 480}, "llama-3.1-70b": {20, 200}, "support-lora": {20, 200}, "legal-lora": {10, 160},
+		"later turns": {300, 500},
+	} {
+		if n := count[what]; n < bounds[0] || n > bounds[1] {
+			t.Errorf("%s: %d of 600, want %v", what, n, bounds)
+		}
+	}
+}
+
+func TestConversationsShareTheirSystemPrompt(t *testing.T) {
+	_, o := open(t)
 	prompts, sessions := map[string]bool{}, map[string]bool{}
-	for _, a := range d.asked {
-		prompts[a.turns[0].Content] = true
-		sessions[a.session] = true
+	for _, talk := range draw(t, o, 600) {
+		prompts[talk.turns[0].Content] = true
+		sessions[talk.request.session] = true
 	}
 	if most := 4 * len(models) * len(o.Keys); len(prompts) > most || len(sessions) <= len(prompts) {
 		t.Errorf("%d prompts in %d sessions, want at most %d and fewer than sessions", len(prompts), len(sessions), most)
 	}
 }
 
-func TestSameSeedAsksTheSame(t *testing.T) {
-	ask := func() []string {
-		_, o := open(t)
-		o = o.withDefaults()
-		m := newMix(o)
-		var bodies []string
-		for range 50 {
-			talk := m.next()
-			bodies = append(bodies, string(talk.request.body))
-			m.done(talk, Result{Outcome: OK, text: "wet"})
+func TestAConversationThatFailedOrHasSaidAllEnds(t *testing.T) {
+	_, o := open(t)
+	m := newMix(o.withDefaults())
+	first := m.next()
+	m.done(first, Result{Outcome: Failed})
+	for range 50 {
+		if next := m.next(); next == first {
+			t.Fatal("a conversation that failed goes on")
 		}
-		return bodies
 	}
-	if !slices.Equal(ask(), ask()) {
+	long := m.next()
+	long.turns = make([]message, maxTurns-1)
+	m.done(long, Result{Outcome: OK})
+	if slices.Contains(m.idle[long.router.Region], long) {
+		t.Error("a conversation that has said all goes on")
+	}
+}
+
+func TestSameSeedAsksTheSame(t *testing.T) {
+	_, o := open(t)
+	one, two := draw(t, o, 50), draw(t, o, 50)
+	o.Seed++
+	other := draw(t, o, 50)
+	same := func(a, b *talk) bool { return string(a.request.body) == string(b.request.body) }
+	if !slices.EqualFunc(one, two, same) {
 		t.Error("two runs of one seed differ")
+	}
+	if slices.EqualFunc(one, other, same) {
+		t.Error("another seed asks the same")
 	}
 }
 

@@ -35,11 +35,14 @@ type message struct {
 // tokens, as chats do.
 const maxTurns = 12
 
-// share of requests by model name; adapters belong to the small model.
-var models = []struct {
+// model is a name that requests ask for, and its share of them.
+type model struct {
 	name  string
 	share float64
-}{{"llama-3.1-8b", 0.60}, {"support-lora", 0.15}, {"legal-lora", 0.10}, {"llama-3.1-70b", 0.15}}
+}
+
+// Adapters belong to the small model.
+var models = []model{{"llama-3.1-8b", 0.60}, {"support-lora", 0.15}, {"legal-lora", 0.10}, {"llama-3.1-70b", 0.15}}
 
 // mix draws the next request. It keeps conversations whose last answer has come, and starts a new
 // one when none waits in the drawn region.
