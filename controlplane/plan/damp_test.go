@@ -170,6 +170,22 @@ func TestNewAndGoneClustersMoveAtOnce(t *testing.T) {
 	}
 }
 
+// A cluster that is listed may be used when the others are dead, so one that gets nothing must
+// still be listed from the moment it exists, although no share changes.
+func TestANewClusterThatIsNotNeededIsListed(t *testing.T) {
+	b := newBench(t)
+	b.report()
+	for _, name := range []string{"eu-a", "eu-b", "ap-a", "ap-b"} {
+		b.remove("Cluster", name)
+	}
+	b.plan()
+	b.cluster("eu-a", "eu", 10_000)
+	b.after(1)
+	if got, listed := b.shares("us")["eu-a"]; got != 0 || !listed {
+		t.Errorf("us-east's shares are %v", b.shares("us"))
+	}
+}
+
 // Load that alternates between two levels must not swing weights by more than the field's wish of
 // five points peak to peak.
 func TestAlternatingLoadDoesNotSwingWeights(t *testing.T) {

@@ -48,7 +48,7 @@ func (d *demand) settle(w *world, in Input) {
 	switch {
 	case d.displaced != "" && !in.Warm && d.keepUsable(before):
 		d.take(before, "held until enough routers have reported; "+d.displaced)
-	case d.displaced != "" && furthest < quantum/2, d.displaced == "" && furthest <= deadBand:
+	case d.displaced != "" && furthest < quantum/2 && d.same(), d.displaced == "" && furthest <= deadBand:
 		d.keep("in force: " + d.describe())
 	case d.displaced != "":
 		d.take(target, "moved at once, "+d.displaced+": "+d.describe())
