@@ -76,16 +76,20 @@ func (x *exchange) truncated(err error) Result {
 }
 
 // complete reports whether the body can be the whole of the answer. The transport has checked a
-// length or chunks; an answer that lasts until the connection closes must at least be JSON.
+// length or chunks; an answer that lasts until the connection closes must at least be JSON. A model
+// server that is stopped in the middle may end with an empty success.
 func complete(answer *http.Response, body []byte) bool {
+	body = bytes.TrimRight(body, " \t\r\n")
+	if len(body) == 0 {
+		return answer.StatusCode != http.StatusOK
+	}
 	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") {
 		return true
 	}
 	if answer.ContentLength < 0 && len(answer.TransferEncoding) == 0 && answer.ProtoMajor == 1 {
 		return json.Valid(body)
 	}
-	body = bytes.TrimRight(body, " \t\r\n")
-	return len(body) > 0 && (body[len(body)-1] == '}' || body[len(body)-1] == ']')
+	return body[len(body)-1] == '}' || body[len(body)-1] == ']'
 }
 
 // large passes on an answer that is too large to be held.
