@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,30 +166,33 @@ func TestHungPodGetsLessAndLess(t *testing.T) {
 	f.inject("a", modelserver.Fault{Kind: modelserver.Hang})
 	ctx, leave := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	answered := 0
+	var answered atomic.Int64
 	for range 30 {
-		ended := make(chan bool, 1)
+		ended := make(chan struct{})
 		all.Go(func() {
+			defer close(ended)
 			resp, err := f.send(ctx, body(`,"max_tokens":1`))
 			if err == nil {
 				_, err = io.Copy(io.Discard, resp.Body)
 				_ = resp.Body.Close()
 			}
-			ended <- err == nil
+			if err == nil {
+				answered.Add(1)
+			}
 		})
 		select {
 		case <-ended:
-			answered++
-		case <-time.After(100 * time.Millisecond):
-			// It stays in flight at the hung pod. The pod's metrics are frozen at idle, so that
-			// this is all that tells.
+		case <-time.After(50 * time.Millisecond):
+			// It is late, or stays in flight at the hung pod. The pod's metrics are frozen at
+			// idle, so that what is in flight is all that tells.
 		}
 	}
 	n := f.received()
+	eventually(t, "the other pod answers all it got", func() bool { return answered.Load() == int64(f.received()["b"]) })
 	leave()
 	all.Wait()
-	if n["a"] == 0 || n["a"] > 10 || answered < 20 {
-		t.Errorf("requests by pod: %v; %d answered at once", n, answered)
+	if n["a"] == 0 || n["a"] > 12 {
+		t.Errorf("requests by pod: %v", n)
 	}
 }
 
