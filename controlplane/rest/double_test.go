@@ -50,7 +50,17 @@ var epoch = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 // newDouble starts a node with tokens for every role; change may alter the options.
 func newDouble(t *testing.T, change ...func(*Options)) *double {
 	t.Helper()
-	d := bare(t, change...)
+	return bare(t, change...).initialised()
+}
+
+// newUnserved is the same without a socket, for tests in virtual time.
+func newUnserved(t *testing.T, change ...func(*Options)) *double {
+	t.Helper()
+	return unserved(t, change...).initialised()
+}
+
+func (d *double) initialised() *double {
+	d.t.Helper()
 	init := &statepb.Init{ClusterId: "c-1"}
 	for _, role := range roles {
 		sum := sha256.Sum256([]byte("secret-" + role))
@@ -62,6 +72,18 @@ func newDouble(t *testing.T, change ...func(*Options)) *double {
 
 // bare starts a node that is not initialised.
 func bare(t *testing.T, change ...func(*Options)) *double {
+	t.Helper()
+	d := unserved(t, change...)
+	h := httptest.NewServer(d.server.Handler())
+	d.url = h.URL
+	t.Cleanup(func() {
+		d.server.Drain()
+		h.Close()
+	})
+	return d
+}
+
+func unserved(t *testing.T, change ...func(*Options)) *double {
 	t.Helper()
 	d := &double{t: t, view: state.Empty(), changed: make(chan struct{}), ready: true, clock: epoch, leader: "n1"}
 	d.signals = signal.New(d.now)
@@ -87,12 +109,6 @@ func bare(t *testing.T, change ...func(*Options)) *double {
 		t.Fatal(err)
 	}
 	d.server = server
-	h := httptest.NewServer(server.Handler())
-	d.url = h.URL
-	t.Cleanup(func() {
-		server.Drain()
-		h.Close()
-	})
 	return d
 }
 

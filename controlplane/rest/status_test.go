@@ -129,8 +129,8 @@ func TestTheFleetIsSentWhenItDiffers(t *testing.T) {
 			t.Fatalf("sent again: %s", line)
 		}
 	}
-	d.advance(time.Second)
 	d.seed("Region ap {}")
+	d.advance(time.Second) // the picture is shared for a while, by this clock
 	for {
 		e, ok := w.next()
 		if !ok {
