@@ -67,7 +67,7 @@ func TestSharesAreProportionalToWeights(t *testing.T) {
 			if want == 0 && got != 0 {
 				rt.Fatalf("cluster %d of weight 0 got %v of the keys", i, got)
 			}
-			if sigma := math.Sqrt(want * (1 - want) / keys); math.Abs(got-want) > 5*sigma+1e-9 {
+			if sigma := math.Sqrt(want * (1 - want) / keys); math.Abs(got-want) > 6*sigma+3.0/keys {
 				rt.Fatalf("cluster %d of weight %v got %v of the keys", i, want, got)
 			}
 		}
@@ -102,7 +102,7 @@ func TestChangeMovesOnlyTheNeededShare(t *testing.T) {
 			}
 		}
 		want := to - before[grown]
-		if sigma := math.Sqrt(want * (1 - want) / keys); math.Abs(float64(moved)/keys-want) > 5*sigma+1e-9 {
+		if sigma := math.Sqrt(want * (1 - want) / keys); math.Abs(float64(moved)/keys-want) > 6*sigma+3.0/keys {
 			rt.Fatalf("%v of the keys moved, the weight grew by %v", float64(moved)/keys, want)
 		}
 	})
