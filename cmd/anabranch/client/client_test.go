@@ -300,3 +300,47 @@ func TestAChangeThatMayHaveBeenMadeIsNotSentTwice(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+func TestAResourceOfANewerServerIsNotTouched(t *testing.T) {
+	var writes atomic.Int64
+	newer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			writes.Add(1)
+		}
+		w.Header().Set("ETag", `"7"`)
+		_, _ = fmt.Fprint(w, `{"apiVersion":"anabranch/v1","kind":"Tenant","metadata":{"name":"acme"},"spec":{"tier":"top","colour":"blue"}}`)
+	}))
+	defer newer.Close()
+	c := &client.Client{Servers: []string{newer.URL}}
+	i, etag, err := c.Get(t.Context(), policy.KindTenant, "acme")
+	if err != nil || etag != `"7"` || !strings.Contains(string(i.Spec), "colour") {
+		t.Errorf("get = %s, %s, %v", i.Spec, etag, err)
+	}
+	if _, _, err := c.Apply(t.Context(), tenant(t, "acme", "batch")); err == nil || !strings.Contains(err.Error(), "older than the server?") || writes.Load() != 0 {
+		t.Errorf("apply = %v after %d writes", err, writes.Load())
+	}
+}
+
+func TestFixesAreForWhoeverReadsThem(t *testing.T) {
+	for name, c := range map[string]struct {
+		p    client.ProblemError
+		want string
+	}{
+		"all of it": {
+			client.ProblemError{Title: "Not found", Status: 404, Code: "not_found", Detail: "There is no Tenant."},
+			"Not found (HTTP 404, not_found): There is no Tenant.",
+		},
+		"stale":     {client.ProblemError{Title: "Changed", Status: 412}, "Changed (HTTP 412)\n  fix: somebody else changed it; look at it again and repeat"},
+		"no leader": {client.ProblemError{Title: "No leader", Status: 503}, "No leader (HTTP 503)\n  fix: try again in a few seconds; `anabranch members` shows who leads"},
+		"fields say their own": {
+			client.ProblemError{Title: "Not valid", Status: 422, Detail: "2 problems", Errors: []policy.Problem{
+				{Field: "spec.tier", Reason: "is wrong", Fix: "mend it", Line: 4}, {Reason: "is cut"},
+			}},
+			"Not valid (HTTP 422)\n  line 4: spec.tier: is wrong\n    fix: mend it\n  is cut",
+		},
+	} {
+		if got := c.p.Error(); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+}
