@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -59,7 +60,9 @@ func (s session) supervise(v *supervisor) {
 		if err := server.Close(); err != nil {
 			s.t.Error(err)
 		}
-		<-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			s.t.Error(err)
+		}
 	})
 }
 
