@@ -100,7 +100,7 @@ func TestAPeerDoesNotForward(t *testing.T) {
 		t.Fatal(err)
 	}
 	res.Body.Close()
-	if res.StatusCode != 200 || res.Header.Get("X-Anabranch-Cluster") != "us-a" || there.requests.Load() != 0 || here.requests.Load() != 1 {
+	if res.StatusCode != http.StatusOK || res.Header.Get("X-Anabranch-Cluster") != "us-a" || there.requests.Load() != 0 || here.requests.Load() != 1 {
 		t.Errorf("%d from %s, %d here and %d there", res.StatusCode, res.Header.Get("X-Anabranch-Cluster"), here.requests.Load(), there.requests.Load())
 	}
 	for name, change := range map[string]func(http.Header){
@@ -115,7 +115,7 @@ func TestAPeerDoesNotForward(t *testing.T) {
 			t.Fatal(err)
 		}
 		res.Body.Close()
-		if res.StatusCode != 404 {
+		if res.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %d", name, res.StatusCode)
 		}
 	}
@@ -296,7 +296,7 @@ func TestProbesTellWhatTheRegionsRouterKnows(t *testing.T) {
 		}
 	}
 	there.does(says(500))
-	fail := http.HandlerFunc(says(500))
+	fail := says(500)
 	there.canaries.Store(&fail)
 	w.run()
 	w.ask(eu, "initech", askWhole)

@@ -324,13 +324,13 @@ func TestOptionsNameWhatIsMissing(t *testing.T) {
 	complete := func() Options {
 		return Options{Router: "r", Region: us, Tables: &table.Holder{}, Authority: &ledger{}}
 	}
-	for field, clear := range map[string]func(*Options){
+	for field, unset := range map[string]func(*Options){
 		"Router": func(o *Options) { o.Router = "" }, "Region": func(o *Options) { o.Region = "" },
 		"Tables": func(o *Options) { o.Tables = nil }, "Authority": func(o *Options) { o.Authority = nil },
 		"MaxInFlight": func(o *Options) { o.MaxInFlight = -1 },
 	} {
 		o := complete()
-		clear(&o)
+		unset(&o)
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("without %s: %v", field, err)
 		}

@@ -27,13 +27,13 @@ const (
 	patienceStep   = 10 * time.Second
 )
 
-// exchange is one attempt under way.
+// exchange is one attempt under way; its contexts live no longer than the call of Do that it is.
 type exchange struct {
 	a      *Attempt
 	w      http.ResponseWriter
 	start  time.Time
-	parent context.Context //nolint:containedctx // lives as long as the one call of Do
-	ctx    context.Context //nolint:containedctx // lives as long as the one call of Do
+	parent context.Context
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 	guard  *time.Timer
 

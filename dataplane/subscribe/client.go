@@ -156,30 +156,31 @@ func (c *Client) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	at := rand.IntN(len(c.o.Addresses))
 	failures := 0
-	for ctx.Err() == nil {
+	for at := rand.IntN(len(c.o.Addresses)); ctx.Err() == nil; at++ {
 		address := c.o.Addresses[at%len(c.o.Addresses)]
 		welcomed, err := c.session(ctx, address)
 		c.disconnected()
-		if ctx.Err() != nil {
-			return nil
-		}
 		if welcomed {
 			failures = 0
 		}
 		wait := Backoff(failures, c.o.BackoffMin, c.o.BackoffMax, rand.Float64())
-		c.o.Logger.Warn("lost the control plane", "address", address, "error", err, "retry_in", wait)
 		failures++
-		at++
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
+		if ctx.Err() == nil {
+			c.o.Logger.Warn("lost the control plane", "address", address, "error", err, "retry_in", wait)
+			pause(ctx, wait)
 		}
 	}
 	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // Backoff is how long to wait after so many failures in a row (from 0): a uniform draw, rnd in

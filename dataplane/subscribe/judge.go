@@ -20,8 +20,8 @@ type Refusal struct {
 	Code, Field, Message string
 }
 
-// Error makes a Refusal an error.
-func (r *Refusal) Error() string {
+// String reads as "code at field: message".
+func (r *Refusal) String() string {
 	if r.Field == "" {
 		return r.Code + ": " + r.Message
 	}

@@ -78,8 +78,8 @@ func TestRefusalsKeepTheCodeOfTheTable(t *testing.T) {
 	if got.Code != "weights_sum" || got.Field != "weights[2]" || got.Message != "sum to 0" {
 		t.Errorf("got %+v", got)
 	}
-	if got.Error() != "weights_sum at weights[2]: sum to 0" {
-		t.Errorf("reads %q", got.Error())
+	if got.String() != "weights_sum at weights[2]: sum to 0" {
+		t.Errorf("reads %q", got.String())
 	}
 	if other := refusalOf(errors.New("odd")); other.Code != CodeInvalid || other.Message != "odd" {
 		t.Errorf("got %+v", other)

@@ -231,7 +231,7 @@ func (n *Instance) controlStatus() dataplane.ControlStatus {
 	s := n.control.Status()
 	c := dataplane.ControlStatus{Connected: s.Connected, Node: string(s.Node), Address: s.Address, LastContact: s.LastContact}
 	if s.Refused != nil {
-		c.Refused = s.Refused.Error()
+		c.Refused = s.Refused.String()
 	}
 	if s.DiskError != nil {
 		c.Disk = s.DiskError.Error()
@@ -247,8 +247,11 @@ type server struct {
 
 func bind(flag, address string, bound net.Listener, h http.Handler) (*server, error) {
 	if bound == nil {
-		var err error
-		if bound, err = net.Listen("tcp", address); err != nil {
+		var (
+			config net.ListenConfig
+			err    error
+		)
+		if bound, err = config.Listen(context.Background(), "tcp", address); err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
 	}

@@ -1,0 +1,125 @@
+package dataplane
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"anabranch/dataplane/endpoint"
+	"anabranch/ratelimit"
+)
+
+type stub struct {
+	*httptest.Server
+	serve    atomic.Pointer[http.HandlerFunc]
+	canaries atomic.Pointer[http.HandlerFunc] // nil: a token
+	requests atomic.Int64                     // without canaries
+	left     atomic.Int64                     // whose ctx ended first
+	seen     atomic.Pointer[http.Header]
+	body     atomic.Pointer[[]byte]
+}
+
+func newStub(t testing.TB, serve http.HandlerFunc) *stub {
+	t.Helper()
+	s := &stub{}
+	s.serve.Store(&serve)
+	s.Server = httptest.NewServer(http.HandlerFunc(s.handle))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *stub) does(h http.HandlerFunc) { s.serve.Store(&h) }
+
+func (s *stub) handle(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // what can't be read is not there
+	switch {
+	case r.URL.Path == "/metrics":
+		_, _ = io.WriteString(w, "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\nvllm:kv_cache_usage_perc 0\n")
+		return
+	case r.Header.Get(endpoint.CanaryHeader) != "":
+		if h := s.canaries.Load(); h != nil {
+			(*h)(w, r)
+			return
+		}
+		answers(w, r)
+		return
+	}
+	s.requests.Add(1)
+	s.seen.Store(&r.Header)
+	s.body.Store(&body)
+	defer func() {
+		if r.Context().Err() != nil {
+			s.left.Add(1)
+		}
+	}()
+	if strings.Contains(string(body), `"stream":true`) {
+		r.Header.Set("X-Streams", "1")
+	}
+	(*s.serve.Load())(w, r)
+}
+
+func send(w http.ResponseWriter, parts ...string) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, p := range parts {
+		_, _ = io.WriteString(w, p)
+		w.(http.Flusher).Flush()
+	}
+}
+
+func answers(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("X-Streams") != "" {
+		send(w, role, content, content, content, finish, counted, done)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, whole)
+}
+
+func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func says(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", status) }
+}
+
+func cut() { panic(http.ErrAbortHandler) }
+
+type ledger struct {
+	mu      sync.Mutex
+	deny    bool
+	charged map[string]int64 // by limit
+}
+
+func (l *ledger) Take(_ context.Context, _ string, path []ratelimit.Charge) (ratelimit.Decision, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	standing := ratelimit.Standing{Limit: path[0].Limit, Cost: path[0].Cost, Remaining: 7, ResetMs: 1500}
+	d := ratelimit.Decision{Allowed: !l.deny, Remaining: 7, Limit: path[0].Limit, Cost: path[0].Cost, Requests: standing}
+	if l.deny {
+		d.Reason, d.RetryAfterMs = ratelimit.ReasonOver, 1200
+		return d, nil
+	}
+	for _, c := range path {
+		l.charged[c.Limit.ID] += c.Cost
+	}
+	return d, nil
+}
+
+func (l *ledger) Adjust(_ context.Context, _ string, path []ratelimit.Charge) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range path {
+		l.charged[c.Limit.ID] += c.Cost
+	}
+	return nil
+}
+
+func (l *ledger) total(limit string) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.charged[limit]
+}
