@@ -48,8 +48,10 @@ func model(s script, keepUsage bool) expected {
 		}
 		finished = finished || frame.FinishReason
 		switch frame.Kind {
-		case inference.Lifecycle, inference.Role:
-			held += event
+		case inference.Lifecycle, inference.Role, inference.UsageOnly:
+			if !frame.UsageOnly || keepUsage {
+				held += event
+			}
 			if e.committed {
 				e.text, held = e.text+held, ""
 			}
@@ -62,9 +64,7 @@ func model(s script, keepUsage bool) expected {
 		}
 		e.committed = true
 		e.text, held = e.text+held, ""
-		if !frame.UsageOnly || keepUsage {
-			e.text += event
-		}
+		e.text += event
 	}
 	e.broken = e.committed && !doneSeen && (s.cut || !finished)
 	return e

@@ -18,7 +18,7 @@ const trailing = 100 * time.Millisecond
 // content comes; from then on each is passed on as it arrives, and flushed when nothing more
 // waits.
 func (x *exchange) stream(answer *http.Response) Result {
-	s := streaming{x: x, answer: answer, events: inference.NewEvents(answer.Body)}
+	s := streaming{x: x, answer: answer, events: inference.NewEvents(answer.Body), closed: true}
 	for {
 		event, err := s.events.Next()
 		if err != nil {
@@ -38,7 +38,7 @@ type streaming struct {
 	// done: the event that ends the stream came. finished: an answer in it is complete, which is
 	// good enough with servers that send no such event and end the stream regularly.
 	done, finished bool
-	// closed: what was written last ended with an empty line.
+	// closed: what was written last, if anything, ended with an empty line.
 	closed bool
 }
 
@@ -53,8 +53,11 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 		x.result.Usage = x.result.Usage.Merge(frame.Usage)
 		x.result.HasUsage = true
 	}
+	if frame.UsageOnly && !x.a.KeepUsage {
+		event.Raw = nil
+	}
 	switch frame.Kind {
-	case inference.Lifecycle, inference.Role:
+	case inference.Lifecycle, inference.Role, inference.UsageOnly:
 		if !x.result.Committed && len(s.held)+len(event.Raw) <= maxHeld {
 			s.held = append(s.held, event.Raw...)
 			return false, Result{}
@@ -65,7 +68,7 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 		return true, s.failed(event)
 	case inference.Done:
 		s.done = true
-	case inference.Finish, inference.UsageOnly:
+	case inference.Finish:
 	}
 	s.finished = s.finished || frame.FinishReason
 	if !x.result.Committed {
@@ -75,9 +78,6 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 		if !x.commit(s.answer, "") {
 			return true, x.failed(errAbandoned)
 		}
-	}
-	if frame.UsageOnly && !x.a.KeepUsage {
-		event.Raw = nil
 	}
 	if err := s.write(event.Raw, now); err != nil {
 		return true, x.left(err)
