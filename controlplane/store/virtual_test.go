@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,59 @@ func TestNothingAcknowledgedIsLostWhenLeadersAreCutOff(t *testing.T) {
 		}
 		cancel()
 		running.Wait()
+	})
+}
+
+// Whoever answers a read, however cut off, knows every write acknowledged before it was asked.
+func TestAReadNeverMissesAnAcknowledgedWriteWhileLeadersAreCutOff(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		links, nodes := virtualCluster(t, dir, func(*Options) {})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for _, s := range nodes {
+			running.Go(func() {
+				if err := s.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		var acknowledged, answered, refused atomic.Uint64
+		acknowledged.Store(mustPropose(t, nodes, "init"))
+		for _, s := range nodes {
+			running.Go(func() {
+				for ctx.Err() == nil {
+					want := acknowledged.Load()
+					short, stop := context.WithTimeout(ctx, time.Second)
+					index, err := s.ReadIndex(short)
+					stop()
+					switch {
+					case err != nil:
+						refused.Add(1)
+					case index < want || s.View().Index() < want:
+						t.Errorf("%s answers %d with its state at %d, %d was acknowledged", s.ID(), index, s.View().Index(), want)
+					default:
+						answered.Add(1)
+					}
+					<-time.After(7 * time.Millisecond) // virtual
+				}
+			})
+		}
+		for i := range 10 {
+			cut := waitForLeader(nodes).Address()
+			links.set(cut, true)
+			for j := range 20 {
+				acknowledged.Store(mustPropose(t, nodes, fmt.Sprint(i, j)))
+				<-time.After(50 * time.Millisecond) // virtual
+			}
+			links.set(cut, false)
+			<-time.After(time.Second) // virtual
+		}
+		cancel()
+		running.Wait()
+		if answered.Load() < 100 || refused.Load() < 100 {
+			t.Errorf("%d reads were answered, %d refused: too few to tell", answered.Load(), refused.Load())
+		}
 	})
 }
 
