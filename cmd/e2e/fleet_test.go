@@ -130,16 +130,3 @@ func (s *System) healRegion(region string) {
 		}
 	}
 }
-
-// served is how many tenants' requests the region's endpoints have received.
-func (s *System) served(region string) uint64 {
-	var n uint64
-	for _, c := range s.clusters {
-		if c.spec.Region == region {
-			for _, e := range c.servers.Status(0).Endpoints {
-				n += e.Received - e.Canaries
-			}
-		}
-	}
-	return n
-}

@@ -72,10 +72,11 @@ func New(o Options) (*Node, error) {
 // open takes ports and folder, then builds what stands on them.
 func (n *Node) open() error {
 	var err error
-	if n.httpListener, err = net.Listen("tcp", n.o.HTTP); err != nil {
+	var listen net.ListenConfig
+	if n.httpListener, err = listen.Listen(context.Background(), "tcp", n.o.HTTP); err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
-	if n.grpcListener, err = net.Listen("tcp", n.o.GRPC); err != nil {
+	if n.grpcListener, err = listen.Listen(context.Background(), "tcp", n.o.GRPC); err != nil {
 		return fmt.Errorf("--grpc: %w", err)
 	}
 	options := store.Options{
@@ -209,26 +210,12 @@ func (n *Node) serveGRPC(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		n.grpc.Stop()
-		<-done
-		return nil
+		return <-done // nil after Stop
 	}
 }
 
 func (n *Node) serveHTTP(ctx context.Context) error {
-	done := make(chan error, 1)
-	go func() { done <- n.http.Serve(n.httpListener) }()
-	select {
-	case <-ctx.Done():
-		_ = n.http.Close() // what Shutdown left is cut
-		<-done
-		return nil
-	case err := <-done:
-		if !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	}
+	return lifecycle.Serve(ctx, n.http, n.httpListener)
 }
 
 // takePart joins the cluster if asked to, gives a new one its identity, and tells the others how
@@ -253,10 +240,10 @@ func (n *Node) takePart(ctx context.Context) error {
 func (n *Node) retry(ctx context.Context, step func(context.Context) error) error {
 	for {
 		err := step(ctx)
-		if err == nil || ctx.Err() != nil {
-			return nil
-		}
-		if errors.Is(err, store.ErrForeignCluster) {
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // stopped on purpose, whatever the step says to that
+		case err == nil, errors.Is(err, store.ErrForeignCluster):
 			return err
 		}
 		n.log.Debug("not part of the cluster yet", "error", err)

@@ -269,26 +269,4 @@ func bind(flag, address string, bound net.Listener, h http.Handler) (*server, er
 
 func (s *server) address() string { return s.listener.Addr().String() }
 
-// run serves until ctx ends; what Shutdown has left by then is cut.
-func (s *server) run(ctx context.Context) error {
-	done := make(chan error, 1)
-	go func() {
-		if s.http.TLSConfig != nil {
-			done <- s.http.ServeTLS(s.listener, "", "")
-			return
-		}
-		done <- s.http.Serve(s.listener)
-	}()
-	select {
-	case <-ctx.Done():
-		err := s.http.Close()
-		<-done
-		return err
-	case err := <-done:
-		if !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		<-ctx.Done()
-		return s.http.Close()
-	}
-}
+func (s *server) run(ctx context.Context) error { return lifecycle.Serve(ctx, s.http, s.listener) }
