@@ -146,7 +146,7 @@ func TestTheWholeControlPlaneIsGone(t *testing.T) {
 
 func TestRedisDies(t *testing.T) {
 	s := start(t)
-	s.redis.kill()
+	s.redis.Kill()
 	for _, region := range regions {
 		began := time.Now()
 		a := s.ask(region, "acme", chat(seed.SmallModel, false))
@@ -170,7 +170,7 @@ func TestRedisDies(t *testing.T) {
 	if admitted == 0 || admitted > 75 {
 		t.Errorf("without Redis %d of 90 were admitted under a limit of 60", admitted)
 	}
-	s.redis.start()
+	s.redis.Restart()
 	s.await(15*time.Second, "the quota to hold again", func() error {
 		if a := s.ask("us-east-1", "globex", chat(seed.SmallModel, false)); a.status != http.StatusTooManyRequests {
 			return fmt.Errorf("admitted: %d", a.status)

@@ -20,6 +20,7 @@ import (
 	"anabranch/cmd/anabranch/dev/seed"
 	"anabranch/cmd/anabranch/pki"
 	"anabranch/controlplane/store"
+	"anabranch/ratelimit/redisbucket/redistest"
 )
 
 // System is a whole Anabranch. It is started by start and stopped by the test's cleanup.
@@ -29,7 +30,7 @@ type System struct {
 	log       *slog.Logger
 	authority *pki.Authority
 
-	redis    *Redis
+	redis    *redistest.Server
 	clusters map[string]*Cluster
 	nodes    []*Node
 	routers  map[string]*Router
@@ -85,7 +86,7 @@ func start(t *testing.T) *System {
 	for _, tenant := range seed.Tenants() {
 		s.keys[tenant] = dev.NewKey()
 	}
-	s.redis = startRedis(t)
+	s.redis = redistest.Start(t, "--maxmemory-policy", "noeviction")
 	s.startFleet()
 	s.startNodes()
 	s.startRouters()

@@ -40,7 +40,9 @@ func (k Kind) String() string {
 
 // Usage counts tokens. Cached is the part of Prompt that came from a prefix cache.
 type Usage struct {
-	Prompt, Cached, Completion int64
+	Prompt     int64 `json:"promptTokens"`
+	Cached     int64 `json:"cachedTokens"`
+	Completion int64 `json:"completionTokens"`
 }
 
 // Merge combines counts that came at different times of one reply: they only grow.

@@ -115,7 +115,21 @@ func (n *Instance) authority() (ratelimit.Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.redis, nil
+	return n.redis, n.fit()
+}
+
+// fit refuses a Redis that may forget quotas. One that is away may be a good one: every new
+// connection is checked again, and until then each tenant's policy for its absence holds.
+func (n *Instance) fit() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	switch err := n.redis.Check(ctx); {
+	case errors.Is(err, ratelimit.ErrUnfit):
+		return fmt.Errorf("--redis %s: %w", n.o.Redis, err)
+	case err != nil:
+		n.log.Warn("Redis does not answer yet", "address", n.o.Redis, "error", err)
+	}
+	return nil
 }
 
 // listen binds the ports. Nothing is served yet.

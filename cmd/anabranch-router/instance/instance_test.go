@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"anabranch/api/identity"
+	"anabranch/ratelimit/redisbucket/redistest"
 )
 
 const (
@@ -191,6 +192,25 @@ func TestNewFreesWhatItTookWhenItFails(t *testing.T) {
 	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "--redis-password-file") {
 		t.Errorf("error %v", err)
 	}
+}
+
+func TestARedisThatForgetsQuotasIsRefused(t *testing.T) {
+	f := newFixture(t)
+	o := f.options()
+	o.Redis = redistest.Start(t, "--maxmemory-policy", "allkeys-lru").Addr
+	_, err := New(o)
+	if err == nil {
+		t.Fatal("a Redis that evicts keys was taken")
+	}
+	for _, want := range []string{"--redis", "noeviction"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in: %v", want, err)
+		}
+	}
+
+	o.Redis = redistest.Place(t).Addr // which is down
+	n := f.start(o)
+	n.eventually("it is ready", n.ready)
 }
 
 func TestClientsCanBeServedOverTLS(t *testing.T) {
