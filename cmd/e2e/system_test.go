@@ -21,6 +21,7 @@ import (
 	"anabranch/cmd/anabranch/pki"
 	"anabranch/controlplane/store"
 	"anabranch/ratelimit/redisbucket/redistest"
+	"anabranch/web"
 )
 
 // System is a whole Anabranch. It is started by start and stopped by the test's cleanup.
@@ -171,7 +172,8 @@ func (s *System) startNodes() {
 		n := &Node{options: node.Options{
 			ID: peer.ID, DataDir: filepath.Join(s.dir, name),
 			HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", RaftListener: listeners[i], Peers: peers,
-			TLS: s.certificate(name, pair, err), Tokens: s.tokens, Logger: s.log.With("process", name), Version: "e2e",
+			TLS: s.certificate(name, pair, err), Tokens: s.tokens, Console: web.Dist(),
+			Logger: s.log.With("process", name), Version: "e2e",
 		}}
 		s.nodes = append(s.nodes, n)
 		s.startNode(n)
