@@ -24,6 +24,7 @@ type verdict struct {
 type witnesses struct {
 	own, ownDown        int // routers of its region, and of them those that find it unusable
 	ownReason           string
+	ownSilent           int // routers of its region that were heard once and have fallen silent
 	remote, remoteEject int // other routers with an opinion, and of them those that eject it
 	regions             map[fleet.RegionID]bool
 	remoteReason        string
@@ -37,6 +38,9 @@ func gather(in Evidence, cfg Config) witnesses {
 	w := witnesses{regions: map[fleet.RegionID]bool{}}
 	for _, s := range in.Sights {
 		if s.Age < 0 || s.Age > cfg.Silence {
+			if s.Own {
+				w.ownSilent++
+			}
 			continue
 		}
 		w.requests += s.Requests
@@ -104,7 +108,7 @@ func judge(in Evidence, cfg Config) verdict {
 		if usable {
 			v.why += "; its own region finds it usable, so the path may be at fault"
 		}
-	case w.own == 0 && len(in.Sights) > 0:
+	case w.own == 0 && w.ownSilent > 0: // one that was never heard may not know the cluster yet
 		v.suspect = true
 		v.why = fmt.Sprintf("no router of its region has reported for %s", cfg.Silence)
 	}
