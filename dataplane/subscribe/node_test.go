@@ -59,7 +59,7 @@ func (n *node) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, rout
 	}
 }
 
-func serve(t *testing.T, n *node) *node {
+func serve(t *testing.T, n *node, options ...grpc.ServerOption) *node {
 	t.Helper()
 	if n.protocol == 0 {
 		n.protocol = Protocol
@@ -70,7 +70,7 @@ func serve(t *testing.T, n *node) *node {
 		t.Fatal(err)
 	}
 	n.address = l.Addr().String()
-	s := grpc.NewServer()
+	s := grpc.NewServer(options...)
 	routerpb.RegisterRouterControlServer(s, n)
 	done := make(chan struct{})
 	go func() {

@@ -237,3 +237,53 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// The bytes of format 1, by hand: a build that reads or writes others must raise the format.
+func TestTheLayoutIsWhatIsDocumented(t *testing.T) {
+	table := &routerpb.Table{Ref: &routerpb.TableRef{ClusterId: "c-1", Epoch: 2, Revision: 3}}
+	payload, err := proto.Marshal(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []byte("ANBTABLE\x00\x00\x00\x01\x00\x03c-1")
+	want = append(want, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 1, 0)
+	want = append(want, 0, 0, 0, 0, 0, 0, 0, byte(len(payload)))
+	want = append(want, payload...)
+	sum := sha256.Sum256(want)
+	want = append(want, sum[:]...)
+	got, err := encode(table, time.UnixMilli(256))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("got  %x\nwant %x", got, want)
+	}
+	back, at, err := decode(want)
+	if err != nil || !proto.Equal(back, table) || at.UnixMilli() != 256 {
+		t.Errorf("read back %v, %v, %v", back, at, err)
+	}
+}
+
+func TestAFailedSaveLeavesNothingBehind(t *testing.T) {
+	d, path := open(t)
+	save(t, d, numbered(1, 1))
+	// A folder in the place of the file can't be replaced by it.
+	if err := os.MkdirAll(filepath.Join(path, fileName(numbered(1, 2).GetRef()), "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Save(numbered(1, 2), time.UnixMilli(1)); err == nil || !strings.Contains(err.Error(), "save table 2") {
+		t.Errorf("error %v", err)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), temporary) {
+			t.Errorf("%s was left", e.Name())
+		}
+	}
+	if got, err := d.Load(nil); err != nil || got.Table.GetRef().GetRevision() != 1 {
+		t.Errorf("loaded %v, %v", got.Table.GetRef(), err)
+	}
+}
