@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -39,10 +38,11 @@ func main() {
 
 // flags are what only flags say; the rest goes straight into node.Options.
 type flags struct {
-	config, logLevel, logFormat string
-	id                          string
-	peers                       []string
-	tokensFile                  string
+	config     string
+	log        settings.Log
+	id         string
+	peers      []string
+	tokensFile string
 }
 
 func command() *cobra.Command {
@@ -98,8 +98,7 @@ comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authority of nodes and routers")
 	fl.StringVar(&f.tokensFile, "tokens-file", "", `JSON file {"admin": "…", "operator": "…", "approver": "…", "viewer": "…"} of the tokens that a new cluster starts with`)
 	fl.Float64Var(&o.TimeScale, "time-scale", 1, "scales election timing, for slow networks (above 1)")
-	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	f.log.Bind(fl)
 	return cmd
 }
 
@@ -119,7 +118,7 @@ func (f flags) apply(o *node.Options) error {
 		problems = append(problems, err)
 		o.Tokens = tokens
 	}
-	logger, err := newLogger(f.logLevel, f.logFormat)
+	logger, err := f.log.Logger(os.Stderr)
 	problems = append(problems, err)
 	o.Logger = logger
 	return errors.Join(problems...)
@@ -136,19 +135,4 @@ func readTokens(path string) (map[string]string, error) {
 		return nil, fmt.Errorf("--tokens-file: %s is not a JSON object of role to token", path)
 	}
 	return tokens, nil
-}
-
-func newLogger(level, format string) (*slog.Logger, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("--log-level: %q is none of debug, info, warn, error", level)
-	}
-	options := &slog.HandlerOptions{Level: l}
-	switch format {
-	case "text":
-		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
-	}
-	return nil, fmt.Errorf("--log-format: %q is neither text nor json", format)
 }

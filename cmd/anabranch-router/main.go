@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -45,8 +44,9 @@ func main() {
 
 // flags are what needs more than copying into the options.
 type flags struct {
-	config, logLevel, logFormat string
-	router, region              string
+	config         string
+	log            settings.Log
+	router, region string
 }
 
 // command reads the settings and hands them to run.
@@ -76,7 +76,7 @@ On SIGTERM the router turns its readiness off and waits for open requests, at mo
 				return err
 			}
 			o.Router, o.Region = fleet.RouterID(f.router), fleet.RegionID(f.region)
-			logger, err := newLogger(f.logLevel, f.logFormat)
+			logger, err := f.log.Logger(os.Stderr)
 			if err := errors.Join(err, o.Validate()); err != nil {
 				return err
 			}
@@ -101,22 +101,6 @@ On SIGTERM the router turns its readiness off and waits for open requests, at mo
 	fl.StringVar(&o.TLS.Key, "tls-key", "", "its key")
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authority of the control plane and the routers")
 	fl.DurationVar(&o.DrainWithin, "drain", instance.DefaultDrainWithin, "how long open requests are waited for on the way down")
-	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	fl.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	f.log.Bind(fl)
 	return cmd
-}
-
-func newLogger(level, format string) (*slog.Logger, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("--log-level: %q is none of debug, info, warn, error", level)
-	}
-	options := &slog.HandlerOptions{Level: l}
-	switch format {
-	case "text":
-		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
-	}
-	return nil, fmt.Errorf("--log-format: %q is neither text nor json", format)
 }

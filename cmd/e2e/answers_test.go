@@ -75,7 +75,7 @@ func TestAnApplicationNoticesNothing(t *testing.T) {
 			{"too large", s.keys["acme"], `{"model":"llama-3.1-8b","messages":[{"role":"user","content":"` + strings.Repeat("a", 11<<20) + `"}]}`, "", http.StatusRequestEntityTooLarge},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				a := s.sendRaw("eu-west-1", c.key, c.body)
+				a := s.sendRaw(t.Context(), "eu-west-1", c.key, c.body)
 				f := a.failure()
 				if a.status != c.status || f.Message == "" || f.Type == "" || f.Origin != "router" || c.code != "" && f.Code != c.code {
 					t.Errorf("got %d %s", a.status, a.body)

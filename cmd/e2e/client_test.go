@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -92,7 +91,12 @@ func (s *System) send(ctx context.Context, region, key string, body map[string]a
 	if err != nil {
 		return answer{err: err}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.routers[region].url()+"/v1/chat/completions", bytes.NewReader(text))
+	return s.sendRaw(ctx, region, key, string(text))
+}
+
+// sendRaw sends a body as it stands.
+func (s *System) sendRaw(ctx context.Context, region, key, body string) answer {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.routers[region].url()+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return answer{err: err}
 	}

@@ -17,25 +17,6 @@ import (
 
 var errNotYet = errors.New("not yet")
 
-// sendRaw posts a body as it stands.
-func (s *System) sendRaw(region, key, body string) answer {
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.routers[region].url()+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		return answer{err: err}
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
-	resp, err := tenants.Do(req)
-	if err != nil {
-		return answer{err: err}
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return answer{status: resp.StatusCode, header: resp.Header, body: string(text), err: err}
-}
-
 func (s *System) get(url string) (int, string) {
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // identityFile is the name of the file in the data folder that says whose it is.
 const identityFile = "node.json"
 
-// identity is what the data folder knows of its owner.
-type identity struct {
+// membership is what the data folder knows of its owner.
+type membership struct {
 	NodeID fleet.NodeID `json:"nodeId"`
 	// ClusterID is empty until the first command of the cluster, Init, has been applied.
 	ClusterID string `json:"clusterId,omitempty"`
@@ -30,35 +30,35 @@ type identity struct {
 
 // loadIdentity reads the folder's identity, or makes one for a new folder. It refuses a folder of
 // another node.
-func loadIdentity(dir string, id fleet.NodeID, joining bool) (identity, error) {
+func loadIdentity(dir string, id fleet.NodeID, joining bool) (membership, error) {
 	path := filepath.Join(dir, identityFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		if id == "" {
 			id = fleet.NodeID(uuid.NewString())
 		}
-		made := identity{NodeID: id, Joined: joining}
+		made := membership{NodeID: id, Joined: joining}
 		return made, saveIdentity(dir, made)
 	}
 	if err != nil {
-		return identity{}, fmt.Errorf("read identity: %w", err)
+		return membership{}, fmt.Errorf("read identity: %w", err)
 	}
-	var found identity
+	var found membership
 	if err := json.Unmarshal(b, &found); err != nil {
-		return identity{}, fmt.Errorf("read identity: %s: %w: %w", path, err, ErrForeignFolder)
+		return membership{}, fmt.Errorf("read identity: %s: %w: %w", path, err, ErrForeignFolder)
 	}
 	if found.NodeID == "" {
-		return identity{}, fmt.Errorf("read identity: %s names no node: %w", path, ErrForeignFolder)
+		return membership{}, fmt.Errorf("read identity: %s names no node: %w", path, ErrForeignFolder)
 	}
 	if id != "" && id != found.NodeID {
-		return identity{}, fmt.Errorf("%s belongs to node %s of cluster %q, not to node %s: %w",
+		return membership{}, fmt.Errorf("%s belongs to node %s of cluster %q, not to node %s: %w",
 			dir, found.NodeID, found.ClusterID, id, ErrForeignFolder)
 	}
 	return found, nil
 }
 
 // saveIdentity replaces the file in one step.
-func saveIdentity(dir string, id identity) error {
+func saveIdentity(dir string, id membership) error {
 	b, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
 		return fmt.Errorf("save identity: %w", err)

@@ -70,7 +70,7 @@ func TestAStateOfAnotherClusterThanTheFolderStopsTheNode(t *testing.T) {
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := saveIdentity(n.o.Dir, identity{NodeID: "n1", ClusterID: "c2"}); err != nil {
+	if err := saveIdentity(n.o.Dir, membership{NodeID: "n1", ClusterID: "c2"}); err != nil {
 		t.Fatal(err)
 	}
 	n.restart()
@@ -83,7 +83,7 @@ func TestAStateOfAnotherClusterThanTheFolderStopsTheNode(t *testing.T) {
 func TestAMemberThatLostItsLogDoesNotStartACluster(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := saveIdentity(dir, identity{NodeID: "n1", ClusterID: "c1"}); err != nil {
+	if err := saveIdentity(dir, membership{NodeID: "n1", ClusterID: "c1"}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(Options{Dir: dir, ID: "n1", Logger: slog.New(slog.DiscardHandler), RaftListen: "127.0.0.1:0", Peers: []Peer{{"n1", "127.0.0.1:1"}}})

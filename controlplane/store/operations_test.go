@@ -62,7 +62,7 @@ func TestDrainingGivesUp(t *testing.T) {
 }
 
 func TestErrorsOfRaftAreSortedIntoCertainAndUnknown(t *testing.T) {
-	s := &Store{o: Options{}.withDefaults(), id: identity{NodeID: "n1"}, halted: make(chan struct{})}
+	s := &Store{o: Options{}.withDefaults(), id: membership{NodeID: "n1"}, halted: make(chan struct{})}
 	s.log = &guardedLog{patience: time.Hour}
 	for err, certain := range map[error]bool{
 		raft.ErrNotLeader:                    true,

@@ -34,7 +34,7 @@ const (
 // that change something need [Store.Run] to be running.
 type Store struct {
 	o         Options
-	id        identity // ClusterID in here is that of the start; the present one is in cluster
+	id        membership // ClusterID in here is that of the start; the present one is in cluster
 	advertise string
 	logger    *slog.Logger
 

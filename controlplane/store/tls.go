@@ -5,25 +5,21 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"strings"
 
 	"anabranch/api/fleet"
+	"anabranch/api/identity"
 )
 
-// NodeOf returns the node that a verified certificate belongs to: that of its URI name
-// anabranch://node/<id>.
+// NodeOf returns the node that a verified certificate belongs to.
 func NodeOf(cert *x509.Certificate) (fleet.NodeID, error) {
-	for _, u := range cert.URIs {
-		if u.Scheme != "anabranch" || u.Host != "node" {
-			continue
-		}
-		id := strings.TrimPrefix(u.Path, "/")
-		if err := fleet.CheckName(id); err != nil {
-			return "", fmt.Errorf("node name in certificate %w", err)
-		}
-		return fleet.NodeID(id), nil
+	who, err := identity.Of(cert)
+	if err != nil {
+		return "", err
 	}
-	return "", errors.New("certificate is not a node's: it has no name anabranch://node/<id>")
+	if who.Kind != identity.KindNode {
+		return "", fmt.Errorf("certificate is not a node's but %s", who)
+	}
+	return who.Node, nil
 }
 
 // serverTLS accepts nodes only.
