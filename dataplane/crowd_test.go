@@ -20,12 +20,12 @@ func TestACrowdOverFlakyPlaces(t *testing.T) {
 	flaky := func() *stub {
 		var n atomic.Int64
 		return newStub(t, func(w http.ResponseWriter, r *http.Request) {
-			switch n.Add(1) % 6 {
-			case 0:
+			switch n.Add(1) % 12 {
+			case 0, 2, 4, 6:
 				cut()
-			case 1:
+			case 3:
 				http.Error(w, "no", http.StatusServiceUnavailable)
-			case 2:
+			case 9:
 				if r.Header.Get("X-Streams") != "" {
 					send(w, role)
 				}
@@ -66,7 +66,7 @@ func TestACrowdOverFlakyPlaces(t *testing.T) {
 		})
 	}
 	crowd.Wait()
-	if n := answered.Load(); n < clients*each*9/10 || n+spent.Load() != clients*each {
+	if n := answered.Load(); n < clients*each*3/4 || n+spent.Load() != clients*each {
 		t.Errorf("%d of %d answered, %d not", n, clients*each, spent.Load())
 	}
 	w.idle()
