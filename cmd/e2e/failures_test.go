@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"anabranch/cmd/anabranch/dev/seed"
+	"anabranch/controlplane/policy"
 )
 
 func TestARegionDiesAndComesBack(t *testing.T) {
@@ -70,6 +71,40 @@ func TestARegionDiesAndComesBack(t *testing.T) {
 			len(results)-len(tr.since(killed)), lost[0])
 	}
 	t.Logf("%d requests; back %v after healing", len(results), time.Since(healed).Round(time.Second))
+}
+
+// TestTrafficOfOtherRegionsFindsAnotherWay: requests that were on their way to a region from
+// another one, by the table's weights, are lost no more than its own.
+func TestTrafficOfOtherRegionsFindsAnotherWay(t *testing.T) {
+	s := start(t)
+	if err := s.patch(policy.KindTrafficPolicy, "default", `{"spec":{"regions":[{"region":"eu-west-1","weight":0}]}}`); err != nil {
+		t.Fatal(err)
+	}
+	tr := s.drive("acme", seed.SmallModel, 3, "eu-west-1")
+	s.await(20*time.Second, "eu-west-1 to send to us-east-1, the nearest", func() error {
+		recent := tr.since(time.Now().Add(-time.Second))
+		if got := share(recent, "eu-west-1", "us-east-1"); len(recent) < 10 || got < 1 {
+			return fmt.Errorf("share %.2f of %d", got, len(recent))
+		}
+		return nil
+	})
+	killed := time.Now()
+	s.killRegion("us-east-1")
+	s.await(20*time.Second, "2 s of traffic without us-east-1", func() error {
+		if n := len(tr.since(killed.Add(time.Second))); n < 60 {
+			return fmt.Errorf("%d requests", n)
+		}
+		return nil
+	})
+	for _, r := range tr.since(killed.Add(time.Second)) {
+		if r.region() == "us-east-1" || r.header.Get("x-anabranch-attempts") != "1" {
+			t.Errorf("%v after the kill: served by %q after %s attempts", r.began.Sub(killed), r.region(), r.header.Get("x-anabranch-attempts"))
+		}
+	}
+	results := tr.stop()
+	if lost := s.lost(results); len(lost) > 0 {
+		t.Errorf("%d of %d requests lost, first: %s", len(lost), len(results), lost[0])
+	}
 }
 
 func count(results []result, from string) (n int) {

@@ -74,19 +74,23 @@ func (s *System) weights() string {
 	return string(text)
 }
 
-// label makes a small change: a region's label.
-func (s *System) label(value string) error {
+// patch changes a resource as it stands now.
+func (s *System) patch(kind policy.Kind, name, change string) error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Second)
 	defer cancel()
-	_, etag, err := s.admin.Get(ctx, policy.KindRegion, "us-east-1")
+	_, etag, err := s.admin.Get(ctx, kind, name)
 	if err != nil {
 		return err
 	}
 	_, err = s.admin.Do(ctx, client.Call{
-		Method: http.MethodPatch, Path: "/v1/regions/us-east-1", IfMatch: etag,
-		Body: fmt.Appendf(nil, `{"metadata":{"labels":{"note":%q}}}`, value),
+		Method: http.MethodPatch, Path: "/v1/" + policy.Plural(kind) + "/" + name, IfMatch: etag, Body: []byte(change),
 	})
 	return err
+}
+
+// label makes a change that moves no traffic.
+func (s *System) label(value string) error {
+	return s.patch(policy.KindRegion, "us-east-1", fmt.Sprintf(`{"metadata":{"labels":{"note":%q}}}`, value))
 }
 
 // try makes one raw call of the REST API at a node.
@@ -167,14 +171,7 @@ func TestAMistakeIsNamedAndChangesNothing(t *testing.T) {
 // TestAPolicyMovesTraffic follows a change from the operator to a tenant's request.
 func TestAPolicyMovesTraffic(t *testing.T) {
 	s := start(t)
-	_, etag, err := s.admin.Get(t.Context(), policy.KindTrafficPolicy, "default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.admin.Do(t.Context(), client.Call{
-		Method: http.MethodPatch, Path: "/v1/policies/default", IfMatch: etag,
-		Body: []byte(`{"spec":{"regions":[{"region":"us-east-1","weight":0}]}}`),
-	}); err != nil {
+	if err := s.patch(policy.KindTrafficPolicy, "default", `{"spec":{"regions":[{"region":"us-east-1","weight":0}]}}`); err != nil {
 		t.Fatal(err)
 	}
 	s.await(15*time.Second, "us-east-1 to be left", func() error {
