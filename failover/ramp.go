@@ -30,7 +30,8 @@ func (c Cluster) at(step int, cfg Config, now time.Time) Cluster {
 }
 
 // Resume completes a cluster of which only the replicated fields are known, as a new leader does
-// before anything else: the share of a ramp follows from its step.
+// before anything else: the share of a ramp follows from its step. That of a failover it must know
+// from elsewhere, such as the table in force.
 func (c Cluster) Resume(cfg Config) Cluster { return c.resume(cfg.ready()) }
 
 func (c Cluster) resume(cfg Config) Cluster {

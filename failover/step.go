@@ -124,6 +124,9 @@ func (c Cluster) leave(v verdict, hard bool, share float64, now time.Time) Clust
 }
 
 func (c Cluster) leaving(v verdict, cfg Config, now time.Time) Cluster {
+	if c.StepSince.IsZero() { // a new leader does not know since when
+		c.StepSince = now
+	}
 	switch {
 	case v.hard && lasted(c.BadSince, cfg.Confirm, now):
 		c.Share = 0

@@ -59,6 +59,18 @@ func TestOneLookAtTheEvidence(t *testing.T) {
 	}
 }
 
+func TestANewLeaderDoesNotHastenAGreyFailover(t *testing.T) {
+	in := Evidence{Region: "us", Sights: []Sight{ownSight(4)}}
+	in.Sights[0].Failures = 40
+	c := Cluster{State: FailingOver, Since: noon, Share: 0.75}
+	for second, want := range []float64{0.75, 0.75, 0.5, 0.5, 0.25} {
+		c, _ = Step(c, in, Config{}, noon.Add(time.Duration(second)*time.Second))
+		if c.Cap() != want {
+			t.Errorf("after %d s its cap is %v, want %v", second, c.Cap(), want)
+		}
+	}
+}
+
 func TestANewLeaderGoesOnWhereTheOldOneStopped(t *testing.T) {
 	in := Evidence{Region: "us", Sights: []Sight{ownSight(4)}}
 	replicated := func(s State) Cluster { return Cluster{State: s, Since: noon, EvacuatedAt: noon, RampStep: 3} }

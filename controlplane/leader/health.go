@@ -14,9 +14,14 @@ import (
 	"anabranch/failover"
 )
 
-// restored reads the health that earlier leaders committed.
+// restored reads the health that earlier leaders committed. How far a failover in steps has come
+// stands in the table, which was committed with it.
 func restored(view *state.View) map[fleet.ClusterID]failover.Cluster {
 	config := plan.FailoverConfig(view)
+	caps := map[string]float64{}
+	for _, c := range view.Table().GetClusters() {
+		caps[c.GetId()] = c.GetHealthCap()
+	}
 	out := map[fleet.ClusterID]failover.Cluster{}
 	for _, h := range view.Health() {
 		id := fleet.ClusterID(h.GetCluster())
@@ -28,6 +33,7 @@ func restored(view *state.View) map[fleet.ClusterID]failover.Cluster {
 			Relapses:    int(h.GetRelapses()),
 			EvacuatedAt: timeOf(h.GetEvacuatedUnixMs()),
 			LastRelapse: timeOf(h.GetLastRelapseUnixMs()),
+			Share:       caps[h.GetCluster()],
 		}.Resume(config(id))
 	}
 	return out

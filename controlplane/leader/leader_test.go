@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
@@ -412,6 +414,48 @@ func TestARampGoesOnUnderANewLeader(t *testing.T) {
 	if got := replicated(health); !sameHealth(got, view.Health()) {
 		t.Errorf("health does not survive the way: %v", got)
 	}
+}
+
+func TestAGreyFailoverGoesOnUnderANewLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.seed()
+		r.lead()
+		r.pass(2 * time.Second)
+		r.end()
+		synctest.Wait()
+		table := proto.CloneOf(r.View().Table())
+		for _, c := range table.GetClusters() {
+			if c.GetId() == "us-a" {
+				c.Health, c.HealthCap = "FAILING_OVER", 0.75
+			}
+		}
+		r.apply(&statepb.Command{Format: state.Format, Op: &statepb.Command_Publish{Publish: &statepb.Publish{
+			Table: table, Health: []*statepb.ClusterHealth{{Cluster: "us-a", State: "FAILING_OVER", Reason: "grey"}},
+		}}})
+		n := len(r.proposals())
+		r.signals = signal.New(nil) // the new leader has heard nothing
+		l, err := New(Options{Store: r.replica, Propose: r.Propose, Signals: r.signals})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if err := l.Run(ctx); err != nil {
+				t.Errorf("run: %v", err)
+			}
+		}()
+		r.lead()
+		time.Sleep(5 * time.Second) //nolint:forbidigo // virtual time of synctest
+		if got := r.proposals(); len(got) != n {
+			t.Errorf("a new leader that has heard nothing proposed %+v", got[n].publish)
+		}
+		cancel()
+		<-done
+	})
 }
 
 func TestAFailedProposalIsMadeAgain(t *testing.T) {
