@@ -78,11 +78,17 @@ func find(tokens []*statepb.Token, secret string) *statepb.Token {
 
 // actor is who asks, for the audit trail.
 func actor(c echo.Context) *statepb.Actor {
-	a := &statepb.Actor{Reason: c.Request().Header.Get(headerReason), RequestId: requestID(c)}
+	a := &statepb.Actor{Reason: printable(c.Request().Header.Get(headerReason), maxReason), RequestId: requestID(c)}
 	if t, ok := c.Get(tokenKey).(*statepb.Token); ok {
 		a.Name, a.Role = t.GetName(), t.GetRole()
 	}
 	return a
+}
+
+// printable makes what a caller wrote fit for a command, which holds UTF-8 only: nobody gets around the
+// audit trail by bytes that can't be written there.
+func printable(s string, limit int) string {
+	return strings.ToValidUTF8(s[:min(len(s), limit)], "\uFFFD")
 }
 
 // deniedTimeout bounds how long a refusal waits for its entry in the audit trail.
@@ -101,7 +107,7 @@ func (s *Server) recordDenied(c echo.Context, t *statepb.Token) {
 	_, err := s.o.Propose(ctx, &statepb.Command{
 		Format: commandFormat, AtUnixMs: s.o.Now().UnixMilli(), Actor: actor(c),
 		Op: &statepb.Command_Denied{Denied: &statepb.Denied{
-			Action: strings.ToLower(c.Request().Method), Kind: kind, Name: name, Code: codeForbidden,
+			Action: strings.ToLower(c.Request().Method), Kind: kind, Name: printable(name, maxReason), Code: codeForbidden,
 		}},
 	})
 	if err != nil {

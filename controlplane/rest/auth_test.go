@@ -101,6 +101,16 @@ func TestRefusalsAreAuditedButCannotFloodTheTrail(t *testing.T) {
 	}
 }
 
+func TestBytesThatAreNoTextEscapeNoAudit(t *testing.T) {
+	d := newDouble(t)
+	d.do("viewer", "DELETE", "/v1/regions/%ff", "", "X-Anabranch-Reason: \xff"+strings.Repeat("x", 4096)).want(403, "forbidden")
+	entries := d.current().Audit(1, 0)
+	if len(entries) != 1 || entries[0].GetName() != "\uFFFD" || !strings.HasPrefix(entries[0].GetReason(), "\uFFFDxxx") {
+		t.Errorf("audited: %v", entries)
+	}
+	d.do("operator", "POST", "/v1/regions", doc("Region", "us", "{}"), yaml, "X-Anabranch-Reason: caf\xe9").want(201, "")
+}
+
 func TestARefusalStandsAlsoWhenItCannotBeAudited(t *testing.T) {
 	d := newDouble(t)
 	d.failing(errors.New("no quorum"))

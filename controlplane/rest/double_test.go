@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/forward"
@@ -164,9 +167,10 @@ func (d *double) changedAfter(after uint64) <-chan struct{} {
 func (d *double) barrier(context.Context) error { d.mu.Lock(); defer d.mu.Unlock(); return d.fail }
 
 func (d *double) commit(_ context.Context, cmd *statepb.Command) (*statepb.Outcome, error) {
+	_, unwritable := proto.Marshal(cmd) // as the store does first
 	d.mu.Lock()
 	d.propose++
-	err, before := d.fail, d.before
+	err, before := cmp.Or(d.fail, unwritable), d.before
 	d.before = nil
 	d.mu.Unlock()
 	if err != nil {
