@@ -39,6 +39,7 @@ func (s *Server) openStream(c echo.Context) (st *stream, closed func(), err erro
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
+	_ = st.rc.Flush() // there may be no event for long; a client that has left shows at the first
 	return st, closed, nil
 }
 

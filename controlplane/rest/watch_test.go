@@ -170,6 +170,14 @@ func TestHeartbeatsMoveTheIDOn(t *testing.T) {
 	t.Error("no heartbeat with the new revision")
 }
 
+func TestAWatchIsOpenBeforeItHasNews(t *testing.T) {
+	d := newDouble(t, func(o *Options) { o.Heartbeat = time.Hour })
+	d.seed("Region us {}")
+	w := d.watch("/v1/regions?watch=true&after=" + fmt.Sprint(d.current().Index())) // comes back when it is open
+	d.seed("Region eu {}")
+	w.expect("3 put eu")
+}
+
 func TestDrainEndsWatches(t *testing.T) {
 	d := newDouble(t)
 	one, two := d.watch("/v1/watch"), d.watch("/v1/fleet/watch")
