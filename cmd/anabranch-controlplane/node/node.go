@@ -256,16 +256,19 @@ func (n *Node) retry(ctx context.Context, step func(context.Context) error) erro
 }
 
 // found makes a new cluster know itself and its first tokens. The first node whose command is
-// committed wins; Apply ignores the rest.
+// committed wins; Apply ignores the rest. A node without tokens leaves it to the others: nobody could
+// ever speak to a cluster that it had founded.
 func (n *Node) found(ctx context.Context) error {
-	if n.store.View().ClusterID() != "" {
+	view := n.store.View()
+	if view.ClusterID() != "" {
 		return nil
 	}
-	if len(n.o.Peers) == 0 {
+	if len(n.o.Tokens) == 0 || len(n.o.Peers) == 0 {
+		n.log.Info("waiting for a node with --peers and --tokens-file to set up the cluster")
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-n.store.Changed(n.store.View().Index()):
+		case <-n.store.Changed(view.Index()):
 			return errors.New("the cluster's identity has not arrived yet")
 		}
 	}

@@ -208,6 +208,22 @@ func TestANodeJoinsARunningCluster(t *testing.T) {
 	})
 }
 
+func TestANodeWithoutTokensFoundsNoCluster(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(t.TempDir(), "n1")
+	o.RaftListener, o.Peers, o.Tokens = l, []store.Peer{{ID: "n1", Address: l.Addr().String()}}, nil
+	m := run(t, o)
+	m.await(t, "leading", m.store.Ready)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := m.found(ctx); err != nil || m.store.View().ClusterID() != "" {
+		t.Errorf("founded %q, to which nobody has a token (%v)", m.store.View().ClusterID(), err)
+	}
+}
+
 func TestOptionsNameTheFlag(t *testing.T) {
 	good := options("dir", "n1")
 	if err := good.Validate(); err != nil {
