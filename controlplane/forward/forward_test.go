@@ -119,6 +119,24 @@ func TestWithoutAMajorityThereIsNoLeaderAndNothingIsWritten(t *testing.T) {
 	}
 }
 
+func TestInAnElectionNobodyIsAskedAtRandom(t *testing.T) {
+	t.Parallel()
+	n := newCluster(t, 3, 1).nodes["n1"]
+	eventually(t, "members", func() bool { return len(n.others()) == 2 })
+	for round, err := range map[int]error{0: store.ErrNotLeader{}, patientRounds - 1: store.ErrNotLeader{}, patientRounds: errors.New("no")} {
+		if got := n.target(err, "", round); got != "" {
+			t.Errorf("after %v in round %d it asks %s", err, round, got)
+		}
+	}
+	for _, got := range []string{
+		n.target(store.ErrNotLeader{}, "", patientRounds), n.target(store.ErrNotLeader{}, "hinted:1", 0), n.target(store.ErrNotLeader{ID: "n9", Address: "known:1"}, "", 0),
+	} {
+		if got == "" {
+			t.Error("it asks nobody though it knows whom, or has waited long")
+		}
+	}
+}
+
 func TestAFollowerPassesNothingOn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, 3)

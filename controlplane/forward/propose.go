@@ -122,8 +122,13 @@ func (f *Forward) atLeader(ctx context.Context, local func() error, remote func(
 	}
 }
 
+// patientRounds is for how many rounds, about two seconds, a node without a leader waits to hear of one
+// itself. Asking others at once would send commands of an election to a machine that has just
+// vanished, where their outcome stays unknown.
+const patientRounds = 12
+
 // target says which node to ask after the local answer err, "" for none: the leader that this node
-// knows, else what another node hinted at, else the others in turn.
+// knows, else what another node hinted at, else, after some patience, the others in turn.
 func (f *Forward) target(err error, hint string, round int) string {
 	var elsewhere store.ErrNotLeader
 	if !errors.As(err, &elsewhere) {
@@ -136,6 +141,8 @@ func (f *Forward) target(err error, hint string, round int) string {
 		return hint
 	case elsewhere.Address != "":
 		return elsewhere.Address
+	case round < patientRounds:
+		return ""
 	}
 	others := f.others()
 	if len(others) == 0 {
