@@ -133,7 +133,10 @@ func (d *demand) silent(s signal.Snapshot) fleet.RegionID {
 // go to one region stays where it is.
 func (d *demand) approach(before, target []float64, in Input) {
 	passed := in.Now.Sub(time.UnixMilli(in.Previous.GetCreatedUnixMs())).Seconds()
-	allowed := growth * min(max(passed, 0), 1)
+	if passed < 0 { // another leader's clock was ahead: weights must not wait for it
+		passed = 1
+	}
+	allowed := growth * min(passed, 1)
 	rise := map[fleet.RegionID]float64{}
 	for i, r := range d.routes {
 		rise[r.site.region] += target[i] - before[i]

@@ -88,8 +88,8 @@ func TestTheWayToATarget(t *testing.T) {
 		"an hour after the last table, a second's worth": {
 			[]float64{1, 0, 0}, []float64{0.5, 0.5, 0}, []float64{0.98, 0.02, 0}, time.Hour,
 		},
-		"the table is from the future": {
-			[]float64{1, 0, 0}, []float64{0.5, 0.5, 0}, []float64{1, 0, 0}, -time.Hour,
+		"the clock of the leader before was ahead, a second's worth": {
+			[]float64{1, 0, 0}, []float64{0.5, 0.5, 0}, []float64{0.98, 0.02, 0}, -time.Hour,
 		},
 		"two regions rise, the faster sets the pace": {
 			[]float64{1, 0, 0}, []float64{0.4, 0.4, 0.2}, []float64{0.97, 0.02, 0.01}, time.Second,
