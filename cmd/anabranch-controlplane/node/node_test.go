@@ -239,6 +239,7 @@ func TestOptionsNameTheFlag(t *testing.T) {
 		{"half of TLS", "--tls-key", func(o *Options) { o.TLS.Cert, o.TLS.CA = "a", "b" }},
 		{"open to the network", "--raft", func(o *Options) { o.Raft = ":7120" }},
 		{"role", `role "root"`, func(o *Options) { o.Tokens = map[string]string{"root": admin} }},
+		{"one token for two", `"admin" and "viewer" have the same token`, func(o *Options) { o.Tokens = map[string]string{"admin": admin, "viewer": admin} }},
 		{"short token", "shorter than", func(o *Options) { o.Tokens = map[string]string{"admin": "x"} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -86,7 +86,12 @@ func (o Options) Validate() error {
 
 func (o Options) validateTokens() error {
 	var problems []error
+	roles := map[string]string{} // by token
 	for role, token := range o.Tokens {
+		if other, twice := roles[token]; twice {
+			problems = append(problems, fmt.Errorf("--tokens-file: %q and %q have the same token: its role would be anybody's guess", min(role, other), max(role, other)))
+		}
+		roles[token] = role
 		if !slices.Contains(Roles, role) {
 			problems = append(problems, fmt.Errorf("--tokens-file: role %q is none of %v", role, Roles))
 		}
