@@ -76,7 +76,10 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 	asked := map[routeKey]float64{}
 	counted := map[routeKey]float64{}
 	for _, m := range routers {
-		s.Routers = append(s.Routers, m.obs)
+		obs := m.obs
+		// The node that it was connected to may not be there any more to say that it is not.
+		obs.Connected = obs.Connected && now.Sub(obs.Received) <= StaleFor
+		s.Routers = append(s.Routers, obs)
 		if m.obs.Freshness(now) == Absent {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/controlplane/forward/nodepb"
 )
 
 var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
@@ -101,6 +102,19 @@ func TestAReconnectKeepsTheLastReport(t *testing.T) {
 	c.Drop("n1", "r-us") // the old node notices late
 	if !c.look().Routers[0].Connected {
 		t.Error("a late notice of the old node disconnected the router")
+	}
+}
+
+func TestARouterThatIsLongSilentIsNotConnected(t *testing.T) {
+	c := newClock()
+	c.Merge([]*nodepb.RouterObservation{{Hello: &routerpb.Hello{RouterId: "r", Region: "us"}, NodeId: "n2"}}, c.now)
+	c.pass(StaleFor)
+	if !c.look().Routers[0].Connected {
+		t.Error("taken for gone while its last word is only stale")
+	}
+	c.pass(1) // the node that it was connected to has died, or has nothing more to say of it
+	if c.look().Routers[0].Connected {
+		t.Error("connected for ever")
 	}
 }
 
