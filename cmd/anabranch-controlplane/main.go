@@ -88,6 +88,8 @@ comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&f.id, "id", "", "name of this node, unique in the cluster (default: a UUID kept in --data-dir)")
 	fl.StringVar(&o.DataDir, "data-dir", "", "folder of the Raft log and snapshots (required)")
 	fl.StringVar(&o.HTTP, "http", ":7100", "address of REST, console, /metrics, /healthz and /readyz")
+	fl.StringVar(&o.HTTPCert, "http-cert", "", "certificate shown at --http (PEM; default: plain HTTP)")
+	fl.StringVar(&o.HTTPKey, "http-key", "", "its key")
 	fl.StringVar(&o.GRPC, "grpc", ":7110", "address for routers")
 	fl.StringVar(&o.Raft, "raft", ":7120", "address for other nodes")
 	fl.StringVar(&o.RaftAdvertise, "raft-advertise", "", "address at which other nodes reach --raft (default: --raft, which then must name a host)")

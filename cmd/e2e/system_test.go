@@ -19,6 +19,7 @@ import (
 	"anabranch/cmd/anabranch/dev"
 	"anabranch/cmd/anabranch/dev/seed"
 	"anabranch/cmd/anabranch/pki"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/store"
 	"anabranch/ratelimit/redisbucket/redistest"
 	"anabranch/web"
@@ -81,7 +82,7 @@ func start(t *testing.T) *System {
 	if s.authority, err = pki.NewAuthority(time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	for _, role := range node.Roles {
+	for _, role := range state.Roles() {
 		s.tokens[role] = dev.NewKey()
 	}
 	for _, tenant := range seed.Tenants() {

@@ -2,12 +2,14 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
+	"anabranch/controlplane/store"
 	"anabranch/failover"
 )
 
@@ -134,6 +136,9 @@ func (l *loop) propose(ctx context.Context, publish *statepb.Publish) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		l.logger.Info("proposal abandoned", "error", err)
+	case errors.Is(err, store.ErrTooLarge):
+		// Until somebody takes resources away no table can be published, whatever dies meanwhile.
+		l.logger.Error("table does not fit a log entry", "error", err)
 	case err != nil:
 		l.logger.Warn("propose a table or health", "error", err) // the next tick tries again
 	case outcome.GetCode() != "":

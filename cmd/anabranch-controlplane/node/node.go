@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -137,6 +138,15 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		return err
 	}
 	n.http = n.rest.HTTPServer()
+	if n.o.HTTPCert != "" {
+		pair, err := tls.LoadX509KeyPair(n.o.HTTPCert, n.o.HTTPKey)
+		if err != nil {
+			return fmt.Errorf("--http-cert: %w", err)
+		}
+		n.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	} else if !loopback(n.httpListener.Addr().String()) {
+		n.log.Warn("tokens travel in the clear: give --http-cert and --http-key, or end TLS in front of this port", "http", n.httpListener.Addr().String())
+	}
 	n.grpc = grpc.NewServer(
 		routers,
 		grpc.MaxRecvMsgSize(maxReport),
@@ -180,7 +190,7 @@ func (n *Node) Run(ctx context.Context) error {
 	at := n.Addresses()
 	n.log.Info("starting", "node", n.ID(), "version", n.o.Version, "http", at.HTTP, "grpc", at.GRPC, "raft", at.Raft)
 	return lifecycle.Run(ctx, n.log,
-		lifecycle.Part{Name: "store", Run: n.store.Run, Stop: n.handOver},
+		lifecycle.Part{Name: "store", Run: n.store.Run},
 		lifecycle.Part{Name: "forward", Run: n.forward.Run},
 		lifecycle.Part{Name: "membership", Run: n.takePart},
 		lifecycle.Part{Name: "leader", Run: n.leader.Run},
@@ -188,18 +198,6 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "grpc", Run: n.serveGRPC},
 		lifecycle.Part{Name: "http", Run: n.serveHTTP, Stop: n.http.Shutdown},
 	)
-}
-
-// handOver gives leadership away, so that writes do not wait for an election.
-func (n *Node) handOver(ctx context.Context) error {
-	if n.store.IsLeader() && len(n.store.Members()) > 1 {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		if err := n.store.TransferLeadership(ctx); err != nil {
-			n.log.Warn("leadership not handed over", "error", err)
-		}
-	}
-	return nil
 }
 
 func (n *Node) serveGRPC(ctx context.Context) error {
@@ -210,7 +208,10 @@ func (n *Node) serveGRPC(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		n.grpc.Stop()
-		return <-done // nil after Stop
+		if err := <-done; !errors.Is(err, grpc.ErrServerStopped) { // stopped before it began
+			return err
+		}
+		return nil
 	}
 }
 

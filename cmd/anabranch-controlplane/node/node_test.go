@@ -2,18 +2,22 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/cmd/anabranch/pki"
 	"anabranch/controlplane/store"
 )
 
@@ -236,6 +240,7 @@ func TestOptionsNameTheFlag(t *testing.T) {
 		{"no folder", "--data-dir", func(o *Options) { o.DataDir = "" }},
 		{"both", "--peers and --join", func(o *Options) { o.Peers, o.Join = []store.Peer{{}}, []string{"a"} }},
 		{"address", "--http", func(o *Options) { o.HTTP = "7100" }},
+		{"half of HTTP's TLS", "--http-cert", func(o *Options) { o.HTTPKey = "a" }},
 		{"half of TLS", "--tls-key", func(o *Options) { o.TLS.Cert, o.TLS.CA = "a", "b" }},
 		{"open to the network", "--raft", func(o *Options) { o.Raft = ":7120" }},
 		{"role", `role "root"`, func(o *Options) { o.Tokens = map[string]string{"root": admin} }},
@@ -249,6 +254,38 @@ func TestOptionsNameTheFlag(t *testing.T) {
 				t.Errorf("got %v, want %q in it", err, c.want)
 			}
 		})
+	}
+}
+
+func TestRESTOverTLS(t *testing.T) {
+	authority, err := pki.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Node("n1", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(t.TempDir(), "n1")
+	dir := t.TempDir()
+	o.HTTPCert, o.HTTPKey = filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	for path, text := range map[string][]byte{o.HTTPCert: pair.Cert, o.HTTPKey: pair.Key} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := run(t, o)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority.Pair().Cert)
+	secure := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer secure.CloseIdleConnections()
+	resp, err := secure.Get("https://" + n.Addresses().HTTP + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("status %d", resp.StatusCode)
 	}
 }
 

@@ -14,12 +14,10 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/identity"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
 )
-
-// Roles that a token may have, from least to most.
-var Roles = []string{"viewer", "operator", "approver", "admin"}
 
 // MinTokenBytes keeps tokens out of reach of guessing: they are stored as plain SHA-256.
 const MinTokenBytes = 16
@@ -32,6 +30,9 @@ type Options struct {
 	DataDir string
 	// HTTP, GRPC and Raft are host:port; port 0 takes a free one, see Addresses.
 	HTTP, GRPC, Raft string
+	// HTTPCert and HTTPKey are shown to those who come to HTTP. Empty: plain HTTP, for loopback and
+	// behind something that ends TLS.
+	HTTPCert, HTTPKey string
 	// RaftAdvertise is how others reach Raft. Empty: where it listens.
 	RaftAdvertise string
 	// RaftListener replaces Raft by a bound listener, for tests that must know all addresses first.
@@ -73,6 +74,9 @@ func (o Options) Validate() error {
 	if err := o.TLS.Validate(); err != nil {
 		problems = append(problems, err)
 	}
+	if (o.HTTPCert == "") != (o.HTTPKey == "") {
+		problems = append(problems, errors.New("--http-cert and --http-key go together: give both, or neither for plain HTTP"))
+	}
 	if o.TLS.Empty() {
 		for _, a := range []struct{ flag, value string }{{"--grpc", o.GRPC}, {"--raft", o.Raft}} {
 			if a.value != "" && !loopback(a.value) {
@@ -92,8 +96,8 @@ func (o Options) validateTokens() error {
 			problems = append(problems, fmt.Errorf("--tokens-file: %q and %q have the same token: its role would be anybody's guess", min(role, other), max(role, other)))
 		}
 		roles[token] = role
-		if !slices.Contains(Roles, role) {
-			problems = append(problems, fmt.Errorf("--tokens-file: role %q is none of %v", role, Roles))
+		if !slices.Contains(state.Roles(), role) {
+			problems = append(problems, fmt.Errorf("--tokens-file: role %q is none of %v", role, state.Roles()))
 		}
 		if len(token) < MinTokenBytes {
 			problems = append(problems, fmt.Errorf("--tokens-file: the token of %q is shorter than %d bytes", role, MinTokenBytes))
@@ -114,7 +118,7 @@ func loopback(address string) bool {
 // tokens gives the hashes that go into the replicated state.
 func (o Options) tokens() []*statepb.Token {
 	var out []*statepb.Token
-	for _, role := range Roles {
+	for _, role := range state.Roles() {
 		if token, ok := o.Tokens[role]; ok {
 			sum := sha256.Sum256([]byte(token))
 			out = append(out, &statepb.Token{Name: role, Role: role, Sha256: sum[:]})

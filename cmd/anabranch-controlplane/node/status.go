@@ -72,6 +72,9 @@ func (n *Node) registry() *prometheus.Registry {
 	gauge("raft_commit_index", "Raft's commit index.", func() float64 { return float64(n.store.Stats().CommitIndex) })
 	gauge("raft_log_entries", "Entries in the log file.", func() float64 {
 		stats := n.store.Stats()
+		if stats.LogLast == 0 {
+			return 0
+		}
 		return float64(stats.LogLast - stats.LogFirst + 1)
 	})
 	gauge("applied_index", "Raft index of the last command applied here.", func() float64 { return float64(n.store.View().Index()) })
