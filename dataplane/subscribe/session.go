@@ -41,12 +41,15 @@ func (c *Client) session(ctx context.Context, address string) (welcomed bool, er
 
 	// The stream outlives ctx by its farewell. Silence ends it from outside, so that a send that
 	// blocks ends too.
-	leave := ctx.Done()
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	leaving := ctx
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(leaving))
 	silence := time.AfterFunc(c.o.Silence, func() { cancel(errSilent) })
 	defer silence.Stop()
 
+	// Until there is a stream there is nothing to say farewell to.
+	connected := context.AfterFunc(leaving, func() { cancel(nil) })
 	stream, err := routerpb.NewRouterControlClient(conn).Connect(ctx)
+	connected()
 	if err != nil {
 		cancel(nil)
 		return false, fmt.Errorf("connect to %s: %w", address, cause(ctx, err))
@@ -76,7 +79,7 @@ func (c *Client) session(ctx context.Context, address string) (welcomed bool, er
 		<-done
 	}()
 	s := &session{c: c, stream: stream, address: address}
-	err = s.run(ctx, leave, received, ended)
+	err = s.run(ctx, leaving.Done(), received, ended)
 	return s.welcomed, fmt.Errorf("stream to %s: %w", address, cause(ctx, err))
 }
 

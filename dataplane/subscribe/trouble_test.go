@@ -132,3 +132,31 @@ func TestABurstOfTablesEndsWithTheNewest(t *testing.T) {
 		t.Errorf("the table is %v", held)
 	}
 }
+
+// A node behind a firewall may take connections and say nothing. Leaving does not wait for it.
+func TestLeavingDoesNotWaitForANodeThatNeverAnswered(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f := client(t, t.TempDir(), l.Addr().String())
+	f.o.Silence = time.Hour
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it waits")
+	}
+}
