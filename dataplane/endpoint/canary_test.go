@@ -219,3 +219,37 @@ func TestOverRealSockets(t *testing.T) {
 	srv.Close()
 	await("ejection", func() bool { return r.ejectedNow("b") })
 }
+
+// A dial goes on when the request that it was for has been given up. Looks at a machine that drops
+// all packets must not pile up.
+func TestDialsEndByThemselves(t *testing.T) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(fd) }() // it has been bound to nothing else
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
+	dial := New(Options{Region: "eu"}).own.DialContext
+	for range 8 { // the queue of who waits to be accepted fills up, and then nothing is answered
+		ctx, cancel := context.WithTimeout(context.Background(), 5*scrapeTimeout)
+		c, err := dial(ctx, "tcp", address)
+		late := ctx.Err() != nil
+		cancel()
+		if err == nil {
+			defer c.Close()
+			continue
+		}
+		if late {
+			t.Errorf("the dial went on until it was told to end: %v", err)
+		}
+		return
+	}
+	t.Error("every dial was answered")
+}

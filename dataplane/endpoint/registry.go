@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -73,7 +74,12 @@ func New(opt Options) *Registry {
 	}
 	var own *http.Transport
 	if opt.Transport == nil {
-		own = &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
+		own = &http.Transport{
+			// A dial outlives the request that it is for, so that it needs a bound of its own.
+			DialContext:         (&net.Dialer{Timeout: scrapeTimeout}).DialContext,
+			TLSHandshakeTimeout: scrapeTimeout,
+			MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+		}
 		opt.Transport = own
 	}
 	opt.ScrapeBusy = cmp.Or(opt.ScrapeBusy, 250*time.Millisecond)
