@@ -31,7 +31,7 @@ func (r *Router) Front() http.Handler {
 				return
 			}
 			r.serveModels(w, q, strings.TrimPrefix(name, "/"))
-		case !strings.HasPrefix(p, "/v1/") || path.Clean(p) != p:
+		case !strings.HasPrefix(p, "/v1/") || path.Clean(p) != p || administrative[p]:
 			r.decline(w, q, notFound(q.Method, p))
 		case q.Method != http.MethodPost:
 			w.Header().Set("Allow", http.MethodPost)
@@ -40,6 +40,12 @@ func (r *Router) Front() http.Handler {
 			r.serve(w, q)
 		}
 	})
+}
+
+// administrative are paths of model servers that change what all tenants share.
+var administrative = map[string]bool{
+	"/v1/load_lora_adapter":   true,
+	"/v1/unload_lora_adapter": true,
 }
 
 // decline answers with an error what is no request for a model.

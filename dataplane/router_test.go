@@ -128,6 +128,7 @@ func TestRefusalsNameTheReasonInOpenAIsShape(t *testing.T) {
 		"posting models":  {"POST", front + "/v1/models", "acme", "", 405, "method_not_allowed", "", "router"},
 		"another page":    {"POST", front + "/admin", "acme", askWhole, 404, "unknown_url", "", "router"},
 		"a crooked path":  {"POST", front + "/v1/../metrics", "acme", askWhole, 404, "unknown_url", "", "router"},
+		"adapters":        {"POST", front + "/v1/load_lora_adapter", "acme", askWhole, 404, "unknown_url", "", "router"},
 		"a missing model": {"GET", front + "/v1/models/gpt-9", "acme", "", 404, "model_not_found", "model", "router"},
 		"models, no key":  {"GET", front + "/v1/models", "", "", 401, "invalid_api_key", "", "router"},
 	} {

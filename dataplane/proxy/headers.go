@@ -54,8 +54,13 @@ var dropped = map[string]bool{
 	"Cookie":              true,
 }
 
-// ours are the prefixes of headers that only the routers and the gateways may set.
-var ours = []string{"X-Anabranch-", "X-Gateway-", "X-Llm-D-"}
+// ours are the prefixes of headers that only the routers and the gateways may set. Those of the
+// second line tell sidecars of model servers, and Envoy, where to send a request and how often: a
+// client that set them could have prompts sent to a host of its own.
+var ours = []string{
+	"X-Anabranch-", "X-Gateway-", "X-Llm-D-",
+	"X-Prefiller-", "X-Encoder-", "X-Data-Parallel-", "X-Kv-Cache-Source-", "X-Envoy-",
+}
 
 func mine(key string) bool {
 	if len(key) < 8 || key[0] != 'X' {

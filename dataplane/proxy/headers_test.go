@@ -16,6 +16,8 @@ func TestHeadersOnTheWayToAPlace(t *testing.T) {
 		"Connection": "close, X-Mine", "X-Mine": "1", "Te": "trailers", "Transfer-Encoding": "chunked",
 		"X-Anabranch-Tenant": "other", "X-Anabranch-Hop": "1", "X-Anabranch-Priority": "100",
 		HeaderFairness: "other", HeaderObjective: "top", "X-Llm-D-Slo-Ttft-Ms": "1", "X-Gateway-Model-Name": "x",
+		"X-Prefiller-Host-Port": "evil:1", "X-Encoder-Hosts-Ports": "evil:1", "X-Data-Parallel-Host-Port": "evil:1",
+		"X-Kv-Cache-Source-Host-Port": "evil:1", "X-Envoy-Max-Retries": "99",
 		"Content-Type": "application/json", "Traceparent": "00-1-2-01", "User-Agent": "openai-go",
 	} {
 		client.Set(key, value)

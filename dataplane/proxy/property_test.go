@@ -152,7 +152,7 @@ func TestEveryStreamIsWholeOrEndsWithAnError(t *testing.T) {
 func TestNoHeaderOfOursComesFromAClient(t *testing.T) {
 	names := []string{
 		"x-anabranch-tenant", "X-ANABRANCH-HOP", "x-Anabranch-Anything", "x-gateway-inference-objective", "X-Llm-D-Slo-Ttft-Ms",
-		"authorization", "x-api-key", "cookie", "connection", "te", "x-mine", "content-type", "accept",
+		"x-prefiller-host-port", "X-Envoy-Retry-On", "authorization", "x-api-key", "cookie", "connection", "te", "x-mine", "content-type", "accept",
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		client := http.Header{}
@@ -169,7 +169,7 @@ func TestNoHeaderOfOursComesFromAClient(t *testing.T) {
 				}
 				continue
 			}
-			for _, bad := range []string{"x-anabranch", "x-gateway", "x-llm-d", "authorization", "api-key", "cookie", "connection"} {
+			for _, bad := range []string{"x-anabranch", "x-gateway", "x-llm-d", "x-prefiller", "x-envoy", "authorization", "api-key", "cookie", "connection"} {
 				if strings.Contains(low, bad) {
 					t.Fatalf("%s went on", key)
 				}
