@@ -82,7 +82,7 @@ func (x *exchange) failed(err error) Result {
 		} else {
 			r.ClientGone = true
 		}
-	case errors.Is(why, errAbandoned):
+	case errors.Is(why, errAbandoned), errors.Is(err, errAbandoned):
 		r.Outcome, r.Retryable, r.Exempt, r.Cause = failover.Silence, true, true, errAbandoned
 		r.Err = timeout("place_ejected", "the place has been found dead")
 	case errors.Is(why, errSilent):

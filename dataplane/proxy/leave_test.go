@@ -122,3 +122,74 @@ func TestContentCantBeAbandoned(t *testing.T) {
 	}
 	a.Abandon() // it is over
 }
+
+// lazy takes its time over the piece after the first so many bytes.
+type lazy struct {
+	*httptest.ResponseRecorder
+	first int
+	taken chan struct{}
+}
+
+func (w *lazy) Write(b []byte) (int, error) {
+	if w.Body.Len() == w.first {
+		<-time.After(400 * time.Millisecond)
+		close(w.taken)
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+func (w *lazy) wait(r *http.Request) {
+	select {
+	case <-w.taken:
+	case <-r.Context().Done():
+	}
+}
+
+// While a client takes nothing of its answer, nothing can be heard of the place: that is no silence
+// of the place's, which would be blamed for it.
+func TestAClientThatTakesItsTimeIsNoSilenceOfThePlace(t *testing.T) {
+	for name, handler := range map[string]func(http.ResponseWriter, *http.Request, *lazy){
+		"stream": func(w http.ResponseWriter, r *http.Request, client *lazy) {
+			client.first = len(role + content)
+			send(w, role, content, content)
+			client.wait(r)
+			send(w, finish, done)
+		},
+		"large": func(w http.ResponseWriter, r *http.Request, client *lazy) {
+			_, _ = io.WriteString(w, strings.Repeat("x", MaxBuffered+1))
+			w.(http.Flusher).Flush()
+			client.wait(r)
+			_, _ = io.WriteString(w, "x")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := &lazy{httptest.NewRecorder(), 0, make(chan struct{})}
+			u := serve(t, func(w http.ResponseWriter, r *http.Request) { handler(w, r, client) })
+			relay := New(Options{})
+			defer relay.Close()
+			target, err := url.Parse(u.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := relay.Do(context.Background(), client, &Attempt{URL: target, FirstByte: time.Minute, Idle: 200 * time.Millisecond})
+			if r.Outcome != failover.OK || r.Broken {
+				t.Errorf("result %+v", r)
+			}
+		})
+	}
+}
+
+func TestContentThatComesAsItsPlaceIsFoundDeadIsNotSent(t *testing.T) {
+	var a *Attempt
+	u := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		a.abandon.Store(nil) // taken by who abandons it, who has not ended it yet
+		send(w, role, content)
+	})
+	f := edge(t, u.URL, func(made *Attempt) { a = made })
+	if code, body, _ := f.post(t); code != http.StatusGatewayTimeout || strings.Contains(body, "tok") {
+		t.Errorf("%d %q", code, body)
+	}
+	if r := f.result(t); r.Outcome != failover.Silence || !r.Retryable || !r.Exempt || r.Committed {
+		t.Errorf("result %+v", r)
+	}
+}

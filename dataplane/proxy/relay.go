@@ -50,9 +50,6 @@ func New(o Options) *Relay {
 // Peer is the transport to peers, for what else is asked of them.
 func (r *Relay) Peer() http.RoundTripper { return r.peers }
 
-// Local is the transport to places of this region, for what else is asked of them.
-func (r *Relay) Local() http.RoundTripper { return r.places }
-
 // Close drops the idle connections. Attempts under way go on.
 func (r *Relay) Close() {
 	r.places.CloseIdleConnections()

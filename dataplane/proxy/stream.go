@@ -79,6 +79,7 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 			return true, x.failed(errAbandoned)
 		}
 	}
+	x.guard.Stop() // the place is not to blame for a client that takes its time
 	if err := s.write(event.Raw, now); err != nil {
 		return true, x.left(err)
 	}

@@ -102,19 +102,22 @@ func (x *exchange) large(answer *http.Response, head *bytes.Buffer) Result {
 	if !x.commit(answer, length) {
 		return x.failed(errAbandoned)
 	}
+	x.guard.Stop() // the place is not to blame for a client that takes its time
 	if _, err := x.w.Write(head.Bytes()); err != nil {
 		return x.left(err)
 	}
+	x.guard.Reset(x.idle())
 	piece := make([]byte, 64<<10)
 	for {
 		n, err := answer.Body.Read(piece)
 		now := time.Now()
 		if n > 0 {
-			x.guard.Reset(x.idle())
+			x.guard.Stop()
 			x.patience(now)
 			if _, err := x.w.Write(piece[:n]); err != nil {
 				return x.left(err)
 			}
+			x.guard.Reset(x.idle())
 		}
 		if errors.Is(err, io.EOF) {
 			x.result.Outcome = failover.OK
