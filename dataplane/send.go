@@ -58,17 +58,28 @@ func (r *Router) send(ctx context.Context, x *trip, choice *route.Choice) {
 					return
 				}
 				if x.attempts == maxAttempts {
-					x.refuse(exhausted(x.last.Err))
+					x.giveUp()
 					return
 				}
 			}
 		}
 	}
-	if x.last == nil {
+	x.giveUp()
+}
+
+// giveUp answers where no attempt is left. A path that this router does not know and no place does
+// either is the client's mistake.
+func (x *trip) giveUp() {
+	switch {
+	case x.last == nil:
 		x.refuse(noCapacity())
-		return
+	case x.last.Status == http.StatusNotFound && x.request.API == inference.Other:
+		e := notFound(x.q.Method, x.q.URL.Path)
+		e.Origin = proxy.FromEndpoint
+		x.refuse(e)
+	default:
+		x.refuse(exhausted(x.last.Err))
 	}
-	x.refuse(exhausted(x.last.Err))
 }
 
 // finish answers where the last attempt neither answered nor leaves another to be made.
@@ -158,9 +169,6 @@ func (r *Router) attempt(ctx context.Context, x *trip, p *place) {
 		result = r.hop(ctx, x, p, a)
 	}
 	x.last = &result
-	if result.Outcome != failover.ConnectFailure || result.Status != 0 {
-		x.reached = true
-	}
 	if result.Committed {
 		x.served = p.target.Cluster.ID
 		if other := fleet.ClusterID(result.Served.Cluster); x.table.Clusters[other] != nil {
@@ -207,7 +215,11 @@ func (r *Router) do(ctx context.Context, x *trip, p *place, a *proxy.Attempt, ca
 		x.place(h, p, served)
 	}
 	defer r.waiting.add(a, p, r.now(), x.class.FirstByteFloor)()
-	return r.relay.Do(ctx, x.w, a)
+	result := r.relay.Do(ctx, x.w, a)
+	if result.Outcome != failover.ConnectFailure || result.Status != 0 {
+		x.reached = true
+	}
+	return result
 }
 
 // done counts an attempt out of its place.

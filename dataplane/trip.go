@@ -1,10 +1,12 @@
 package dataplane
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,8 +24,15 @@ import (
 // maxBody bounds a request's body in bytes; all of it is held so that it can be sent again.
 const maxBody = 10 << 20
 
+// firstPiece is the most that is set aside for a body before any of it has come, whatever length the
+// client announces.
+const firstPiece = 64 << 10
+
 // bodyWithin bounds the time that a client may take to send its body.
 const bodyWithin = 60 * time.Second
+
+// recordedPath is how much of a request's path its record keeps: anybody may send a long one.
+const recordedPath = 256
 
 // trip is one request on its way: what each step found out, for the steps after it and the record.
 type trip struct {
@@ -64,7 +73,9 @@ type trip struct {
 	candidates []pick.Candidate
 }
 
-// begin names a request and answers its names in the headers.
+// begin names a request, answers its names in the headers, and bounds the time for its body. The
+// server reads what is left of a body before it answers, so that this holds for bodies too that the
+// router does not want.
 func (r *Router) begin(w http.ResponseWriter, q *http.Request, hop bool) *trip {
 	now := r.now()
 	x := &trip{w: w, q: q, start: now, hop: hop}
@@ -73,7 +84,12 @@ func (r *Router) begin(w http.ResponseWriter, q *http.Request, hop bool) *trip {
 	} else {
 		x.id = r.requestID()
 	}
-	x.record = &Record{ID: x.id, ClientID: clientID(q.Header), At: now, Region: r.region, Path: q.URL.Path}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)) // a test's writer has none
+	path := q.URL.Path
+	x.record = &Record{
+		ID: x.id, ClientID: clientID(q.Header), At: now, Region: r.region,
+		Path: strings.Clone(path[:min(len(path), recordedPath)]), // not to hold on to the whole URL
+	}
 	w.Header()[proxy.HeaderRequestID] = []string{x.id}
 	w.Header()["X-Request-Id"] = []string{x.name()}
 	return x
@@ -115,10 +131,7 @@ func (x *trip) outcome(rec *Record) {
 	if last == nil {
 		return
 	}
-	rec.ClientGone, rec.Broken, rec.Usage = last.ClientGone, last.Broken, last.Usage
-	if !last.HasUsage {
-		rec.Usage.Completion = last.Events
-	}
+	rec.ClientGone, rec.Broken, rec.Usage = last.ClientGone, last.Broken, used(last)
 	if last.Committed {
 		rec.Status = last.Status
 		if last.Err != nil {
@@ -220,14 +233,21 @@ func (x *trip) account() (meter.Usage, meter.Fate) {
 	case !last.Committed, last.Status >= 400:
 		return meter.Usage{}, meter.FailedBeforeContent
 	}
-	u := meter.Usage(last.Usage)
-	if u.Completion == 0 {
-		u.Completion = last.Events
-	}
+	u := meter.Usage(used(last))
 	if last.Broken {
 		return u, meter.Broken
 	}
 	return u, meter.Completed
+}
+
+// used is the usage that the place told. Where it told none, and in an answer that ended too soon
+// for the last word of it, the content events that came count, if they are more.
+func used(last *proxy.Result) inference.Usage {
+	u := last.Usage
+	if !last.HasUsage || last.Broken {
+		u.Completion = max(u.Completion, last.Events)
+	}
+	return u
 }
 
 // apiKey is the key that a request shows: as OpenAI's clients send it, or as Anthropic's do.
@@ -280,8 +300,6 @@ func readBody(w http.ResponseWriter, q *http.Request) ([]byte, *proxy.Error) {
 	if q.ContentLength > maxBody {
 		return nil, tooLarge()
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyWithin)) // a test's request has none
 	size := q.ContentLength
 	if size < 0 {
 		size = 4 << 10
@@ -294,13 +312,14 @@ func readBody(w http.ResponseWriter, q *http.Request) ([]byte, *proxy.Error) {
 	case err != nil:
 		return nil, unreadable()
 	}
-	_ = control.SetReadDeadline(time.Time{}) // or a long answer would look like a client that left
+	// Or a long answer would look like a client that left.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 
-// readAll is io.ReadAll with room for the size expected.
+// readAll is io.ReadAll with room for the size expected, as it comes.
 func readAll(from io.Reader, size int64) ([]byte, error) {
-	b := make([]byte, 0, size+1)
+	b := make([]byte, 0, min(size, firstPiece)+1)
 	for {
 		n, err := from.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
@@ -311,7 +330,8 @@ func readAll(from io.Reader, size int64) ([]byte, error) {
 			return b, err
 		}
 		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
+			more := min(int64(len(b)), max(size+1-int64(len(b)), bytes.MinRead))
+			b = slices.Grow(b, int(more))
 		}
 	}
 }

@@ -1,0 +1,166 @@
+package dataplane
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"anabranch/api/routerpb"
+)
+
+// timed is a writer that remembers the bound of its request's body.
+type timed struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (w *timed) SetReadDeadline(t time.Time) error {
+	w.until = t
+	return nil
+}
+
+// A server reads what is left of a body before it answers. Without a bound anybody could keep a
+// connection for good by announcing a body and sending none.
+func TestABodyThatNobodyWantsIsNotWaitedForLong(t *testing.T) {
+	w, _ := one(t)
+	for name, c := range map[string]struct{ method, path, key string }{
+		"no key":         {"POST", "/v1/chat/completions", ""},
+		"unknown path":   {"POST", "/admin", "acme-key"},
+		"another method": {"PUT", "/v1/chat/completions", "acme-key"},
+		"models":         {"GET", "/v1/models", "acme-key"},
+		"too large":      {"POST", "/v1/chat/completions", "acme-key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := httptest.NewRequest(c.method, c.path, strings.NewReader("x"))
+			q.ContentLength = maxBody + 1
+			q.Header.Set("Authorization", "Bearer "+c.key)
+			answer := &timed{ResponseRecorder: httptest.NewRecorder()}
+			w.routers[us].Front().ServeHTTP(answer, q)
+			if left := time.Until(answer.until); left <= 0 || left > bodyWithin {
+				t.Errorf("status %d, and the body may take %v", answer.Code, left)
+			}
+		})
+	}
+}
+
+func TestAWholeBodyEndsTheBoundOfItsTime(t *testing.T) {
+	w, _ := one(t)
+	q := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(askWhole))
+	q.Header.Set("Authorization", "Bearer acme-key")
+	answer := &timed{ResponseRecorder: httptest.NewRecorder(), until: time.Now()}
+	w.routers[us].Front().ServeHTTP(answer, q)
+	if answer.Code != http.StatusOK || !answer.until.IsZero() {
+		t.Errorf("status %d, bound at %v", answer.Code, answer.until)
+	}
+}
+
+// piecewise is a body that notes how much room is made for it.
+type piecewise struct {
+	io.Reader
+	rooms []int
+}
+
+func (p *piecewise) Read(b []byte) (int, error) {
+	p.rooms = append(p.rooms, len(b))
+	return p.Reader.Read(b)
+}
+
+func TestRoomForABodyIsMadeAsItComes(t *testing.T) {
+	for _, size := range []int{0, 1, firstPiece, firstPiece + 1, 1 << 20, maxBody} {
+		want := bytes.Repeat([]byte("x"), size)
+		body := &piecewise{Reader: bytes.NewReader(want)}
+		q := httptest.NewRequest(http.MethodPost, "/", body)
+		q.ContentLength = int64(size)
+		got, problem := readBody(httptest.NewRecorder(), q)
+		if problem != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes: got %d, %v", size, len(got), problem)
+		}
+		if body.rooms[0] > firstPiece+1 {
+			t.Errorf("%d bytes: room for %d before any came", size, body.rooms[0])
+		}
+		if cap(got) > size+size/2+1<<10 {
+			t.Errorf("%d bytes: room for %d at the end", size, cap(got))
+		}
+	}
+}
+
+func TestALongPathIsRecordedInPart(t *testing.T) {
+	w, _ := one(t)
+	r := w.get(http.MethodPost, w.routers[us].front.URL+"/v1/"+strings.Repeat("x", 10_000), "", "")
+	if rec := w.record(us, r); len(rec.Path) != recordedPath {
+		t.Errorf("%d bytes of the path are kept", len(rec.Path))
+	}
+}
+
+// A tenant can ask for any path. That no model server knows it is no fault of theirs, nor of the
+// router's.
+func TestAPathThatNobodyKnowsIsTheClientsMistake(t *testing.T) {
+	w, first, second := pair(t, nil)
+	first.does(says(404))
+	second.does(says(404))
+	n := w.routers[us]
+	r := w.get(http.MethodPost, n.front.URL+"/v1/nothing", "acme", `{"model":"llama"}`)
+	if e := r.problem(t); r.status != 404 || e["code"] != "unknown_url" || e["origin"] != "endpoint" {
+		t.Errorf("%d %v", r.status, e)
+	}
+	w.idle()
+	if n.failed.Load() != 0 {
+		t.Error("it counts as the router's failure")
+	}
+	if r := w.ask(us, "acme", askWhole); r.status != 502 || r.problem(t)["code"] != "upstream_mismatch" {
+		t.Errorf("chat, which every place should know: %d %q", r.status, r.body)
+	}
+}
+
+func TestWithoutACredentialNothingIsCharged(t *testing.T) {
+	s := newStub(t, answers)
+	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{s}}}, func(pb *routerpb.Table) {
+		pb.Clusters[0].Auth = []*routerpb.Credential{{Type: "bearer", Env: "NOT_SET"}}
+	})
+	if r := w.ask(us, "globex", askWhole); r.problem(t)["code"] != "credential_missing" {
+		t.Errorf("%d %q", r.status, r.body)
+	}
+	w.idle()
+	stop := w.run()
+	if got := w.settled(stop, "q-requests"); got != 0 {
+		t.Errorf("charged %d requests that nobody saw", got)
+	}
+}
+
+// The first event of a messages stream tells of one output token, the last of all. What ends between
+// is charged by what came.
+func TestAnAnswerCutShortIsChargedByWhatCame(t *testing.T) {
+	const (
+		start = `data: {"type":"message_start","message":{"usage":{"input_tokens":11,"output_tokens":1}}}` + "\n\n"
+		delta = `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"tok"}}` + "\n\n"
+	)
+	w, first, _ := pair(t, nil)
+	first.does(func(rw http.ResponseWriter, _ *http.Request) { send(rw, start, delta, delta, delta); cut() })
+	r := w.get(http.MethodPost, w.routers[us].front.URL+"/v1/messages", "globex", `{"model":"llama","stream":true,"messages":[]}`)
+	if rec := w.record(us, r); !rec.Broken || rec.Usage.Completion != 3 || rec.Usage.Prompt != 11 {
+		t.Errorf("record %+v", rec)
+	}
+	w.idle()
+	stop := w.run()
+	if got := w.settled(stop, "q-tokens"); got != 11+3 {
+		t.Errorf("charged %d tokens, want 14", got)
+	}
+}
+
+func TestWhatHasNoOutputIsNotChargedForIt(t *testing.T) {
+	w, s := one(t)
+	s.does(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, `{"data":[],"usage":{"prompt_tokens":9,"total_tokens":9}}`)
+	})
+	w.get(http.MethodPost, w.routers[us].front.URL+"/v1/embeddings", "globex", `{"model":"llama","input":"x"}`)
+	w.idle()
+	stop := w.run()
+	if got := w.settled(stop, "q-tokens"); got != 9 {
+		t.Errorf("charged %d tokens, want 9", got)
+	}
+}
