@@ -28,6 +28,25 @@ func TestRetriesEndWithTheBudgetOfTheirDestination(t *testing.T) {
 	}
 }
 
+func TestARequestThatBreaksPlacesCountsFromItsSecondRetry(t *testing.T) {
+	cuts := func(http.ResponseWriter, *http.Request) { cut() }
+	good := newStub(t, answers)
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 1, endpoints: []*stub{newStub(t, cuts)}},
+		{id: "us-b", region: us, weight: 0, endpoints: []*stub{newStub(t, cuts)}},
+		{id: "us-c", region: us, weight: 0, endpoints: []*stub{good}},
+	}, func(pb *routerpb.Table) { pb.Classes[0].Ejection.MinRequests = 10000 })
+	refused := 0
+	for range 3 * budgetFloor {
+		if r := w.ask(us, "acme", askWhole); r.status != 200 {
+			refused++
+		}
+	}
+	if got := good.requests.Load(); refused == 0 || got < budgetFloor {
+		t.Errorf("%d refused, %d at the good place: its budget is %d beside first retries", refused, got, budgetFloor)
+	}
+}
+
 func TestAHangingPlaceIsLeftByWhatIsNotStreamed(t *testing.T) {
 	w, first, second := pair(t, nil)
 	hang := http.HandlerFunc(hangs)

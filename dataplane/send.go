@@ -130,7 +130,8 @@ func (r *Router) mayTry(x *trip, p *place) bool {
 		return true
 	}
 	x.kind = "retry"
-	exempt := x.last.Exempt || x.deadSince()
+	// A request that breaks every place it comes to must not go round for free.
+	exempt := x.last.Exempt && (x.attempts == 1 || x.last.Outcome == failover.ConnectFailure) || x.deadSince()
 	if exempt {
 		x.kind = "exempt"
 	}
