@@ -10,7 +10,7 @@ type Outcome uint8
 
 // The outcomes that a caller tells apart.
 const (
-	// OK: the place answered, and not with a fault of its own. Client errors (4xx) are OK.
+	// OK: the place answered as it should.
 	OK Outcome = iota
 	// ConnectFailure: no connection came about.
 	ConnectFailure
