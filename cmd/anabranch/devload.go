@@ -50,6 +50,10 @@ an error event, which nothing can undo.`,
 		if err != nil {
 			return fmt.Errorf("%w; dev load needs a running `anabranch dev` in this folder", err)
 		}
+		// dev.json outlives its demonstration, and another folder's may be at the same ports.
+		if _, err := folder.Status(cmd.Context()); err != nil {
+			return err
+		}
 		if o.RPS <= 0 || o.Duration <= 0 || o.StreamRatio < 0 {
 			return errors.New("--rps and --duration must be above 0, --stream-ratio at least 0")
 		}

@@ -257,6 +257,10 @@ func TestDevLoadAsksForWhatDevJSONNames(t *testing.T) {
 	}
 	s.file(filepath.Join(dev.FolderName, "dev.json"), string(b))
 	common := []string{"dev", "load", "--rps", "1000", "--max", "200", "--stream-ratio", "0", "--seed", "1"}
+	if _, errs := s.do(exitFailed, "", append(common, "--region", "us")...); !strings.Contains(errs, dev.ErrNotRunning.Error()) {
+		t.Errorf("load with the dev.json of one that has ended: %s", errs)
+	}
+	s.supervise(&supervisor{status: dev.Status{Phase: "ready"}})
 
 	var sum load.Summary
 	out, _ := s.do(0, "", append(common, "--region", "us", "-o", "json")...)
