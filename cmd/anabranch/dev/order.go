@@ -55,6 +55,9 @@ func resolve(o Order, all []Unit, r *Record, leader func() (string, error)) (pla
 			return plan{}, fmt.Errorf("factor %v is outside 0 to 1,000", o.Factor)
 		}
 	}
+	if o.Name != "" && (o.Kind == "redis" || o.Kind == "all") {
+		return plan{}, fmt.Errorf("%s takes no name, and %q is one", o.Kind, o.Name)
+	}
 	if o.WithRouter && o.Kind != "region" {
 		return plan{}, fmt.Errorf("with-router belongs to a region, not to a %s", o.Kind)
 	}

@@ -65,6 +65,8 @@ func TestWrongOrdersNameWhatIsRight(t *testing.T) {
 		"fault of a region":   {Order{Kind: "region", Name: "us-east-1", Fault: "slow"}, "only an endpoint or a cluster"},
 		"ratio":               {Order{Kind: "cluster", Name: "us-east-1-a", Fault: "slow", Ratio: 2}, "outside 0 to 1"},
 		"factor":              {Order{Kind: "cluster", Name: "us-east-1-a", Fault: "slow", Factor: -1}, "outside 0 to 1,000"},
+		"name of redis":       {Order{Kind: "redis", Name: "us-east-1"}, `redis takes no name, and "us-east-1" is one`},
+		"name of all":         {Order{Kind: "all", Name: "us-east-1"}, "all takes no name"},
 		"router of a cluster": {Order{Kind: "cluster", Name: "us-east-1-a", WithRouter: true}, "with-router belongs to a region"},
 	} {
 		if p, err := resolve(c.order, all, r, nobody); err == nil || !strings.Contains(err.Error(), c.want) {
