@@ -23,7 +23,10 @@ func (a *app) apply() *cobra.Command {
 		Long: `Create resources, or replace what differs.
 
 All documents are read and checked before the first is sent; one mistake, and nothing changes. They
-are sent in an order in which references point backwards; the first that is refused ends it.`,
+are sent in an order in which references point backwards; the first that is refused ends it.
+
+A document with metadata.revision, as get writes it, replaces that revision only: if somebody has
+changed the resource since, nothing changes. Without it the present one is replaced, whatever it is.`,
 		Example: `  anabranch apply -f tenant.yaml
   anabranch apply -f policies/ --dry-run
   sed s/standard/top/ tenant.yaml | anabranch apply -f - --reason "contract renewed"`,

@@ -92,6 +92,31 @@ func TestApplyLooksAgainWhenSomebodyElseWasFaster(t *testing.T) {
 	}
 }
 
+func TestApplyRefusesADocumentMadeFromAnOlderRevision(t *testing.T) {
+	n := clienttest.Start(t)
+	c := admin(n)
+	if _, _, err := c.Apply(t.Context(), tenant(t, "acme", "top")); err != nil {
+		t.Fatal(err)
+	}
+	mine := tenant(t, "acme", "batch")
+	was, _ := n.View().Get(policy.KindTenant, "acme")
+	mine.Metadata.Revision = was.Metadata.Revision
+	if _, _, err := c.Apply(t.Context(), tenant(t, "acme", "standard")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Apply(t.Context(), mine); !client.IsStatus(err, http.StatusPreconditionFailed) {
+		t.Errorf("apply of an older version = %v", err)
+	}
+	now, _ := n.View().Get(policy.KindTenant, "acme")
+	if now.Spec.(*policy.TenantSpec).Tier != "standard" {
+		t.Errorf("it changed the tenant to %+v", now.Spec)
+	}
+	mine.Metadata.Revision = now.Metadata.Revision
+	if got, _, err := c.Apply(t.Context(), mine); err != nil || got != client.Configured {
+		t.Errorf("apply of the present version = %s, %v", got, err)
+	}
+}
+
 func TestCreateLeavesWhatIsThere(t *testing.T) {
 	n := clienttest.Start(t)
 	c := admin(n)

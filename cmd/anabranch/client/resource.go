@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"anabranch/controlplane/policy"
 )
@@ -79,7 +80,9 @@ func (c *Client) List(ctx context.Context, kind policy.Kind) (List, error) {
 const attempts = 3
 
 // Apply makes the resource on the server what r says: creates it, replaces it, or leaves it when it
-// is the same already. The changes are of what was there.
+// is the same already. The changes are of what was there. A revision in r's metadata, as get writes
+// it, says which version r was made from: if the server's is another one, nothing changes and the
+// error is a 412.
 func (c *Client) Apply(ctx context.Context, r *policy.Resource) (Outcome, []policy.Change, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -103,8 +106,12 @@ func (c *Client) Apply(ctx context.Context, r *policy.Resource) (Outcome, []poli
 		if done == Unchanged {
 			return done, nil, nil
 		}
+		made := r.Metadata.Revision
+		if was != nil && made != 0 {
+			call.IfMatch = fmt.Sprintf("%q", strconv.FormatUint(made, 10))
+		}
 		_, err = c.Do(ctx, call)
-		if err == nil || !IsStatus(err, http.StatusPreconditionFailed) || try == attempts {
+		if err == nil || !IsStatus(err, http.StatusPreconditionFailed) || made != 0 || try == attempts {
 			return done, changes, err
 		}
 	}
