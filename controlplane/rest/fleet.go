@@ -33,8 +33,10 @@ type Fleet struct {
 
 // FleetRegion is a region and its routers.
 type FleetRegion struct {
-	Name              string   `json:"name"`
-	Zone              string   `json:"zone"`
+	Name string `json:"name"`
+	Zone string `json:"zone"`
+	// Health is the worst of its clusters'; UNKNOWN without any.
+	Health            string   `json:"health"`
 	RequestsPerSecond float64  `json:"requestsPerSecond"`
 	FailuresPerSecond float64  `json:"failuresPerSecond"`
 	InFlight          int64    `json:"inFlight"`
@@ -121,8 +123,9 @@ func (s *Server) memberList() []Member {
 
 func (n standing) fleetRegion(r *policy.Resource) FleetRegion {
 	sum := n.regionSignals(r.Metadata.Name)
+	_, health := n.regionHealth(r.Metadata.Name)
 	out := FleetRegion{
-		Name: r.Metadata.Name, Zone: r.Spec.(*policy.RegionSpec).Zone,
+		Name: r.Metadata.Name, Zone: r.Spec.(*policy.RegionSpec).Zone, Health: health,
 		RequestsPerSecond: sum.RequestsPerSecond, FailuresPerSecond: sum.FailuresPerSecond,
 		InFlight: sum.InFlight, QuotaStoreOK: sum.QuotaStoreOK, Routers: []Router{},
 	}

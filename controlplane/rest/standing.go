@@ -132,20 +132,29 @@ func (s *Server) dresser(view *state.View) func(*policy.Resource) *policy.Resour
 	}
 }
 
-func (n standing) region(name string) RegionStatus {
-	st := RegionStatus{Health: unknownHealth, Clusters: []ClusterHealth{}, Weights: []Weight{}, Signals: n.regionSignals(name)}
-	worst := -1
-	mine := map[string]bool{}
+// regionHealth is the health of the region's clusters, and the worst of it.
+func (n standing) regionHealth(name string) (clusters []ClusterHealth, worst string) {
+	clusters, worst = []ClusterHealth{}, unknownHealth
+	severest := -1
 	for _, c := range n.view.List(policy.KindCluster) {
 		if c.Spec.(*policy.ClusterSpec).Region != name {
 			continue
 		}
-		mine[c.Metadata.Name] = true
 		health := n.health(c.Metadata.Name).GetState()
-		st.Clusters = append(st.Clusters, ClusterHealth{c.Metadata.Name, health})
-		if at := slices.Index(severity, health); at > worst {
-			worst, st.Health = at, health
+		clusters = append(clusters, ClusterHealth{c.Metadata.Name, health})
+		if at := slices.Index(severity, health); at > severest {
+			severest, worst = at, health
 		}
+	}
+	return clusters, worst
+}
+
+func (n standing) region(name string) RegionStatus {
+	st := RegionStatus{Weights: []Weight{}, Signals: n.regionSignals(name)}
+	st.Clusters, st.Health = n.regionHealth(name)
+	mine := map[string]bool{}
+	for _, c := range st.Clusters {
+		mine[c.Name] = true
 	}
 	for _, w := range n.view.Table().GetWeights() {
 		sum := Weight{Model: w.GetModel(), Class: w.GetClass(), Source: w.GetSource()}

@@ -67,8 +67,8 @@ func TestTheFleetAtAGlance(t *testing.T) {
   "tableRevision": 8, "tableCreatedAt": "2026-11-29T12:00:00Z",
   "members": [{"id": "n1", "address": "127.0.0.1:7120", "voter": true, "leader": true, "healthy": true, "appliedIndex": 1}],
   "regions": [
-    {"name": "eu", "zone": "europe", "requestsPerSecond": 0, "failuresPerSecond": 0, "inFlight": 0, "quotaStoreOk": false, "routers": []},
-    {"name": "us", "zone": "us", "requestsPerSecond": 40, "failuresPerSecond": 2, "inFlight": 7, "quotaStoreOk": true, "routers": [
+    {"name": "eu", "zone": "europe", "health": "RAMPING", "requestsPerSecond": 0, "failuresPerSecond": 0, "inFlight": 0, "quotaStoreOk": false, "routers": []},
+    {"name": "us", "zone": "us", "health": "HEALTHY", "requestsPerSecond": 40, "failuresPerSecond": 2, "inFlight": 7, "quotaStoreOk": true, "routers": [
       {"id": "r-us", "region": "us", "version": "v9", "appliedEpoch": 1, "appliedRevision": 8, "ageMs": 2000, "node": "n3", "connected": true}]}
   ],
   "clusters": [

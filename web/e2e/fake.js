@@ -89,9 +89,9 @@ export function picture() {
       id, address: `127.0.0.1:712${i}`, voter: true, leader: id === 'n2', healthy: id !== 'n3', appliedIndex: 12345 - i,
     })),
     regions: [
-      { name: 'us-east-1', zone: 'us', requestsPerSecond: 76.4, failuresPerSecond: 0, inFlight: 112, quotaStoreOk: true, routers: [router('us-east-1')] },
-      { name: 'eu-west-1', zone: 'eu', requestsPerSecond: 12.25, failuresPerSecond: 1.5, inFlight: 18, quotaStoreOk: false, routers: [router('eu-west-1', { appliedRevision: 117 })] },
-      { name: 'ap-northeast-1', zone: 'ap', requestsPerSecond: 0, failuresPerSecond: 0, inFlight: 0, quotaStoreOk: true, routers: [router('ap-northeast-1', { ageMs: 61000, connected: false })] },
+      { name: 'us-east-1', zone: 'us', health: 'HEALTHY', requestsPerSecond: 76.4, failuresPerSecond: 0, inFlight: 112, quotaStoreOk: true, routers: [router('us-east-1')] },
+      { name: 'eu-west-1', zone: 'eu', health: 'RAMPING', requestsPerSecond: 12.25, failuresPerSecond: 1.5, inFlight: 18, quotaStoreOk: false, routers: [router('eu-west-1', { appliedRevision: 117 })] },
+      { name: 'ap-northeast-1', zone: 'ap', health: 'FROZEN', requestsPerSecond: 0, failuresPerSecond: 0, inFlight: 0, quotaStoreOk: true, routers: [router('ap-northeast-1', { ageMs: 61000, connected: false })] },
     ],
     clusters: [
       cluster('use1-h100', 'us-east-1'),

@@ -1,6 +1,6 @@
 import type { Fleet, Region, Router } from './fleet'
 import { age, count, rate } from './format'
-import { Section, Trouble } from './parts'
+import { Health, Section, Trouble } from './parts'
 
 /** A router whose last report is older is behind, whatever its connection says. */
 const REPORT_MS = 5_000
@@ -13,6 +13,7 @@ export function Regions({ fleet }: { fleet: Fleet }) {
         <thead>
           <tr>
             <th scope="col">Region</th>
+            <th scope="col">Health</th>
             <th scope="col" className="num">Requests/s</th>
             <th scope="col" className="num">Failures/s</th>
             <th scope="col" className="num">In flight</th>
@@ -23,7 +24,7 @@ export function Regions({ fleet }: { fleet: Fleet }) {
         <tbody>
           {fleet.regions.length === 0 && (
             <tr>
-              <td colSpan={6}>No regions yet.</td>
+              <td colSpan={7}>No regions yet.</td>
             </tr>
           )}
           {fleet.regions.map((r) => (
@@ -43,6 +44,9 @@ function Row({ region: r, table }: { region: Region; table: number }) {
         {r.name}
         {r.zone && r.zone !== r.name && <span className="font-normal text-soft"> {r.zone}</span>}
       </th>
+      <td>
+        <Health state={r.health} />
+      </td>
       <td className="num">{rate(r.requestsPerSecond)}</td>
       <td className="num">
         <Trouble bad={r.failuresPerSecond > 0}>{rate(r.failuresPerSecond)}</Trouble>

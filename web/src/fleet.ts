@@ -25,6 +25,8 @@ export interface Router {
 export interface Region {
   name: string
   zone: string
+  /** The worst of its clusters'. */
+  health: string
   requestsPerSecond: number
   failuresPerSecond: number
   inFlight: number

@@ -27,6 +27,7 @@ describe('the page', () => {
 
   it('names the leader, the table and the age of the news', () => {
     const { text, html } = show(shown())
+    expect(text).toMatch(/us-east-1.*healthy.*12.5/)
     expect(text).toMatch(/Leader\|n1\|/)
     expect(text).toContain('updated 1 s ago')
     expect(text).toContain('● live')

@@ -14,6 +14,7 @@ export function sample(over: Partial<Fleet> = {}): Fleet {
       {
         name: 'us-east-1',
         zone: 'us',
+        health: 'HEALTHY',
         requestsPerSecond: 12.5,
         failuresPerSecond: 0,
         inFlight: 3,
