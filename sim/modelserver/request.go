@@ -78,7 +78,11 @@ func badRequest(param, format string, args ...any) *problem {
 func (e *endpoint) parse(a api, body []byte) (generation, error) {
 	var w wireRequest
 	if err := json.Unmarshal(body, &w); err != nil {
-		return generation{}, badRequest("", "%v", err)
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return generation{}, badRequest(wrong.Field, "%s can't be a JSON %s.", wrong.Field, wrong.Value)
+		}
+		return generation{}, badRequest("", "The body is not valid JSON: %v", err)
 	}
 	run, adapter := e.lookup(w.Model)
 	if run == nil {

@@ -115,7 +115,7 @@ func TestProblemNamesTheParameter(t *testing.T) {
 		`{"model":"llama-3.1-8b","messages":[{"content":"x"}],"n":0}`:               "n",
 		`{"model":"llama-3.1-8b","messages":[{"content":"x"}],"max_tokens":-1}`:     "max_tokens",
 		`{"model":"llama-3.1-8b","messages":[{"content":"x"}],"max_tokens":131072}`: "max_tokens",
-		`{"model":"llama-3.1-8b","messages":"x"}`:                                   "",
+		`{"model":"llama-3.1-8b","messages":"x"}`:                                   "messages",
 	} {
 		_, err := parser(t).parse(chatAPI, []byte(body))
 		var p *problem
