@@ -8,38 +8,60 @@ import (
 )
 
 // backlog is prompt tokens on their way through prefill. Those of streams leave it when their
-// first token comes; of other requests nothing is heard until the end, so theirs drain at the
-// learned rate.
+// first token comes. Of other requests nothing is heard until the end, so theirs drain at the
+// learned rate, in the order in which they were sent; what is left of one leaves with its end.
 type backlog struct {
-	mu    sync.Mutex // guards what follows
-	exact float64    // tokens of streams without a first token
-	count int        // of these streams
-	since time.Time  // when the prompt that is being computed was begun, as far as is known
-	fluid float64    // tokens of others, at the time at
-	at    time.Time
+	mu         sync.Mutex // guards what follows
+	exact      float64    // tokens of streams without a first token
+	count      int        // of these streams
+	since      time.Time  // when the prompt that is being computed was begun, as far as is known
+	fluid      float64    // tokens of others, at the time at
+	head, tail *queued    // of others, those with tokens left
+	at         time.Time
 }
 
-func (b *backlog) add(tokens float64, stream bool, now time.Time, rate float64) {
+// queued is one request's part of a backlog.
+type queued struct {
+	left          float64 // tokens
+	stream        bool
+	before, after *queued // in the line of those that are not streamed
+}
+
+func (b *backlog) add(q *queued, now time.Time, rate float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if stream {
+	if q.stream {
 		if b.count == 0 {
 			b.since = now
 		}
-		b.exact += tokens
+		b.exact += q.left
 		b.count++
 		return
 	}
 	b.drain(now, rate)
-	b.fluid += tokens
+	if q.left <= 0 {
+		return
+	}
+	b.fluid += q.left
+	if q.before = b.tail; b.tail == nil {
+		b.head = q
+	} else {
+		b.tail.after = q
+	}
+	b.tail = q
 }
 
-// took takes a stream's tokens out: its first token has come, and the next prompt begins.
-func (b *backlog) took(tokens float64, now time.Time) {
+// took takes out what is left of a request, once: its first token has come, and the next prompt
+// begins, or it has ended without.
+func (b *backlog) took(q *queued, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !q.stream {
+		b.remove(q)
+		return
+	}
 	b.since = now
-	b.exact -= tokens
+	b.exact -= q.left
 	if b.count--; b.count == 0 {
 		b.exact = 0 // whatever rounding has left
 	}
@@ -58,10 +80,44 @@ func (b *backlog) tokens(now time.Time, rate float64) float64 {
 	return b.fluid + b.exact - min(done, b.exact/float64(b.count))
 }
 
+// drain takes out what the rate has done since it was last asked.
 func (b *backlog) drain(now time.Time, rate float64) {
-	if d := now.Sub(b.at); d > 0 {
-		b.fluid = max(b.fluid-d.Seconds()*rate, 0)
-		b.at = now
+	d := now.Sub(b.at)
+	if d <= 0 {
+		return
+	}
+	b.at = now
+	done := d.Seconds() * rate
+	for q := b.head; q != nil && q.left <= done; q = b.head {
+		done -= q.left
+		b.remove(q)
+	}
+	if b.head != nil {
+		b.head.left -= done
+		b.fluid -= done
+	}
+}
+
+// remove takes a request out of the line; one that is not in it has nothing left.
+func (b *backlog) remove(q *queued) {
+	if q.left <= 0 {
+		return
+	}
+	b.fluid = max(b.fluid-q.left, 0)
+	q.left = 0
+	if q.before == nil {
+		b.head = q.after
+	} else {
+		q.before.after = q.after
+	}
+	if q.after == nil {
+		b.tail = q.before
+	} else {
+		q.after.before = q.before
+	}
+	q.before, q.after = nil, nil
+	if b.head == nil {
+		b.fluid = 0 // whatever rounding has left
 	}
 }
 

@@ -17,6 +17,7 @@ type Call struct {
 	load     Load
 	began    time.Time
 	uncached float64 // tokens believed
+	queued   queued  // of these, what the backlog has
 	match    prefix.Match
 	ahead    float64 // prompt tokens that were to be computed before its own
 	room     bool    // the batch had room, so that only those were to be waited for
@@ -58,7 +59,8 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 		c.room = c.room && e.hasAdapter(s, l.Adapter)
 		e.sentAdapter(l.Adapter)
 	}
-	e.backlog.add(c.uncached, l.Stream, now, rate)
+	c.queued = queued{left: c.uncached, stream: l.Stream}
+	e.backlog.add(&c.queued, now, rate)
 	if e.inFlight.Load() == 0 {
 		e.progress.Store(now.UnixNano()) // it was idle, which isn't being stuck
 	}
@@ -81,9 +83,7 @@ func (c *Call) FirstToken(now time.Time) {
 		return
 	}
 	c.endpoint.progress.Store(now.UnixNano())
-	if c.load.Stream {
-		c.endpoint.backlog.took(c.uncached, now)
-	}
+	c.endpoint.backlog.took(&c.queued, now)
 }
 
 // Done counts the request out, and learns from it.
@@ -98,8 +98,8 @@ func (c *Call) Done(r Result, now time.Time) {
 		return
 	}
 	e.inFlight.Add(-1)
-	if c.load.Stream && c.first.CompareAndSwap(false, true) {
-		e.backlog.took(c.uncached, now)
+	if c.first.CompareAndSwap(false, true) {
+		e.backlog.took(&c.queued, now)
 	}
 	e.breaker.record(r.Outcome, now)
 	if out, _ := e.breaker.ejected(); !out {
