@@ -62,6 +62,13 @@ func tooLarge() *proxy.Error {
 	}
 }
 
+func encoded(encoding string) *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusUnsupportedMediaType, Type: proxy.TypeInvalidRequest, Code: "unsupported_encoding", Origin: proxy.FromRouter,
+		Message: fmt.Sprintf("The body has the Content-Encoding %.40q. Bodies are taken as they are (identity) only.", encoding),
+	}
+}
+
 func unreadable() *proxy.Error {
 	return &proxy.Error{
 		Status: http.StatusBadRequest, Type: proxy.TypeInvalidRequest, Code: "body_incomplete", Origin: proxy.FromRouter,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -236,6 +237,13 @@ func (r *Router) key(x *trip, q *http.Request) uint64 {
 
 // read takes in the body and what the table says of it. False: it has been answered.
 func (x *trip) read(q *http.Request) bool {
+	for _, encoding := range q.Header["Content-Encoding"] {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") {
+			x.w.Header().Set("Accept-Encoding", "identity") // RFC 9110, section 15.5.16
+			x.refuse(encoded(encoding))
+			return false
+		}
+	}
 	body, problem := readBody(x.w, q)
 	if problem != nil {
 		x.refuse(problem)
