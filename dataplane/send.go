@@ -14,6 +14,7 @@ import (
 	"anabranch/dataplane/pick"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/route"
+	"anabranch/dataplane/table"
 	"anabranch/failover"
 )
 
@@ -194,6 +195,9 @@ func (r *Router) direct(ctx context.Context, x *trip, p *place, a *proxy.Attempt
 		return proxy.Result{Outcome: failover.Ignored, Retryable: true, Cause: err}
 	}
 	a.URL = at(base, x.q.URL)
+	if p.target.Cluster.Kind == table.KindGateway {
+		a.Origin = proxy.FromCluster
+	}
 	a.Set = []proxy.Field{
 		{Key: proxy.HeaderFairness, Value: x.fairness},
 		{Key: proxy.HeaderObjective, Value: objective(x.priority)},

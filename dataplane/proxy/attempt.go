@@ -45,6 +45,8 @@ type Attempt struct {
 	// Peer sends it to another region's router, over mutual TLS and HTTP/2, whose answer names
 	// the place that served and may refuse with a code of ours.
 	Peer bool
+	// Origin is the layer that answers there. Empty: [FromEndpoint].
+	Origin Origin
 	// KeepUsage passes on the stream's extra usage event: the client asked for it.
 	KeepUsage bool
 	// FirstByte bounds the silence until the first content byte, counted from sending. It must be

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -112,8 +113,11 @@ func timeout(code, message string) *Error {
 
 // fault words that the place failed.
 func (x *exchange) fault(code, message string) *Error {
-	return &Error{Status: http.StatusBadGateway, Message: message, Type: TypeServer, Code: code, Origin: FromEndpoint}
+	return &Error{Status: http.StatusBadGateway, Message: message, Type: TypeServer, Code: code, Origin: x.origin()}
 }
+
+// origin is the layer that the place is of.
+func (x *exchange) origin() Origin { return cmp.Or(x.a.Origin, FromEndpoint) }
 
 // answered goes on with an answer whose header came.
 func (x *exchange) answered(answer *http.Response) Result {
@@ -153,7 +157,7 @@ func (x *exchange) refused(answer *http.Response) (Result, bool) {
 		r.Err = &Error{Status: http.StatusServiceUnavailable, Message: "the place is dead", Type: TypeServer, Code: code, Origin: FromCluster}
 	case status == http.StatusTooManyRequests:
 		r.Outcome = failover.Ignored
-		r.Err = &Error{Status: http.StatusTooManyRequests, Message: "the place is busy", Type: TypeRateLimit, Code: "endpoint_busy", Origin: FromEndpoint}
+		r.Err = &Error{Status: http.StatusTooManyRequests, Message: "the place is busy", Type: TypeRateLimit, Code: "endpoint_busy", Origin: x.origin()}
 	case status >= 500:
 		r.Outcome = failover.ServerFault
 		r.Err = x.fault("upstream_error", "the place answered with a server error")

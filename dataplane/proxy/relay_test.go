@@ -158,14 +158,14 @@ func TestAWholeAnswerPassesByteForByte(t *testing.T) {
 }
 
 func TestAClientsMistakeIsTheModelServersToExplain(t *testing.T) {
-	mistake := `{"error":{"message":"max_tokens is too large"}}`
+	const mistake = `{"error":{"message":"max_tokens is too large"}}`
 	u := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, mistake)
 	})
 	f := edge(t, u.URL, nil)
-	if code, body, err := f.post(t); code != 400 || body != mistake || err != nil {
+	if code, body, err := f.post(t); code != 400 || !strings.Contains(body, `"message":"max_tokens is too large"`) || err != nil {
 		t.Errorf("%d %q, %v", code, body, err)
 	}
 	if r := f.result(t); r.Outcome != failover.Ignored || !r.Committed || r.HasUsage {

@@ -49,17 +49,20 @@ func (x *exchange) whole(answer *http.Response) Result {
 		return x.truncated(io.ErrUnexpectedEOF)
 	}
 	x.content(time.Now(), 1)
-	r := &x.result
+	r, body := &x.result, buf.Bytes()
 	r.Outcome = failover.OK
 	if answer.StatusCode >= 400 {
 		r.Outcome = failover.Ignored
+		if !x.a.Peer && answer.Header.Get("Content-Encoding") == "" { // a peer has seen to it
+			body = amended(body, answer.StatusCode, x.origin())
+		}
 	} else {
-		r.Usage, r.HasUsage = inference.UsageOf(buf.Bytes())
+		r.Usage, r.HasUsage = inference.UsageOf(body)
 	}
-	if !x.commit(answer, strconv.Itoa(buf.Len())) {
+	if !x.commit(answer, strconv.Itoa(len(body))) {
 		return x.failed(errAbandoned)
 	}
-	if _, err := x.w.Write(buf.Bytes()); err != nil {
+	if _, err := x.w.Write(body); err != nil {
 		return x.left(err)
 	}
 	return x.finish()
