@@ -182,7 +182,7 @@ func TestWhatNoServerSawIsNotCharged(t *testing.T) {
 	w, _, _ := pair(t, nil)
 	w.moved("us-a", "http://"+refusing(t))
 	w.moved("us-b", "http://"+refusing(t))
-	if r := w.ask(us, "globex", askWhole); r.status != 502 || r.problem(t)["code"] != "connect_failed" {
+	if r := w.ask(us, "globex", askWhole); r.status != 503 || r.problem(t)["code"] != "connect_failed" || r.header.Get("Retry-After") != "1" {
 		t.Errorf("%d %q", r.status, r.body)
 	}
 	if r := w.ask(us, "globex", `{"model":"lonely"}`); r.status != 503 {

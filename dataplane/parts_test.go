@@ -220,17 +220,26 @@ func TestTheHintGoesFirst(t *testing.T) {
 func TestTheLastFailureIsWordedForTheClient(t *testing.T) {
 	for name, c := range map[string]struct {
 		last   *proxy.Error
+		dead   bool
 		status int
 		code   string
 		retry  time.Duration
 	}{
-		"none":      {nil, 503, "no_capacity", time.Second},
-		"busy":      {&proxy.Error{Code: "endpoint_busy", RetryAfter: 7 * time.Second}, 503, "no_capacity", 7 * time.Second},
-		"full":      {&proxy.Error{Code: "no_capacity"}, 503, "no_capacity", time.Second},
-		"not there": {&proxy.Error{Code: "no_legal_target"}, 503, "no_capacity", time.Second},
-		"broken":    {&proxy.Error{Status: 502, Code: "upstream_error"}, 502, "upstream_error", 0},
+		"none":      {nil, false, 503, "no_capacity", time.Second},
+		"busy":      {&proxy.Error{Code: "endpoint_busy", RetryAfter: 7 * time.Second}, false, 503, "no_capacity", 7 * time.Second},
+		"full":      {&proxy.Error{Code: "no_capacity"}, false, 503, "no_capacity", time.Second},
+		"not there": {&proxy.Error{Code: "no_legal_target"}, false, 503, "no_capacity", time.Second},
+		"broken":    {&proxy.Error{Status: 502, Code: "upstream_error"}, false, 502, "upstream_error", 0},
+		"a reset":   {&proxy.Error{Status: 502, Code: "upstream_reset"}, false, 502, "upstream_reset", 0},
+		"silence":   {&proxy.Error{Status: 504, Code: "first_byte_timeout"}, false, 504, "first_byte_timeout", 0},
+		"no room":   {&proxy.Error{Status: 503, Code: "upstream_error", RetryAfter: 7 * time.Second}, false, 503, "upstream_error", 7 * time.Second},
+		"dead":      {&proxy.Error{Status: 502, Code: "connect_failed"}, false, 503, "connect_failed", time.Second},
+		"left":      {&proxy.Error{Status: 504, Code: "place_ejected"}, false, 503, "place_ejected", time.Second},
+		"dead afar": {&proxy.Error{Status: 503, Code: "cluster_ejected"}, false, 503, "cluster_ejected", time.Second},
+		"hung":      {&proxy.Error{Status: 504, Code: "first_byte_timeout"}, true, 503, "first_byte_timeout", time.Second},
+		"broke":     {&proxy.Error{Status: 502, Code: "upstream_reset"}, true, 503, "upstream_reset", time.Second},
 	} {
-		if got := exhausted(c.last); got.Status != c.status || got.Code != c.code || got.RetryAfter != c.retry {
+		if got := exhausted(c.last, c.dead); got.Status != c.status || got.Code != c.code || got.RetryAfter != c.retry {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

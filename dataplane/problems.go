@@ -100,7 +100,7 @@ func unroutable(code string) *proxy.Error {
 	if code == route.NoLegalTarget {
 		return &proxy.Error{
 			Status: http.StatusServiceUnavailable, Type: proxy.TypeServer, Code: route.NoLegalTarget, Origin: proxy.FromRouter,
-			Message: "No cluster may serve this request: where the tenant's data may go, none serves the model.",
+			Message: "No cluster may serve this request: where the tenant's data may go, none serves the model, or an operator has drained those that do.",
 		}
 	}
 	return noCapacity()
@@ -114,16 +114,26 @@ func noCapacity() *proxy.Error {
 }
 
 // exhausted is what to answer when attempts failed and none is left: the last failure, or no
-// capacity where all that was wrong was that the places were busy.
-func exhausted(last *proxy.Error) *proxy.Error {
+// capacity where all that was wrong was that the places were busy. Dead: the place of the last
+// attempt has been found dead by now. What is dead may be back in a second, or others known, so that
+// clients are told to come back then.
+func exhausted(last *proxy.Error, dead bool) *proxy.Error {
 	if last == nil {
 		return noCapacity()
 	}
-	if last.Code == "endpoint_busy" || last.Code == route.NoCapacity || last.Code == route.NoLegalTarget {
+	switch last.Code {
+	case "endpoint_busy", route.NoCapacity, route.NoLegalTarget:
 		e := noCapacity()
 		e.Origin = last.Origin
 		e.RetryAfter = max(e.RetryAfter, last.RetryAfter)
 		return e
+	case "connect_failed", "place_ejected", codeEjected:
+		dead = true
 	}
-	return last
+	if !dead && last.Status != http.StatusServiceUnavailable {
+		return last
+	}
+	e := *last
+	e.Status, e.RetryAfter = http.StatusServiceUnavailable, max(e.RetryAfter, time.Second)
+	return &e
 }

@@ -79,7 +79,7 @@ func (x *trip) giveUp() {
 		e.Origin = proxy.FromEndpoint
 		x.refuse(e)
 	default:
-		x.refuse(exhausted(x.last.Err))
+		x.refuse(exhausted(x.last.Err, x.deadSince()))
 	}
 }
 

@@ -161,6 +161,9 @@ func (x *exchange) refused(answer *http.Response) (Result, bool) {
 	case status >= 500:
 		r.Outcome = failover.ServerFault
 		r.Err = x.fault("upstream_error", "the place answered with a server error")
+		if status == http.StatusServiceUnavailable && retryAfter(answer.Header) > 0 {
+			r.Err.Status = status // it has no room now, and says when
+		}
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		// The router's own credential was refused: the client's was good.
 		r.Outcome = failover.ServerFault

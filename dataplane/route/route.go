@@ -88,9 +88,10 @@ const (
 
 // Codes of an empty choice.
 const (
-	// NoLegalTarget: rules leave nothing, whatever is alive.
+	// NoLegalTarget: rules and operators' orders leave nothing, whatever is alive, so that waiting
+	// does not help.
 	NoLegalTarget = "no_legal_target"
-	// NoCapacity: what rules leave is dead, drained or tried.
+	// NoCapacity: what they leave is dead or tried.
 	NoCapacity = "no_capacity"
 )
 
@@ -158,7 +159,8 @@ func weights(in Input) []table.Weight {
 	return w
 }
 
-// removed says why a cluster can't be a target ("" if it can), and whether rules allow it at all.
+// removed says why a cluster can't be a target ("" if it can), and whether rules and operators allow
+// it at all.
 func (in *Input) removed(c *table.Cluster) (reason string, legal bool) {
 	remote := c.Region != in.Region
 	switch {
@@ -169,7 +171,7 @@ func (in *Input) removed(c *table.Cluster) (reason string, legal bool) {
 	case remote && len(in.Table.Regions[c.Region].PeerURLs) == 0:
 		return NotThere, false
 	case c.Drained:
-		return Drained, true
+		return Drained, false
 	case c.Cap == 0:
 		return Unhealthy, true
 	case slices.Contains(in.Tried, c.ID):

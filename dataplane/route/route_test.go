@@ -126,6 +126,15 @@ func TestChoose(t *testing.T) {
 			want: "e(fallback) | u(ejected: 3 connect failures) |",
 		},
 		{name: "a drained cluster gets nothing", fleet: two, table: []func(*routerpb.Table){drained("u")}, want: "e(fallback) | u(drained) |"},
+		{
+			name: "all drained, which waiting does not mend", fleet: two, table: []func(*routerpb.Table){drained("u"), drained("e")},
+			want: "| u(drained) e(drained) | no_legal_target",
+		},
+		{
+			name: "one drained, the other dead", fleet: two, table: []func(*routerpb.Table){drained("e")},
+			in:   []func(*Input){local(map[fleet.ClusterID]Place{"u": dead})},
+			want: "| u(ejected: 3 connect failures) e(drained) | no_capacity",
+		},
 		{name: "nor does one without health", fleet: two, table: []func(*routerpb.Table){capped("u", 0)}, want: "e(fallback) | u(health) |"},
 		{name: "a retry goes on with the next", fleet: two, in: []func(*Input){tried("u")}, want: "e(fallback) | u(tried) |"},
 		{
