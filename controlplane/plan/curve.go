@@ -68,6 +68,6 @@ func (c *curve) share(ms, base, use, tilt float64) float64 {
 		}
 	}
 	slope := (c.ms[low+1] - c.ms[low]) / knot
-	rho := (ms - c.ms[low] + slope*float64(low)*knot + perLoad*base) / (slope + perLoad)
-	return max(rho-base, 0) / use
+	// Not by the load at which that is: base would swallow a use that is very small.
+	return max(ms-c.ms[low]-slope*(base-float64(low)*knot), 0) / (slope*use + tilt)
 }

@@ -69,3 +69,15 @@ func TestShareIsWhereTheCurveSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// A demand that is nothing beside a site's load still has its share there.
+func TestAShareIsExactHoweverSmallItsUse(t *testing.T) {
+	c := newCurve(64)
+	for _, base := range []float64{0, 0.1, 0.5, 3} {
+		for _, use := range []float64{1e-6, 1e-12, 1e-18} {
+			if got := c.share(c.at(base)+50, base, use, 100); math.Abs(got-0.5) > 0.01 {
+				t.Errorf("use %g on a load of %g: share %g, want 0.5", use, base, got)
+			}
+		}
+	}
+}
