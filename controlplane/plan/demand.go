@@ -50,13 +50,30 @@ type route struct {
 	use float64
 	// size is the site's part of the capacity of all routes.
 	size float64
-	// barred says why nothing may go there, or "". Factor is the part of its share that it may
-	// have otherwise, 0..1, and because why it is below 1.
-	barred  string
+	// barred says why nothing may go there, or "".
+	barred string
+	// factor is the part of its ideal share that health lets it have, 0..1, and because why that
+	// is below 1.
 	factor  float64
 	because string
-	// bound on share; share is the solution, before the share in force.
-	bound, share, before float64
+	// wish is the policy's weight of the region. Last: its weight is 0, and only it is alive.
+	wish float64
+	last bool
+	// reserve: the policy keeps traffic at home, which is in reduced use, so only what home may
+	// not have goes there.
+	reserve bool
+	// bound on share, floor what it gets in any case, share the solution. Elastic: it may get more
+	// than its bound when there is no room within bounds.
+	bound, floor, share float64
+	elastic             bool
+	// ideal is the share, and idealBound the bound, with all sites in full use; natural the share
+	// without the policy's weights and limits.
+	ideal, idealBound, natural float64
+	// outweighed by regions of more weight, limited by the policy's limit on its region, stuck as
+	// its health does not let it grow.
+	outweighed, limited, stuck bool
+	// before is the share in force.
+	before float64
 }
 
 // demands lists all traffic in a fixed order.
@@ -115,7 +132,7 @@ func (w *world) route(d *demand) {
 	}
 	d.load = min(max(d.work, trickle*smallest), mostLoad*all)
 	for _, s := range sites {
-		r := &route{site: s, use: min(d.load/s.capacity[d.model], mostUse), size: max(s.capacity[d.model]/all, 1e-6), factor: 1}
+		r := &route{site: s, use: min(d.load/s.capacity[d.model], mostUse), size: max(s.capacity[d.model]/all, 1e-6), factor: 1, wish: 1}
 		r.costMs = w.rtt(d.source, s.region)
 		if dearest > 0 {
 			preference := min(max(d.policy.CostPreference, 0), 1)
@@ -146,53 +163,51 @@ func (r *route) judge(d *demand) {
 	}
 }
 
-// wish applies the policy's region weights. The largest of the regions in question counts as 1,
-// since only their proportions can be honoured.
+// wish applies the policy's region weights. A region of weight 0 gets nothing while any other
+// cluster is alive.
 func (d *demand) wish() {
-	weights := map[fleet.RegionID]float64{}
 	for _, wish := range d.policy.Regions {
+		for _, r := range d.routes {
+			switch {
+			case string(r.site.region) != wish.Region:
+			case wish.MaxShare != nil && *wish.MaxShare <= 0 && r.barred == "":
+				r.barred = "the policy sends nothing to " + wish.Region
+			case wish.Weight != nil:
+				r.wish = max(*wish.Weight, 0)
+			}
+		}
+	}
+	alive := slices.ContainsFunc(d.routes, func(r *route) bool { return r.barred == "" && r.wish > 0 })
+	for _, r := range d.routes {
 		switch {
-		case wish.MaxShare != nil && *wish.MaxShare <= 0:
-			weights[fleet.RegionID(wish.Region)] = 0
-		case wish.Weight != nil:
-			weights[fleet.RegionID(wish.Region)] = max(*wish.Weight, 0)
-		}
-	}
-	weight := func(r *route) float64 {
-		if v, ok := weights[r.site.region]; ok {
-			return v
-		}
-		return 1
-	}
-	largest := 0.0
-	for _, r := range d.routes {
-		if r.barred == "" {
-			largest = max(largest, weight(r))
-		}
-	}
-	for _, r := range d.routes {
-		switch v := weight(r); {
-		case r.barred != "":
-		case v == 0:
+		case r.barred != "" || r.wish > 0:
+		case alive:
 			r.barred = "the policy sends nothing to " + string(r.site.region)
-		case v < largest:
-			r.factor *= v / largest
-			r.because = fmt.Sprintf("the policy gives %s weight %g", r.site.region, v)
+		default:
+			r.wish, r.last = 1, true
 		}
 	}
 }
 
-// stay keeps traffic at home where the policy wants that, while home has a cluster in full use.
+// stay keeps traffic at home where the policy wants that: all of it while home has a cluster in
+// full use, and all that it may have while it has one in reduced use.
 func (d *demand) stay() {
 	if d.policy.Spill != policy.SpillNever {
 		return
 	}
-	alive := slices.ContainsFunc(d.routes, func(r *route) bool {
-		return r.barred == "" && r.site.region == d.source && r.site.cap() == 1
-	})
+	alive, full := false, false
 	for _, r := range d.routes {
-		if alive && r.barred == "" && r.site.region != d.source {
+		if r.barred == "" && r.site.region == d.source {
+			alive, full = true, full || r.factor == 1
+		}
+	}
+	for _, r := range d.routes {
+		switch {
+		case r.barred != "" || r.site.region == d.source:
+		case full:
 			r.barred = "the policy keeps traffic in " + string(d.source)
+		case alive:
+			r.reserve = true
 		}
 	}
 }

@@ -238,7 +238,7 @@ func TestNoRequestIsBetterOffElsewhere(t *testing.T) {
 			}
 			d.load = min(d.load, 2*capacity/float64(len(demands)))
 			for _, r := range d.routes {
-				r.factor, r.use = 1, d.load/r.site.capacity[d.model]
+				r.factor, r.wish, r.reserve, r.use = 1, 1, false, d.load/r.site.capacity[d.model]
 			}
 			limits := *d.policy
 			limits.Regions = nil

@@ -195,8 +195,8 @@ func (r *route) reason(d *demand, share float64) string {
 	switch {
 	case r.barred != "":
 		return r.barred
-	case r.because != "":
-		return r.because
+	case r.note() != "":
+		return r.note()
 	case share == 0:
 		return "not needed"
 	case r.site.region == d.source:
@@ -204,6 +204,19 @@ func (r *route) reason(d *demand, share float64) string {
 	default:
 		return "spill"
 	}
+}
+
+// note is the constraint that reduces a share, or "".
+func (r *route) note() string {
+	switch {
+	case r.stuck && r.share > r.before-quantum:
+		return string(r.site.health.State) + ": does not grow"
+	case r.limited:
+		return "the policy limits " + string(r.site.region) + " to a part of its traffic"
+	case r.outweighed && r.factor == 1:
+		return fmt.Sprintf("the policy gives %s weight %g", r.site.region, r.wish)
+	}
+	return r.because
 }
 
 // describe tells the solution in one line.
@@ -214,8 +227,8 @@ func (d *demand) describe() string {
 		switch {
 		case r.barred != "":
 			notes = append(notes, fmt.Sprintf("%s %s", r.site.id, r.barred))
-		case r.because != "":
-			notes = append(notes, fmt.Sprintf("%s %s", r.site.id, r.because))
+		case r.note() != "":
+			notes = append(notes, fmt.Sprintf("%s %s", r.site.id, r.note()))
 		}
 		if r.site.region == d.source {
 			local += r.share

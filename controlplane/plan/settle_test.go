@@ -60,7 +60,7 @@ func three(before ...float64) *demand {
 	d := &demand{source: "us", model: "m", class: "interactive", policy: builtIn(), before: &routerpb.Weights{}}
 	for i, region := range []fleet.RegionID{"us", "eu", "ap"} {
 		s := &site{id: fleet.ClusterID(region + "-a"), region: region, spec: &policy.ClusterSpec{}}
-		d.routes = append(d.routes, &route{site: s, factor: 1, size: 1.0 / 3, before: before[i]})
+		d.routes = append(d.routes, &route{site: s, factor: 1, wish: 1, size: 1.0 / 3, before: before[i]})
 		d.before.Clusters = append(d.before.Clusters, &routerpb.ClusterWeight{Cluster: string(s.id), Weight: before[i]})
 	}
 	return d

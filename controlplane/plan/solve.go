@@ -7,71 +7,148 @@ import (
 	"anabranch/api/fleet"
 )
 
-const (
-	// tiltMs is a cost of concentrating a demand, relative to sizes: too small to matter beside a
-	// millisecond's distance, it makes the solution unique, and splits an idle fleet by capacity.
-	tiltMs = 1
-	// maxSweeps and settled end the iteration. Shares that move less than they are rounded to do
-	// not matter: where demands compete for the same sites, many divisions cost nearly the same, and
-	// going on would only shift requests between them.
-	maxSweeps = 200
-	settled   = quantum
-)
-
 // solve finds the shares that together cost least. Each demand in turn is poured over its sites
 // until all that take of it have the same marginal cost, given what the others send there; as the
 // total cost is convex, repeating this converges to the optimum.
 //
-// Reduced shares (ramps, policy weights) are found by solving without them first: a part of what a
-// site would get is its upper bound in a second solution, which finds the best place for the rest.
-// Limits on regions and on growth follow in the same way. The weights in force play no part but for
-// the last, so that the solution stays the same while the input does.
+// Where a ramp or a failover in steps reduces a site, the shares are found without reductions
+// first: a site's cap is a part of what it would get then. The weights in force play no part but
+// for the limit on growth, so that the solution stays the same while the input does.
 func (w *world) solve(demands []*demand) {
+	w.ideal(demands, func(r *route) bool { return !r.reserve })
+	reduced := false
 	for _, d := range demands {
 		for _, r := range d.routes {
-			r.bound = 1
-			if r.barred != "" {
-				r.bound = 0
+			r.ideal, r.idealBound = r.share, max(r.share, r.bound)
+			reduced = reduced || r.barred == "" && r.factor < 1
+		}
+	}
+	if reduced {
+		w.reduce(demands)
+	}
+	w.limitGrowth(demands)
+}
+
+// ideal finds the shares that the policies want over those routes that may be used, all of them in
+// full use. Region weights are honoured by solving without them first: a part of what a site would
+// get is its upper bound then.
+func (w *world) ideal(demands []*demand, may func(*route) bool) {
+	for _, d := range demands {
+		for _, r := range d.routes {
+			r.elastic = r.barred == "" && may(r)
+			r.bound, r.floor, r.share = 0, 0, 0
+			if r.elastic {
+				r.bound = 1
 			}
-			r.share = 0
 		}
 	}
 	w.sweep(demands)
-	if bind(demands, func(_ *demand, r *route) (float64, bool) { return r.factor * r.share, r.factor < 1 }) {
+	if bind(demands, (*demand).outweigh) {
 		w.sweep(demands)
 	}
-	for range w.regionIDs {
-		if !limitShares(demands) {
-			break
+	w.limitRegions(demands)
+}
+
+// outweigh bounds the sites whose regions have less weight than others. The largest weight of the
+// sites in use counts as 1, since only proportions can be honoured.
+func (d *demand) outweigh() bool {
+	largest := 0.0
+	for _, r := range d.routes {
+		r.natural = r.share
+		if r.elastic {
+			largest = max(largest, r.wish)
 		}
-		w.sweep(demands)
 	}
-	moving := map[*demand]bool{}
+	found := false
+	for _, r := range d.routes {
+		r.outweighed = r.elastic && r.wish < largest
+		if r.outweighed {
+			r.bound, found = r.share*r.wish/largest, true
+		}
+	}
+	return found
+}
+
+// reduce gives every reduced site exactly its part of the ideal share. What it may not have goes
+// where it would go if the reduced sites were not there: bounds by policy lie between those of both
+// situations, as far along as the demand has lost of its ideal shares.
+func (w *world) reduce(demands []*demand) {
+	outweighed := map[*route]bool{}
 	for _, d := range demands {
-		moving[d] = d.moves()
-	}
-	if bind(demands, func(d *demand, r *route) (float64, bool) {
-		stuck := moving[d] && !r.site.health.MayGrow() && r.share > r.before+quantum
-		if stuck {
-			r.because = string(r.site.health.State) + ": does not grow"
+		for _, r := range d.routes {
+			outweighed[r] = r.outweighed
 		}
-		return r.before, stuck
-	}) {
+	}
+	w.ideal(demands, func(r *route) bool { return r.factor == 1 })
+	for _, d := range demands {
+		had, lost := 0.0, 0.0
+		for _, r := range d.routes {
+			if r.barred == "" && r.factor < 1 {
+				had += r.ideal
+				lost += (1 - r.factor) * r.ideal
+			}
+		}
+		part := 0.0
+		if had > 0 {
+			part = lost / had
+		}
+		for _, r := range d.routes {
+			r.outweighed = outweighed[r]
+			switch {
+			case r.barred != "":
+			case r.factor < 1:
+				r.bound = r.factor * r.ideal
+				r.floor = r.bound
+			default:
+				r.bound = (1-part)*r.idealBound + part*max(r.share, r.bound)
+			}
+		}
+	}
+	w.sweep(demands)
+	w.limitRegions(demands)
+}
+
+// limitGrowth holds what load alone would move onto sites that must not grow.
+func (w *world) limitGrowth(demands []*demand) {
+	if bind(demands, (*demand).hold) {
 		w.sweep(demands)
 	}
 }
 
-// bind lowers the bounds of routes that rule speaks of, and says whether there was any.
-func bind(demands []*demand, rule func(*demand, *route) (float64, bool)) bool {
+// hold bounds the sites that must not grow by what they have, if any of them would.
+func (d *demand) hold() bool {
+	held := func(r *route) bool { return r.barred == "" && !r.site.health.MayGrow() }
+	if !d.moves() || !slices.ContainsFunc(d.routes, func(r *route) bool { return held(r) && r.share > r.before+quantum }) {
+		return false
+	}
+	for _, r := range d.routes {
+		if held(r) {
+			r.stuck = true
+			r.bound = min(r.bound, r.before)
+		}
+	}
+	return true
+}
+
+// bind applies a rule that lowers bounds to each demand, and says whether any was lowered.
+func bind(demands []*demand, rule func(*demand) bool) bool {
 	found := false
 	for _, d := range demands {
-		for _, r := range d.routes {
-			if bound, ok := rule(d, r); ok && r.barred == "" {
-				r.bound, found = min(r.bound, bound), true
-			}
+		if rule(d) {
+			found = true
 		}
 	}
 	return found
+}
+
+// limitRegions applies the policies' limits on regions' shares.
+func (w *world) limitRegions(demands []*demand) {
+	for range w.regionIDs {
+		if !limitShares(demands) {
+			return
+		}
+		w.sweep(demands)
+	}
 }
 
 // moves says whether load alone would move the weights in force.
@@ -119,95 +196,9 @@ func limitShares(demands []*demand) bool {
 			bound := r.share * limit * total[g] / taken[at]
 			if bound < r.bound-1e-6 {
 				r.bound, changed = bound, true
-				r.because = "the policy limits " + string(r.site.region) + " to a part of its traffic"
+				r.limited = true
 			}
 		}
 	}
 	return changed
-}
-
-// sweep pours each demand in turn, from the shares that there are, until all have settled.
-func (w *world) sweep(demands []*demand) {
-	for range maxSweeps {
-		for _, s := range w.sites {
-			s.load = 0
-		}
-		for _, d := range demands {
-			d.add(1)
-		}
-		moved := 0.0
-		for _, d := range demands {
-			d.add(-1)
-			moved = max(moved, d.pour())
-			d.add(1)
-		}
-		if moved < settled {
-			return
-		}
-	}
-}
-
-// add puts the demand on its sites, or with -1 takes it off.
-func (d *demand) add(sign float64) {
-	for _, r := range d.routes {
-		r.site.load += sign * r.share * r.use
-	}
-}
-
-// pour finds the shares of one demand, and how far the largest of them moved. Where bounds leave
-// no room for all of it, they are exceeded in proportion: it has to go somewhere.
-func (d *demand) pour() float64 {
-	room := 0.0
-	low, high := math.Inf(1), 0.0
-	for _, r := range d.routes {
-		room += r.bound
-		if r.bound > 0 {
-			base := max(r.site.load, 0)
-			low = min(low, r.costMs+r.site.curve.at(base))
-			high = max(high, r.costMs+r.site.curve.at(base+r.use)+tiltMs/r.size)
-		}
-	}
-	if room <= 0 {
-		return 0
-	}
-	at := func(r *route, level float64) float64 {
-		switch {
-		case r.bound <= 0:
-			return 0
-		case room <= 1:
-			return r.bound / room
-		}
-		x := r.site.curve.share(level-r.costMs, max(r.site.load, 0), r.use, tiltMs/r.size)
-		return min(x, r.bound)
-	}
-	for range 100 {
-		if room <= 1 || high-low <= 1e-8*high {
-			break
-		}
-		level, sum := (low+high)/2, 0.0
-		for _, r := range d.routes {
-			sum += at(r, level)
-		}
-		if sum < 1 {
-			low = level
-		} else {
-			high = level
-		}
-	}
-	sum := 0.0
-	shares := make([]float64, len(d.routes))
-	for i, r := range d.routes {
-		shares[i] = at(r, high)
-		sum += shares[i]
-	}
-	if sum <= 0 { // never, as high is where one route takes all it may; but a share must be a number
-		return 0
-	}
-	moved := 0.0
-	for i, r := range d.routes {
-		x := shares[i] / sum
-		moved = max(moved, math.Abs(x-r.share))
-		r.share = x
-	}
-	return moved
 }
