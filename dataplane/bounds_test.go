@@ -96,26 +96,6 @@ func TestALongPathIsRecordedInPart(t *testing.T) {
 	}
 }
 
-// A tenant can ask for any path. That no model server knows it is no fault of theirs, nor of the
-// router's.
-func TestAPathThatNobodyKnowsIsTheClientsMistake(t *testing.T) {
-	w, first, second := pair(t, nil)
-	first.does(says(404))
-	second.does(says(404))
-	n := w.routers[us]
-	r := w.get(http.MethodPost, n.front.URL+"/v1/nothing", "acme", `{"model":"llama"}`)
-	if e := r.problem(t); r.status != 404 || e["code"] != "unknown_url" || e["origin"] != "endpoint" {
-		t.Errorf("%d %v", r.status, e)
-	}
-	w.idle()
-	if n.failed.Load() != 0 {
-		t.Error("it counts as the router's failure")
-	}
-	if r := w.ask(us, "acme", askWhole); r.status != 502 || r.problem(t)["code"] != "upstream_mismatch" {
-		t.Errorf("chat, which every place should know: %d %q", r.status, r.body)
-	}
-}
-
 func TestWithoutACredentialNothingIsCharged(t *testing.T) {
 	s := newStub(t, answers)
 	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{s}}}, func(pb *routerpb.Table) {

@@ -48,6 +48,14 @@ func notFound(method, path string) *proxy.Error {
 	}
 }
 
+// notServed: no place of the model knows what is asked for.
+func notServed(method, path string, origin proxy.Origin) *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusNotFound, Type: proxy.TypeInvalidRequest, Code: "unknown_url", Origin: origin,
+		Message: fmt.Sprintf("Where the model is served there is no %s %.200q, or not for this model.", method, path),
+	}
+}
+
 func wrongMethod(method, allowed string) *proxy.Error {
 	return &proxy.Error{
 		Status: http.StatusMethodNotAllowed, Type: proxy.TypeInvalidRequest, Code: "method_not_allowed", Origin: proxy.FromRouter,

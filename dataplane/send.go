@@ -24,6 +24,9 @@ const (
 	perCluster = 2
 	// maxAttempts bounds one request's attempts at places.
 	maxAttempts = 6
+	// maxUnknown is how many places may say that they don't know what is asked for before they are
+	// believed. Adapters are not everywhere, and are looked for further.
+	maxUnknown = 2
 )
 
 // place is where an attempt goes: an endpoint of this region, or a cluster of another.
@@ -35,7 +38,7 @@ type place struct {
 	reason   pick.Reason
 }
 
-// send tries the targets in their order until one answers, none is left, or no retry is allowed.
+// send tries the targets until one answers, none is left, or no retry is allowed.
 func (r *Router) send(ctx context.Context, x *trip, choice *route.Choice) {
 	x.record.chose(choice)
 	if choice.Code != "" {
@@ -44,40 +47,49 @@ func (r *Router) send(ctx context.Context, x *trip, choice *route.Choice) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, x.class.RequestTimeout)
 	defer cancel()
-	for more := true; more; {
-		more = false
-		for i := range choice.Targets {
-			for range perCluster {
-				p, ok := r.place(x, &choice.Targets[i])
-				if !ok || !r.mayTry(x, &p) {
-					break
-				}
-				more = true
-				r.attempt(ctx, x, &p)
-				if !x.last.Retryable {
-					x.finish()
-					return
-				}
-				if x.attempts == maxAttempts {
-					x.giveUp()
-					return
-				}
+	targets := choice.Targets
+	from, row := 0, 0 // whose turn it is, and attempts made there in a row
+	var shut []bool   // the targets that can't take the next attempt
+	for {
+		i := r.next(x, targets, from, shut)
+		if i < 0 {
+			break
+		}
+		if i != from {
+			from, row = i, 0
+		}
+		p, ok := r.place(x, &targets[i])
+		if !ok || !r.mayTry(x, &p) {
+			if shut == nil {
+				shut = make([]bool, len(targets))
 			}
+			shut[i] = true
+			continue
+		}
+		clear(shut)
+		r.attempt(ctx, x, &p)
+		if !x.last.Retryable {
+			x.finish()
+			return
+		}
+		if x.attempts == maxAttempts || x.unknown == maxUnknown && x.adapter == "" {
+			break
+		}
+		if row++; row == perCluster {
+			from, row = (i+1)%len(targets), 0
 		}
 	}
-	x.giveUp()
+	r.giveUp(x)
 }
 
-// giveUp answers where no attempt is left. A path that this router does not know and no place does
-// either is the client's mistake.
-func (x *trip) giveUp() {
+// giveUp answers where no attempt is left. What no place knows, a path or an API, is the client's
+// mistake.
+func (r *Router) giveUp(x *trip) {
 	switch {
 	case x.last == nil:
 		x.refuse(noCapacity())
-	case x.last.Status == http.StatusNotFound && x.request.API == inference.Other:
-		e := notFound(x.q.Method, x.q.URL.Path)
-		e.Origin = proxy.FromEndpoint
-		x.refuse(e)
+	case wasUnknown(x.last):
+		x.refuse(notServed(x.q.Method, x.q.URL.Path, x.last.Err.Origin))
 	default:
 		x.refuse(exhausted(x.last.Err, x.deadSince()))
 	}
@@ -119,41 +131,6 @@ func (r *Router) place(x *trip, target *route.Target) (place, bool) {
 	return p, true
 }
 
-func (x *trip) wasTried(e *endpoint.Endpoint) bool { return slices.Contains(x.tried, e) }
-
-// mayTry counts an attempt against the budget of where it goes. The first always may.
-func (r *Router) mayTry(x *trip, p *place) bool {
-	now := r.now()
-	id := p.target.Cluster.ID
-	if x.last == nil {
-		r.budget.sent(id, now)
-		x.kind = "first"
-		return true
-	}
-	x.kind = "retry"
-	// A request that breaks every place it comes to must not go round for free.
-	exempt := x.last.Exempt && (x.attempts == 1 || x.last.Outcome == failover.ConnectFailure) || x.deadSince()
-	if exempt {
-		x.kind = "exempt"
-	}
-	if r.budget.retry(id, exempt, now) {
-		return true
-	}
-	r.metrics.refused.Inc()
-	return false
-}
-
-// deadSince: the place of the last attempt has been ejected by now, so that what fled from it is
-// no sign of a storm of retries.
-func (x *trip) deadSince() bool {
-	if x.at.endpoint != nil {
-		dead, _ := x.at.endpoint.Ejected()
-		return dead
-	}
-	dead, _ := x.at.cluster.Ejected()
-	return dead
-}
-
 // attempt makes one attempt at a place and learns from it.
 func (r *Router) attempt(ctx context.Context, x *trip, p *place) {
 	x.attempts++
@@ -171,6 +148,9 @@ func (r *Router) attempt(ctx context.Context, x *trip, p *place) {
 		result = r.hop(ctx, x, p, a)
 	}
 	x.last = &result
+	if wasUnknown(&result) {
+		x.unknown++
+	}
 	if result.Committed {
 		x.served = p.target.Cluster.ID
 		if other := fleet.ClusterID(result.Served.Cluster); x.table.Clusters[other] != nil {

@@ -59,6 +59,7 @@ type trip struct {
 	load    endpoint.Load
 
 	attempts int
+	unknown  int    // attempts at places that did not know what is asked for
 	kind     string // of the attempt: first, retry or exempt
 	at       place  // of the attempt
 	reached  bool   // a place may have seen it

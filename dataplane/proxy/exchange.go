@@ -147,9 +147,12 @@ func (x *exchange) refused(answer *http.Response) (Result, bool) {
 	switch {
 	case status < 300:
 		return Result{}, false
-	case code == "no_capacity" || code == "no_legal_target":
+	case code == "no_capacity" || code == "no_legal_target" || code == "model_not_found":
 		// The peer is well and its cluster is full, or not what our table says.
 		r.Outcome = failover.Ignored
+		if code == "model_not_found" {
+			code = "no_legal_target"
+		}
 		r.Err = &Error{Status: http.StatusServiceUnavailable, Message: "the place has no capacity", Type: TypeServer, Code: code, Origin: FromCluster}
 	case code == "cluster_ejected" || code == "connect_failed" || code == "upstream_reset" || code == "place_ejected":
 		// The peer is well, and has found the cluster dead.

@@ -174,3 +174,18 @@ func TestFaultsAfterContentEndWithAnErrorEvent(t *testing.T) {
 		})
 	}
 }
+
+// A peer whose table does not have the model can't say that the path is unknown.
+func TestAPeerWithoutTheModelIsNoTargetOfOurs(t *testing.T) {
+	u := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(HeaderErrorCode, "model_not_found")
+		w.WriteHeader(http.StatusNotFound)
+	})
+	f := edge(t, u.URL, func(a *Attempt) { a.Peer = true })
+	if status, body, err := f.post(t); status != 503 || err != nil {
+		t.Errorf("%d %q, %v", status, body, err)
+	}
+	if r := f.result(t); !r.Retryable || r.Outcome != failover.Ignored || r.Err.Code != "no_legal_target" {
+		t.Errorf("%+v", r)
+	}
+}

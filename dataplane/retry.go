@@ -1,0 +1,100 @@
+package dataplane
+
+import (
+	"net/http"
+	"slices"
+
+	"anabranch/dataplane/endpoint"
+	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/route"
+	"anabranch/failover"
+)
+
+// Where a retry goes, and whether it may: what the last attempt met says what the next place should
+// not share with it.
+
+// wasUnknown: the place does not know the path, the API or the model.
+func wasUnknown(last *proxy.Result) bool {
+	return last != nil && last.Retryable && last.Status == http.StatusNotFound && last.Err.Code == "upstream_mismatch"
+}
+
+// How much a target promises after what the last attempt met; less is better.
+const (
+	promising = iota
+	second
+	poor
+)
+
+// next says which target comes next: the first from where the turn is, or of those after it the
+// first that promises more; not one that is shut. -1: none is left.
+func (r *Router) next(x *trip, targets []route.Target, from int, shut []bool) int {
+	judge := wasUnknown(x.last)
+	best, least := -1, poor+1
+	for k := range targets {
+		i := (from + k) % len(targets)
+		if shut != nil && shut[i] {
+			continue
+		}
+		promise := promising
+		if judge {
+			promise = r.promise(x, &targets[i])
+		}
+		if promise < least {
+			best, least = i, promise
+		}
+		if least == promising {
+			break
+		}
+	}
+	return best
+}
+
+// promise judges a target: what one place did not know its siblings won't either.
+func (r *Router) promise(x *trip, t *route.Target) int {
+	cluster := r.places.Cluster(t.Cluster.ID)
+	if cluster == nil || t.Remote && slices.Contains(x.hopped, t.Cluster.ID) {
+		return poor
+	}
+	if dead, _ := cluster.Ejected(); dead {
+		return poor
+	}
+	if x.adapter == "" && cluster == x.at.cluster {
+		return second
+	}
+	return promising
+}
+
+func (x *trip) wasTried(e *endpoint.Endpoint) bool { return slices.Contains(x.tried, e) }
+
+// mayTry counts an attempt against the budget of where it goes. The first always may.
+func (r *Router) mayTry(x *trip, p *place) bool {
+	now := r.now()
+	id := p.target.Cluster.ID
+	if x.last == nil {
+		r.budget.sent(id, now)
+		x.kind = "first"
+		return true
+	}
+	x.kind = "retry"
+	// A request that breaks every place it comes to must not go round for free.
+	exempt := x.last.Exempt && (x.attempts == 1 || x.last.Outcome == failover.ConnectFailure) || x.deadSince()
+	if exempt {
+		x.kind = "exempt"
+	}
+	if r.budget.retry(id, exempt, now) {
+		return true
+	}
+	r.metrics.refused.Inc()
+	return false
+}
+
+// deadSince: the place of the last attempt has been ejected by now, so that what fled from it is
+// no sign of a storm of retries.
+func (x *trip) deadSince() bool {
+	if x.at.endpoint != nil {
+		dead, _ := x.at.endpoint.Ejected()
+		return dead
+	}
+	dead, _ := x.at.cluster.Ejected()
+	return dead
+}
