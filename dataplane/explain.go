@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -94,6 +95,16 @@ func (r *Record) chose(c *route.Choice) {
 		for i, x := range c.Removed {
 			r.Removed[i] = Removal(x)
 		}
+	}
+}
+
+// budgetSpent is why a retry did not go to a cluster.
+const budgetSpent = "retry budget spent"
+
+// leaveOut notes, once, that a cluster was left out and why.
+func (r *Record) leaveOut(id fleet.ClusterID, reason string) {
+	if x := (Removal{id, reason}); !slices.Contains(r.Removed, x) {
+		r.Removed = append(r.Removed, x)
 	}
 }
 

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/proxy"
@@ -12,6 +13,19 @@ import (
 
 // Where a retry goes, and whether it may: what the last attempt met says what the next place should
 // not share with it.
+
+// wasBusy: the place, or those of a peer, have no room now.
+func wasBusy(last *proxy.Result) bool {
+	return last != nil && last.Retryable && (last.Status == http.StatusTooManyRequests ||
+		last.Status == http.StatusServiceUnavailable && last.Outcome != failover.ConnectFailure && last.Err.RetryAfter > 0)
+}
+
+func retryAfter(last *proxy.Result) time.Duration {
+	if last.Err == nil {
+		return 0
+	}
+	return last.Err.RetryAfter
+}
 
 // wasUnknown: the place does not know the path, the API or the model.
 func wasUnknown(last *proxy.Result) bool {
@@ -28,7 +42,7 @@ const (
 // next says which target comes next: the first from where the turn is, or of those after it the
 // first that promises more; not one that is shut. -1: none is left.
 func (r *Router) next(x *trip, targets []route.Target, from int, shut []bool) int {
-	judge := wasUnknown(x.last)
+	judge := wasBusy(x.last) || wasUnknown(x.last)
 	best, least := -1, poor+1
 	for k := range targets {
 		i := (from + k) % len(targets)
@@ -49,7 +63,9 @@ func (r *Router) next(x *trip, targets []route.Target, from int, shut []bool) in
 	return best
 }
 
-// promise judges a target: what one place did not know its siblings won't either.
+// promise judges a target: when
+// a place was busy another of the region comes before one abroad, and one known to be busy last;
+// what one place did not know its siblings won't either.
 func (r *Router) promise(x *trip, t *route.Target) int {
 	cluster := r.places.Cluster(t.Cluster.ID)
 	if cluster == nil || t.Remote && slices.Contains(x.hopped, t.Cluster.ID) {
@@ -58,10 +74,38 @@ func (r *Router) promise(x *trip, t *route.Target) int {
 	if dead, _ := cluster.Ejected(); dead {
 		return poor
 	}
-	if x.adapter == "" && cluster == x.at.cluster {
-		return second
+	if wasUnknown(x.last) {
+		if x.adapter == "" && cluster == x.at.cluster {
+			return second
+		}
+		return promising
 	}
-	return promising
+	now := r.now()
+	best := poor
+	switch {
+	case t.Remote && wasBusy(x.last):
+		return second
+	case t.Remote:
+		return promising
+	}
+	for _, e := range cluster.Endpoints() {
+		if dead, _ := e.Ejected(); dead || x.wasTried(e) {
+			continue
+		}
+		switch {
+		case wasBusy(x.last) && e.Busy(now):
+		default:
+			return promising
+		}
+	}
+	return best
+}
+
+// siblingOfBusy: the last attempt's place was busy, and this one is another of the same cluster that
+// is not known to be. A place that is busy is left alone after its first such answer, which bounds
+// what comes of this.
+func (x *trip) siblingOfBusy(p *place, now time.Time) bool {
+	return wasBusy(x.last) && p.endpoint != nil && x.at.endpoint != nil && p.cluster == x.at.cluster && !p.endpoint.Busy(now)
 }
 
 func (x *trip) wasTried(e *endpoint.Endpoint) bool { return slices.Contains(x.tried, e) }
@@ -77,7 +121,8 @@ func (r *Router) mayTry(x *trip, p *place) bool {
 	}
 	x.kind = "retry"
 	// A request that breaks every place it comes to must not go round for free.
-	exempt := x.last.Exempt && (x.attempts == 1 || x.last.Outcome == failover.ConnectFailure) || x.deadSince()
+	exempt := x.last.Exempt && (x.attempts == 1 || x.last.Outcome == failover.ConnectFailure) ||
+		x.deadSince() || x.siblingOfBusy(p, now)
 	if exempt {
 		x.kind = "exempt"
 	}
@@ -85,6 +130,7 @@ func (r *Router) mayTry(x *trip, p *place) bool {
 		return true
 	}
 	r.metrics.refused.Inc()
+	x.record.leaveOut(id, budgetSpent)
 	return false
 }
 

@@ -219,6 +219,7 @@ func (r *Router) done(call *endpoint.Call, p *place, result *proxy.Result) {
 	}
 	call.Done(endpoint.Result{
 		Outcome: outcome, FirstToken: result.FirstByte, Usage: result.Usage, Output: result.Events,
+		Busy: wasBusy(result), RetryAfter: retryAfter(result),
 	}, now)
 }
 

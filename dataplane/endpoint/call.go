@@ -35,6 +35,9 @@ type Result struct {
 	Usage inference.Usage
 	// Output is how many tokens came, where Usage doesn't say.
 	Output int64
+	// Busy: the place answered that it has no room now, RetryAfter for how long; 0: it didn't say.
+	Busy       bool
+	RetryAfter time.Duration
 }
 
 // Begin counts a request in. From now on the endpoint is believed to hold its prompt.
@@ -100,6 +103,9 @@ func (c *Call) Done(r Result, now time.Time) {
 	e.inFlight.Add(-1)
 	if c.first.CompareAndSwap(false, true) {
 		e.backlog.took(&c.queued, now)
+	}
+	if r.Busy {
+		e.backOff(r.RetryAfter, now)
 	}
 	e.breaker.record(r.Outcome, now)
 	if out, _ := e.breaker.ejected(); !out {

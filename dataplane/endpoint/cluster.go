@@ -80,13 +80,20 @@ func (c *Cluster) Evidence(now time.Time) Evidence {
 }
 
 // Candidates appends the endpoints that may take the request, those ejected or skipped left out,
-// and themselves as values to choose by; the two lists correspond. Skip nil skips none.
+// and themselves as values to choose by; the two lists correspond. Those that are busy come only
+// where there are no others. Skip nil skips none.
 func (c *Cluster) Candidates(l *Load, now time.Time, skip func(*Endpoint) bool, to []*Endpoint, as []pick.Candidate) ([]*Endpoint, []pick.Candidate) {
-	for _, e := range c.Endpoints() {
-		if out, _ := e.Ejected(); out || skip != nil && skip(e) {
-			continue
+	had := len(to)
+	for _, busy := range [...]bool{false, true} {
+		for _, e := range c.Endpoints() {
+			if out, _ := e.Ejected(); out || e.Busy(now) != busy || skip != nil && skip(e) {
+				continue
+			}
+			to, as = append(to, e), append(as, e.Candidate(l, now))
 		}
-		to, as = append(to, e), append(as, e.Candidate(l, now))
+		if len(to) > had {
+			break
+		}
 	}
 	return to, as
 }

@@ -1,0 +1,28 @@
+package endpoint
+
+import "time"
+
+// How long an endpoint that has no room is left alone: as long as it says, within a bound, or for a
+// moment if it does not say. A server that refuses has little to do and would look the best of all.
+const (
+	busyFor    = time.Second
+	busyAtMost = 30 * time.Second
+)
+
+// backOff leaves the endpoint alone for as long as it asked for; 0: it did not say.
+func (e *Endpoint) backOff(d time.Duration, now time.Time) {
+	if d <= 0 {
+		d = busyFor
+	}
+	until := now.Add(min(d, busyAtMost)).UnixNano()
+	for {
+		old := e.busy.Load()
+		if old >= until || e.busy.CompareAndSwap(old, until) {
+			return
+		}
+	}
+}
+
+// Busy says whether the endpoint has answered lately that it has no room. It is used only where no
+// other is left. That is no ejection: it says nothing about its health.
+func (e *Endpoint) Busy(now time.Time) bool { return now.UnixNano() < e.busy.Load() }
