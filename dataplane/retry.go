@@ -14,6 +14,9 @@ import (
 // Where a retry goes, and whether it may: what the last attempt met says what the next place should
 // not share with it.
 
+// wasSilent: nothing came in time.
+func wasSilent(last *proxy.Result) bool { return last != nil && last.Outcome == failover.Silence }
+
 // wasBusy: the place, or those of a peer, have no room now.
 func wasBusy(last *proxy.Result) bool {
 	return last != nil && last.Retryable && (last.Status == http.StatusTooManyRequests ||
@@ -42,7 +45,7 @@ const (
 // next says which target comes next: the first from where the turn is, or of those after it the
 // first that promises more; not one that is shut. -1: none is left.
 func (r *Router) next(x *trip, targets []route.Target, from int, shut []bool) int {
-	judge := wasBusy(x.last) || wasUnknown(x.last)
+	judge := wasSilent(x.last) || wasBusy(x.last) || wasUnknown(x.last)
 	best, least := -1, poor+1
 	for k := range targets {
 		i := (from + k) % len(targets)
@@ -63,7 +66,7 @@ func (r *Router) next(x *trip, targets []route.Target, from int, shut []bool) in
 	return best
 }
 
-// promise judges a target: when
+// promise judges a target: after silence those with nothing but endpoints in doubt come second; when
 // a place was busy another of the region comes before one abroad, and one known to be busy last;
 // what one place did not know its siblings won't either.
 func (r *Router) promise(x *trip, t *route.Target) int {
@@ -93,12 +96,23 @@ func (r *Router) promise(x *trip, t *route.Target) int {
 			continue
 		}
 		switch {
+		case wasSilent(x.last) && e.Doubtful(&x.load, now):
+			best = min(best, second)
 		case wasBusy(x.last) && e.Busy(now):
 		default:
 			return promising
 		}
 	}
 	return best
+}
+
+// skipped are the endpoints that the next attempt should not go to: those tried, and after silence
+// those in doubt.
+func (x *trip) skipped(now time.Time) func(*endpoint.Endpoint) bool {
+	if !wasSilent(x.last) {
+		return x.wasTried
+	}
+	return func(e *endpoint.Endpoint) bool { return x.wasTried(e) || e.Doubtful(&x.load, now) }
 }
 
 // siblingOfBusy: the last attempt's place was busy, and this one is another of the same cluster that

@@ -117,7 +117,10 @@ func (r *Router) place(x *trip, target *route.Target) (place, bool) {
 		return p, !slices.Contains(x.hopped, target.Cluster.ID)
 	}
 	now := r.now()
-	x.endpoints, x.candidates = cluster.Candidates(&x.load, now, x.wasTried, x.endpoints[:0], x.candidates[:0])
+	x.endpoints, x.candidates = cluster.Candidates(&x.load, now, x.skipped(now), x.endpoints[:0], x.candidates[:0])
+	if len(x.endpoints) == 0 && wasSilent(x.last) {
+		x.endpoints, x.candidates = cluster.Candidates(&x.load, now, x.wasTried, x.endpoints, x.candidates)
+	}
 	mode, _ := pick.ModeOf(x.class.PickMode) // the table holds none but the known
 	rnd := r.random()
 	if mode == pick.RoundRobin {

@@ -1,6 +1,10 @@
 package endpoint
 
-import "time"
+import (
+	"time"
+
+	"anabranch/dataplane/pick"
+)
 
 // How long an endpoint that has no room is left alone: as long as it says, within a bound, or for a
 // moment if it does not say. A server that refuses has little to do and would look the best of all.
@@ -26,3 +30,26 @@ func (e *Endpoint) backOff(d time.Duration, now time.Time) {
 // Busy says whether the endpoint has answered lately that it has no room. It is used only where no
 // other is left. That is no ejection: it says nothing about its health.
 func (e *Endpoint) Busy(now time.Time) bool { return now.UnixNano() < e.busy.Load() }
+
+// flows notes a sign that tokens flow.
+func (e *Endpoint) flows(now time.Time) {
+	e.progress.Store(now.UnixNano())
+	e.hung.Store(false)
+}
+
+// Doubtful says whether one more request would probably wait for nothing: one has, with no token of
+// any since, or requests are there of which none has shown anything for longer than a first token is
+// expected to take. What is expected counts from a quarter up to half of the silence that is never
+// judged sooner.
+func (e *Endpoint) Doubtful(l *Load, now time.Time) bool {
+	if e.hung.Load() {
+		return true
+	}
+	silent := e.silent(now)
+	if silent < e.floor()/4 {
+		return false
+	}
+	c := e.Candidate(l, now)
+	expected := time.Duration(pick.Predict(pick.Request{PromptTokens: l.PromptTokens}, &c) * float64(time.Second))
+	return silent >= min(expected, e.floor()/2)
+}

@@ -85,7 +85,7 @@ func (c *Call) FirstToken(now time.Time) {
 	if c.endpoint == nil || !c.first.CompareAndSwap(false, true) {
 		return
 	}
-	c.endpoint.progress.Store(now.UnixNano())
+	c.endpoint.flows(now)
 	c.endpoint.backlog.took(&c.queued, now)
 }
 
@@ -104,6 +104,9 @@ func (c *Call) Done(r Result, now time.Time) {
 	if c.first.CompareAndSwap(false, true) {
 		e.backlog.took(&c.queued, now)
 	}
+	if r.Outcome == failover.Silence {
+		e.hung.Store(true)
+	}
 	if r.Busy {
 		e.backOff(r.RetryAfter, now)
 	}
@@ -118,7 +121,7 @@ func (c *Call) Done(r Result, now time.Time) {
 		}
 		return
 	}
-	e.progress.Store(now.UnixNano())
+	e.flows(now)
 	c.learn(r, now)
 }
 

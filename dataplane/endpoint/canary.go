@@ -65,7 +65,7 @@ func (r *Registry) canary(ctx context.Context, e *Endpoint) (failover.Outcome, s
 	outcome := judge(err)
 	switch outcome {
 	case failover.OK:
-		e.progress.Store(now.UnixNano())
+		e.flows(now)
 		return failover.OK, ""
 	case failover.Silence:
 		if e.progress.Load() > began.UnixNano() {

@@ -36,6 +36,7 @@ type Endpoint struct {
 	progress atomic.Int64             // Unix ns of the last sign that tokens flow
 	caches   atomic.Bool              // its replies tell of cached tokens
 	empty    atomic.Bool              // a gateway whose pool has nothing ready
+	hung     atomic.Bool              // a request waited for nothing, and no token has come since
 	busy     atomic.Int64             // Unix ns until which it wants no more, as it said
 }
 

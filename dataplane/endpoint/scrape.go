@@ -141,7 +141,7 @@ func (s *Signals) fill(r reading) *Signals {
 // seen takes in new signals. Tokens that were generated since the last ones are progress.
 func (e *Endpoint) seen(s *Signals) {
 	if old := e.signals.Swap(s); old != nil && s.tokens > old.tokens {
-		e.progress.Store(s.At.UnixNano())
+		e.flows(s.At)
 	}
 	e.empty.Store(s.Ready == 0)
 }
