@@ -44,7 +44,8 @@ type Output struct {
 	// Reasons, one for each of Table.Weights.
 	Reasons []*statepb.WeightReason
 	// Changed: Table says something else than Previous. Weights within the dead-band are kept as
-	// they were, so they are no change.
+	// they were, so they are no change; the reason of one that no longer holds is. Reasons for whole
+	// lists tell figures, and count for nothing here.
 	Changed bool
 }
 

@@ -37,7 +37,7 @@ func (d *demand) settle(w *world, in Input) {
 		d.why = "no cluster that can be reached serves the model"
 		return
 	case !d.usable():
-		d.last(before)
+		d.last(before, in)
 		return
 	case d.before == nil || !positive(before):
 		d.take(target, "first weights: "+d.describe())
@@ -49,13 +49,13 @@ func (d *demand) settle(w *world, in Input) {
 	case d.displaced != "" && !in.Warm && d.keepUsable(before):
 		d.take(before, "held until enough routers have reported; "+d.displaced)
 	case d.displaced != "" && furthest < quantum/2 && d.same(), d.displaced == "" && furthest <= deadBand:
-		d.keep("in force: " + d.describe())
+		d.keep(in, "in force: "+d.describe())
 	case d.displaced != "":
 		d.take(target, "moved at once, "+d.displaced+": "+d.describe())
 	case !in.Warm:
-		d.keep("held until enough routers have reported")
+		d.keep(in, "held until enough routers have reported")
 	case silent != "":
-		d.keep("held: no fresh report from " + string(silent))
+		d.keep(in, "held: no fresh report from "+string(silent))
 	default:
 		d.approach(before, target, in)
 	}
@@ -63,7 +63,7 @@ func (d *demand) settle(w *world, in Input) {
 
 // last holds on to the last good weights where health bars every site. An operator's order, be it
 // a drain or a policy, bars for good: what remains then is nothing.
-func (d *demand) last(before []float64) {
+func (d *demand) last(before []float64, in Input) {
 	sum := 0.0
 	shares := make([]float64, len(d.routes))
 	for pass := range 2 {
@@ -90,7 +90,7 @@ func (d *demand) last(before []float64) {
 	}
 	round(shares)
 	if d.before != nil && d.same() && distance(before, shares) < quantum/2 {
-		d.keep("no cluster is healthy: last good weights")
+		d.keep(in, "no cluster is healthy: last good weights")
 		return
 	}
 	d.take(shares, "no cluster is healthy: last good weights")
@@ -154,7 +154,7 @@ func (d *demand) approach(before, target []float64, in Input) {
 	round(next)
 	switch {
 	case distance(before, next) < quantum/2:
-		d.keep("in force: " + d.describe())
+		d.keep(in, "in force: "+d.describe())
 	case pace < 1:
 		d.take(next, fmt.Sprintf("on the way, by at most %g points a second: %s", 100*growth, d.describe()))
 	default:
@@ -173,10 +173,14 @@ func (d *demand) take(shares []float64, why string) {
 	}
 }
 
-// keep leaves the weights in force as they are, their reasons too.
-func (d *demand) keep(why string) {
+// keep leaves the weights in force as they are, and their reasons as long as these hold. Who is not
+// warm has no say in either.
+func (d *demand) keep(in Input, why string) {
 	d.why = why
 	d.out = d.before.GetClusters()
+	if in.Warm {
+		d.out = d.explained()
+	}
 }
 
 // same says that the list in force speaks of the same clusters.
@@ -190,35 +194,6 @@ func (d *demand) weights() *routerpb.Weights {
 	return &routerpb.Weights{Model: string(d.model), Class: string(d.class), Source: string(d.source), Clusters: d.out}
 }
 
-// reason is the constraint that binds a share.
-func (r *route) reason(d *demand, share float64) string {
-	switch {
-	case r.barred != "":
-		return r.barred
-	case r.note() != "":
-		return r.note()
-	case share == 0:
-		return "not needed"
-	case r.site.region == d.source:
-		return "local"
-	default:
-		return "spill"
-	}
-}
-
-// note is the constraint that reduces a share, or "".
-func (r *route) note() string {
-	switch {
-	case r.stuck && r.share > r.before-quantum:
-		return string(r.site.health.State) + ": does not grow"
-	case r.limited:
-		return "the policy limits " + string(r.site.region) + " to a part of its traffic"
-	case r.outweighed && r.factor == 1:
-		return fmt.Sprintf("the policy gives %s weight %g", r.site.region, r.wish)
-	}
-	return r.because
-}
-
 // describe tells the solution in one line.
 func (d *demand) describe() string {
 	var local, remote float64
@@ -227,8 +202,10 @@ func (d *demand) describe() string {
 		switch {
 		case r.barred != "":
 			notes = append(notes, fmt.Sprintf("%s %s", r.site.id, r.barred))
-		case r.note() != "":
-			notes = append(notes, fmt.Sprintf("%s %s", r.site.id, r.note()))
+		case r.because != "":
+			notes = append(notes, fmt.Sprintf("%s %s", r.site.id, r.because))
+		case r.note(r.share) != "":
+			notes = append(notes, fmt.Sprintf("%s %s", r.site.id, r.note(r.share)))
 		}
 		if r.site.region == d.source {
 			local += r.share

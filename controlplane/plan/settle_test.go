@@ -167,7 +167,7 @@ func TestLastGoodWeights(t *testing.T) {
 				r.site.health, r.barred = evacuated, "EVACUATED"
 			}
 			tt.change(d)
-			d.last(tt.before)
+			d.last(tt.before, Input{Warm: true})
 			if got := weightsOf(d); len(got) != len(tt.want) || distance(got, tt.want) > quantum/2 {
 				t.Errorf("got %v, want %v (%s)", got, tt.want, d.why)
 			}
