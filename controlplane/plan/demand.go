@@ -32,6 +32,8 @@ type demand struct {
 	// work asked for in work units per second, and load, the same but never 0, to plan with.
 	work, load float64
 	routes     []*route
+	// priced: money plays a part in what routes cost.
+	priced bool
 	// before is the list in force; nil: there is none.
 	before *routerpb.Weights
 	// displaced says why weights must move at once, or "".
@@ -136,6 +138,7 @@ func (w *world) route(d *demand) {
 		r.costMs = w.rtt(d.source, s.region)
 		if dearest > 0 {
 			preference := min(max(d.policy.CostPreference, 0), 1)
+			d.priced = d.priced || preference > 0
 			r.costMs += preference * d.policy.TTFTObjectiveMs * float64(w.marginal(s, d.model)) / dearest
 		}
 		r.judge(d)

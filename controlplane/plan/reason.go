@@ -14,21 +14,36 @@ const (
 	notNeeded = "not needed"
 	local     = "local"
 	spill     = "spill" // home has no room at this distance
+	cheaper   = "costs less than home"
+	dearer    = "costs more than elsewhere"
 )
 
 // reason is the constraint that binds a share.
 func (r *route) reason(d *demand, share float64) string {
 	home := r.site.region == d.source
-	ruled, note := r.ruled(), r.note(share)
+	ruled, note := r.ruled(d, share), r.note(share)
 	switch {
 	case ruled != "":
 		return ruled
 	case note != "":
 		return note
+	case share == 0 && home && slices.ContainsFunc(d.routes, func(o *route) bool { return o.share > 0 && o.costMs < r.costMs }):
+		return dearer
 	case share == 0:
 		return notNeeded
 	case home:
 		return local
+	}
+	for _, h := range d.routes {
+		switch {
+		case h.barred != "" || h.site.region != d.source:
+		case h.limited:
+			return h.limit()
+		case h.wish < r.wish && share > r.natural+deadBand:
+			return r.weight()
+		case h.factor == 1 && h.costMs > r.costMs:
+			return cheaper
+		}
 	}
 	return spill
 }
@@ -37,17 +52,27 @@ func (r *route) reason(d *demand, share float64) string {
 // several constraints binds depends on load, and must not change with every breath of it.
 func (r *route) still(d *demand, share float64, former string) string {
 	now := r.reason(d, share)
-	if ruled := r.ruled(); ruled != "" || former == now {
+	if ruled := r.ruled(d, share); ruled != "" || former == now {
 		return now
 	}
 	home := r.site.region == d.source
 	may := map[string]bool{
 		notNeeded:  share == 0,
+		dearer:     share == 0 && home && d.priced,
 		local:      share > 0 && home,
 		spill:      share > 0 && !home,
+		cheaper:    share > 0 && !home && d.priced,
 		r.stall():  !r.site.health.MayGrow(),
 		r.weight(): r.outweighed,
 		r.limit():  d.limits(r),
+	}
+	if share > 0 && !home {
+		for _, h := range d.routes {
+			if h.barred == "" && h.site.region == d.source {
+				may[h.limit()] = may[h.limit()] || d.limits(h)
+				may[r.weight()] = may[r.weight()] || h.wish < r.wish
+			}
+		}
 	}
 	if may[former] {
 		return former
@@ -56,7 +81,7 @@ func (r *route) still(d *demand, share float64, former string) string {
 }
 
 // ruled is the constraint, whatever the load, or "".
-func (r *route) ruled() string {
+func (r *route) ruled(d *demand, share float64) string {
 	switch {
 	case r.barred != "":
 		return r.barred
@@ -64,8 +89,22 @@ func (r *route) ruled() string {
 		return r.because
 	case r.last:
 		return "nothing is alive that the policy gives weight"
+	case share == 0 || r.site.region == d.source:
+		return ""
 	}
-	return ""
+	why := "no cluster in " + string(d.source) + " serves the model"
+	for _, h := range d.routes {
+		switch {
+		case h.site.region != d.source:
+		case h.barred == "":
+			return ""
+		case !h.site.spec.Drained && !h.unwell():
+			return h.barred // by the policy
+		default:
+			why = string(d.source) + " is out of use"
+		}
+	}
+	return why
 }
 
 // note is the constraint that holds a share down, whatever health allows, or "".

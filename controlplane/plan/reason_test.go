@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,74 @@ func TestReasonsDoNotFlutterWithLoad(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhyTrafficLeavesHome(t *testing.T) {
+	tests := map[string]struct {
+		policy  string
+		ask     float64
+		prepare func(b *bench)
+		cluster string
+		want    string
+	}{
+		"home is full": {"spill: allowed", 18_000, nil, "eu-a", spill},
+		"the policy prefers another region": {
+			"regions: [{region: eu, weight: 2}]", 0, nil, "eu-a", "the policy gives eu weight 2",
+		},
+		"the policy reduces home": {
+			"regions: [{region: us, weight: 0.5}]", 0, nil, "eu-a", "the policy gives eu weight 1",
+		},
+		"the policy sends nothing home": {"regions: [{region: us, weight: 0}]", 0, nil, "eu-a", "the policy sends nothing to us"},
+		"the policy limits home":        {"regions: [{region: us, maxShare: 0.2}]", 0, nil, "eu-a", "the policy limits us to a part of its traffic"},
+		"weights that are alike, and home is full": {
+			"regions: [{region: us, weight: 2}, {region: eu, weight: 2}, {region: ap, weight: 2}]", 18_000, nil, "eu-a", spill,
+		},
+		"elsewhere is cheaper":     {"costPreference: 1", 0, func(b *bench) { b.charge(4) }, "eu-a", cheaper},
+		"and so home is left":      {"costPreference: 1", 0, func(b *bench) { b.charge(4) }, "us-a", dearer},
+		"price counts for nothing": {"costPreference: 0", 18_000, func(b *bench) { b.charge(4) }, "eu-a", spill},
+		"home is out of use": {"spill: allowed", 0, func(b *bench) {
+			b.state("us-a", failover.Evacuated, 0)
+			b.cluster("us-b", "us", 5000, "drained: true")
+		}, "eu-a", "us is out of use"},
+		"home has nothing": {"spill: allowed", 0, func(b *bench) {
+			b.remove("Cluster", "us-a")
+			b.remove("Cluster", "us-b")
+		}, "eu-a", "no cluster in us serves the model"},
+		"nothing wanted is alive": {"regions: [{region: eu, weight: 0}, {region: ap, weight: 0}]", 0, func(b *bench) {
+			b.state("us-a", failover.Evacuated, 0)
+			b.state("us-b", failover.Evacuated, 0)
+		}, "eu-a", "nothing is alive that the policy gives weight"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.write("TrafficPolicy", "p", tt.policy)
+			b.ask("us", tt.ask)
+			if tt.prepare != nil {
+				tt.prepare(b)
+			}
+			b.report()
+			b.plan()
+			if got := b.told("us")[tt.cluster]; got != tt.want {
+				t.Errorf("%s: %q, want %q", tt.cluster, got, tt.want)
+			}
+		})
+	}
+}
+
+// charge makes GPUs in us cost usd an hour, those of eu 1, and those of ap 9.
+func (b *bench) charge(usd float64) {
+	for _, region := range []string{"us", "eu", "ap"} {
+		b.cluster(region+"-a", region, 10_000, "gpus: [{class: h100, count: 8}]")
+		b.cluster(region+"-b", region, 5_000, "gpus: [{class: h100, count: 4}]")
+	}
+	b.reprice(usd)
+}
+
+func (b *bench) reprice(usd float64) {
+	b.t.Helper()
+	b.write("RateCard", "list", "gpus: [{class: h100, region: us, usdPerHour: "+
+		fmt.Sprint(usd)+"}, {class: h100, region: eu, usdPerHour: 1}, {class: h100, region: ap, usdPerHour: 9}]")
 }
 
 // Whatever changes: no reason speaks of a state of health that a cluster is not in, or of a policy
