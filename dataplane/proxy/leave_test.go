@@ -179,6 +179,24 @@ func TestAClientThatTakesItsTimeIsNoSilenceOfThePlace(t *testing.T) {
 	}
 }
 
+// The bound of silence holds between the pieces of an answer, and not for all of it.
+func TestAnAnswerThatComesSlowlyIsNoSilence(t *testing.T) {
+	u := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for i := range len(answer) {
+			_, _ = io.WriteString(w, answer[i:i+1])
+			w.(http.Flusher).Flush()
+			if i%8 == 0 {
+				<-time.After(50 * time.Millisecond)
+			}
+		}
+	})
+	f := edge(t, u.URL, func(a *Attempt) { a.Idle = 400 * time.Millisecond })
+	if code, body, err := f.post(t); code != http.StatusOK || body != answer || err != nil {
+		t.Errorf("%d %q, %v", code, body, err)
+	}
+}
+
 func TestContentThatComesAsItsPlaceIsFoundDeadIsNotSent(t *testing.T) {
 	var a *Attempt
 	u := serve(t, func(w http.ResponseWriter, _ *http.Request) {

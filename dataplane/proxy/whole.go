@@ -39,7 +39,7 @@ func (x *exchange) whole(answer *http.Response) Result {
 		}
 	}()
 	x.guard.Reset(x.idle())
-	_, err := buf.ReadFrom(io.LimitReader(answer.Body, MaxBuffered+1))
+	_, err := buf.ReadFrom(io.LimitReader(&heard{answer.Body, x}, MaxBuffered+1))
 	switch {
 	case err != nil:
 		return x.truncated(err)
@@ -66,6 +66,20 @@ func (x *exchange) whole(answer *http.Response) Result {
 		return x.left(err)
 	}
 	return x.finish()
+}
+
+// heard is an answer of which each piece ends a silence.
+type heard struct {
+	body io.Reader
+	x    *exchange
+}
+
+func (h *heard) Read(p []byte) (int, error) {
+	n, err := h.body.Read(p)
+	if n > 0 {
+		h.x.guard.Reset(h.x.idle())
+	}
+	return n, err
 }
 
 // truncated judges an answer that ended too soon; nothing of it has been sent.
