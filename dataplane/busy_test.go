@@ -39,13 +39,15 @@ func TestABusyEndpointIsLeftAlone(t *testing.T) {
 // Where a whole cluster is busy another of the region comes before one abroad, and one abroad before
 // an endpoint that is known to be busy.
 func TestABusyClusterIsHelpedOutInItsRegionFirst(t *testing.T) {
-	full := func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Retry-After", "20")
-		http.Error(rw, "no", http.StatusServiceUnavailable)
+	full := func(status int) http.HandlerFunc {
+		return func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Retry-After", "20")
+			http.Error(rw, "no", status)
+		}
 	}
 	near, far := newStub(t, answers), newStub(t, answers)
 	w := newWorld(t, []site{
-		{id: "us-a", region: us, weight: 1e9, endpoints: []*stub{newStub(t, says(429)), newStub(t, full)}},
+		{id: "us-a", region: us, weight: 1e9, endpoints: []*stub{newStub(t, full(429)), newStub(t, full(503))}},
 		{id: "us-b", region: us, weight: 0, endpoints: []*stub{near}}, // later than eu-a by the weights
 		{id: "eu-a", region: eu, weight: 1, endpoints: []*stub{far}},
 	}, nil)
@@ -59,7 +61,7 @@ func TestABusyClusterIsHelpedOutInItsRegionFirst(t *testing.T) {
 	}
 	ask("us-b", "3") // both endpoints of us-a are new to it
 	ask("us-b", "2")
-	near.does(says(429))
+	near.does(full(429))
 	ask("eu-a", "3")
 	ask("eu-a", "2")
 }

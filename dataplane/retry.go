@@ -97,8 +97,9 @@ func (r *Router) promise(x *trip, t *route.Target) int {
 		}
 		switch {
 		case wasSilent(x.last) && e.Doubtful(&x.load, now):
-			best = min(best, second)
+			best = second
 		case wasBusy(x.last) && e.Busy(now):
+			// poor
 		default:
 			return promising
 		}
