@@ -34,6 +34,8 @@ type demand struct {
 	routes     []*route
 	// priced: money plays a part in what routes cost.
 	priced bool
+	// repriced: what moves it is a change of price.
+	repriced bool
 	// before is the list in force; nil: there is none.
 	before *routerpb.Weights
 	// displaced says why weights must move at once, or "".
@@ -88,6 +90,8 @@ func (w *world) demands(in Input) []*demand {
 	for _, c := range in.Previous.GetClusters() {
 		was[c.GetId()] = c
 	}
+	published := in.Previous.GetRef().GetRevision()
+	repriced := w.pricedAfter(published)
 	var out []*demand
 	for _, r := range w.resources.List(policy.KindModel) {
 		spec, ok := r.Spec.(*policy.ModelSpec)
@@ -111,7 +115,8 @@ func (w *world) demands(in Input) []*demand {
 				}
 				d.before = previous[[3]string{string(model), string(class), string(source)}]
 				w.route(d)
-				d.notice(was, max(revision, r.Metadata.Revision), in.Previous.GetRef().GetRevision())
+				d.notice(was, max(revision, r.Metadata.Revision), published)
+				d.reprice(repriced)
 				out = append(out, d)
 			}
 		}

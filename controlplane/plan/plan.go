@@ -58,6 +58,7 @@ func Compute(in Input) Output {
 	}
 	demands := w.demands(in)
 	w.solve(demands)
+	w.occupy(demands)
 	var reasons []*statepb.WeightReason
 	for _, d := range demands {
 		d.settle(w, in)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"anabranch/api/routerpb"
@@ -87,6 +88,8 @@ func (r *route) ruled(d *demand, share float64) string {
 		return r.barred
 	case r.factor < 1:
 		return r.because
+	case d.repriced && math.Abs(r.share-share) > quantum:
+		return repriced
 	case r.last:
 		return "nothing is alive that the policy gives weight"
 	case share == 0 || r.site.region == d.source:

@@ -40,11 +40,15 @@ func (d *demand) settle(w *world, in Input) {
 		d.last(before, in)
 		return
 	case d.before == nil || !positive(before):
+		d.repriced = false
 		d.take(target, "first weights: "+d.describe())
 		return
 	}
 	silent := d.silent(in.Signals)
 	furthest := distance(before, target)
+	if d.displaced != "" || furthest <= deadBand || d.pressed(target) {
+		d.repriced = false
+	}
 	switch {
 	case d.displaced != "" && !in.Warm && d.keepUsable(before):
 		d.take(before, "held until enough routers have reported; "+d.displaced)
@@ -129,23 +133,18 @@ func (d *demand) silent(s signal.Snapshot) fleet.RegionID {
 }
 
 // approach moves towards the target so far that no region's share rises by more than growth allows
-// for the time since the table in force, a second at most. All shares keep pace: what may not yet
+// for the time since the table in force, a second at most, and after a change of price that no more
+// moves at all than that may. All shares keep pace: what may not yet
 // go to one region stays where it is.
 func (d *demand) approach(before, target []float64, in Input) {
 	passed := in.Now.Sub(time.UnixMilli(in.Previous.GetCreatedUnixMs())).Seconds()
 	if passed < 0 { // another leader's clock was ahead: weights must not wait for it
 		passed = 1
 	}
-	allowed := growth * min(passed, 1)
-	rise := map[fleet.RegionID]float64{}
-	for i, r := range d.routes {
-		rise[r.site.region] += target[i] - before[i]
-	}
-	pace := 1.0
-	for _, r := range d.routes {
-		if by := rise[r.site.region]; by > allowed {
-			pace = min(pace, allowed/by)
-		}
+	passed = min(passed, 1)
+	pace, points := d.pace(before, target, passed), 100*growth
+	if slow := d.pricePace(before, target, passed); slow < pace {
+		pace, points = slow, 100*priceGrowth
 	}
 	next := make([]float64, len(before))
 	for i := range before {
@@ -156,10 +155,25 @@ func (d *demand) approach(before, target []float64, in Input) {
 	case distance(before, next) < quantum/2:
 		d.keep(in, "in force: "+d.describe())
 	case pace < 1:
-		d.take(next, fmt.Sprintf("on the way, by at most %g points a second: %s", 100*growth, d.describe()))
+		d.take(next, fmt.Sprintf("on the way, by at most %.2g points a second: %s", points, d.describe()))
 	default:
 		d.take(next, d.describe())
 	}
+}
+
+// pace is the part of the way to a target on which no region's share rises by more than growth allows.
+func (d *demand) pace(before, target []float64, passed float64) float64 {
+	rise := map[fleet.RegionID]float64{}
+	for i, r := range d.routes {
+		rise[r.site.region] += target[i] - before[i]
+	}
+	pace := 1.0
+	for _, by := range rise {
+		if by > growth*passed {
+			pace = min(pace, growth*passed/by)
+		}
+	}
+	return pace
 }
 
 // take makes shares the weights.

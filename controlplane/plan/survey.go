@@ -23,6 +23,8 @@ type site struct {
 	revision uint64
 	// load is the part of its capacity that the present solution uses.
 	load float64
+	// inForce is the part that the weights in force use.
+	inForce float64
 }
 
 // cap is the share of its weight that the site may take, an operator's drain included.

@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/policy"
+)
+
+// priceGrowth is how much of a demand may move in a second after a change of price: 20 points a
+// minute. Prices are no emergency, and caches have to be filled anew wherever traffic goes.
+const priceGrowth = 0.2 / 60
+
+// repriced explains shares on their way after a change of price. It is also how the next plan knows
+// of the move: the table in force is all that a planner remembers.
+var repriced = fmt.Sprintf("a price has changed: moves by at most %g points a minute", 60*100*priceGrowth)
+
+// pricedAfter says whether a rate card was written after a revision.
+func (w *world) pricedAfter(revision uint64) bool {
+	return slices.ContainsFunc(w.resources.List(policy.KindRateCard), func(r *policy.Resource) bool {
+		return r.Metadata.Revision > revision
+	})
+}
+
+// reprice notes whether a move is one after a change of price: changed since the table in force, or
+// under way in it.
+func (d *demand) reprice(changed bool) {
+	d.repriced = d.before != nil && d.policy.CostPreference > 0 && (changed || slices.ContainsFunc(d.before.GetClusters(),
+		func(c *routerpb.ClusterWeight) bool { return c.GetReason() == repriced }))
+}
+
+// occupy finds what part of their capacity sites would use with the weights in force.
+func (w *world) occupy(demands []*demand) {
+	for _, d := range demands {
+		for _, r := range d.routes {
+			r.site.inForce += r.before * r.use
+		}
+	}
+}
+
+// pressed says whether a site that the target relieves has more to do than it should: that is load,
+// and does not wait for prices.
+func (d *demand) pressed(target []float64) bool {
+	for i, r := range d.routes {
+		if target[i] < r.before-quantum && r.site.inForce > rhoMax {
+			return true
+		}
+	}
+	return false
+}
+
+// pricePace is the part of the way to a target that a change of price may move in the seconds passed,
+// but so much that shares, being rounded, move at all.
+func (d *demand) pricePace(before, target []float64, passed float64) float64 {
+	sum := 0.0
+	for i := range before {
+		sum += max(target[i]-before[i], 0)
+	}
+	if !d.repriced || sum <= priceGrowth*passed {
+		return 1
+	}
+	least := 0.51 * quantum / distance(before, target)
+	return min(max(priceGrowth*passed/sum, least), 1)
+}
