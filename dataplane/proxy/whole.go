@@ -38,7 +38,6 @@ func (x *exchange) whole(answer *http.Response) Result {
 			buffers.Put(buf)
 		}
 	}()
-	x.guard.Reset(x.idle())
 	_, err := buf.ReadFrom(io.LimitReader(&heard{answer.Body, x}, MaxBuffered+1))
 	switch {
 	case err != nil:
@@ -68,18 +67,17 @@ func (x *exchange) whole(answer *http.Response) Result {
 	return x.finish()
 }
 
-// heard is an answer of which each piece ends a silence.
+// heard is an answer whose silence is bounded while a piece of it is waited for, and not while this
+// process is busy with what came.
 type heard struct {
 	body io.Reader
 	x    *exchange
 }
 
 func (h *heard) Read(p []byte) (int, error) {
-	n, err := h.body.Read(p)
-	if n > 0 {
-		h.x.guard.Reset(h.x.idle())
-	}
-	return n, err
+	h.x.guard.Reset(h.x.idle())
+	defer h.x.guard.Stop()
+	return h.body.Read(p)
 }
 
 // truncated judges an answer that ended too soon; nothing of it has been sent.
