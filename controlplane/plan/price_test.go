@@ -2,7 +2,6 @@ package plan
 
 import (
 	"testing"
-	"time"
 
 	"anabranch/failover"
 )
@@ -108,7 +107,7 @@ func TestHealthKeepsItsPaceWhilePricesMove(t *testing.T) {
 	near(t, "home, which is dead", region(b.shares("us"), "us"), 0, 0)
 }
 
-// A price that is of no consequence to a class, or to where its traffic goes, slows nothing down.
+// A price slows nothing down where the policy gives it no weight.
 func TestOnlyWhoCaresForPricesWaitsForThem(t *testing.T) {
 	b := priced(t)
 	b.write("TrafficPolicy", "p", "costPreference: 0")
@@ -119,8 +118,5 @@ func TestOnlyWhoCaresForPricesWaitsForThem(t *testing.T) {
 	b.after(20)
 	if left := before - region(b.shares("us"), "us"); left < 0.2 {
 		t.Errorf("%.3f left home in 20 s", left)
-	}
-	if b.now.Sub(noon) > time.Hour {
-		t.Fatal("the clock ran away")
 	}
 }
