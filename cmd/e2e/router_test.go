@@ -53,7 +53,9 @@ func (r *Router) start() {
 	if err != nil {
 		r.s.t.Fatal(err)
 	}
-	r.at = running.Addresses()
+	if r.at == (instance.Addresses{}) { // traffic reads it meanwhile
+		r.at = running.Addresses()
+	}
 	r.part = begin(running.Run)
 	r.s.t.Cleanup(r.stop)
 }
