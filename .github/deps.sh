@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 
 missing=()
 command -v redis-server >/dev/null || missing+=(redis-server)
-command -v chromium >/dev/null || missing+=(chromium)
+# Without a font, text has no size and nothing on a page is visible.
+command -v chromium >/dev/null || missing+=(chromium fonts-liberation)
 if [ ${#missing[@]} -gt 0 ]; then
   if ! command -v apt-get >/dev/null; then
     echo "deps: install ${missing[*]} with this system's package manager, then try again" >&2
