@@ -151,7 +151,6 @@ func TestRulesAreNeverBroken(t *testing.T) {
 		in.Key = rapid.Uint64().Draw(rt, "key")
 		in.Hop = rapid.Bool().Draw(rt, "hop")
 		in.Region = rapid.SampledFrom([]fleet.RegionID{"us", "eu"}).Draw(rt, "region")
-		in.Tried = []fleet.ClusterID{fleet.ClusterID(fmt.Sprint("c", rapid.IntRange(0, 9).Draw(rt, "tried")))}
 		c := Choose(in)
 		for _, target := range c.Targets {
 			cl := target.Cluster
@@ -160,7 +159,7 @@ func TestRulesAreNeverBroken(t *testing.T) {
 				rt.Fatalf("%s breaks residency of %s", cl.ID, in.Tenant.ID)
 			case in.Hop && target.Remote:
 				rt.Fatalf("%s is a second hop", cl.ID)
-			case cl.Drained, cl.Cap == 0, places[cl.ID].Ejected, slices.Contains(in.Tried, cl.ID):
+			case cl.Drained, cl.Cap == 0, places[cl.ID].Ejected:
 				rt.Fatalf("%s is out of use", cl.ID)
 			}
 		}

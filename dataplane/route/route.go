@@ -38,8 +38,6 @@ type Input struct {
 	Key uint64
 	// Hop: the request came from another region's router, and must not leave this one.
 	Hop bool
-	// Tried are clusters that failed for this request already.
-	Tried []fleet.ClusterID
 	// Local gives the router's own evidence of a cluster. Nil: none of any.
 	Local func(fleet.ClusterID) Place
 }
@@ -82,7 +80,6 @@ const (
 	Drained   = "drained"   // by an operator
 	Unhealthy = "health"    // the control plane allows it nothing
 	Ejected   = "ejected"   // this router found it dead
-	Tried     = "tried"     // failed for this request
 	NoSpill   = "no spill"  // the class stays in its region while that is alive
 )
 
@@ -91,7 +88,7 @@ const (
 	// NoLegalTarget: rules and operators' orders leave nothing, whatever is alive, so that waiting
 	// does not help.
 	NoLegalTarget = "no_legal_target"
-	// NoCapacity: what they leave is dead or tried.
+	// NoCapacity: what they leave is dead.
 	NoCapacity = "no_capacity"
 )
 
@@ -174,8 +171,6 @@ func (in *Input) removed(c *table.Cluster) (reason string, legal bool) {
 		return Drained, false
 	case c.Cap == 0:
 		return Unhealthy, true
-	case slices.Contains(in.Tried, c.ID):
-		return Tried, true
 	}
 	if p := in.local(c); p.Ejected {
 		if p.Reason == "" {

@@ -76,8 +76,6 @@ func local(places map[fleet.ClusterID]Place) func(*Input) {
 	return func(in *Input) { in.Local = func(id fleet.ClusterID) Place { return places[id] } }
 }
 
-func tried(ids ...fleet.ClusterID) func(*Input) { return func(in *Input) { in.Tried = ids } }
-
 func hop(in *Input) { in.Hop = true }
 
 // told writes a choice as "targets | removed | code"; targets in any order but their groups.
@@ -136,11 +134,6 @@ func TestChoose(t *testing.T) {
 			want: "| u(ejected: 3 connect failures) e(drained) | no_capacity",
 		},
 		{name: "nor does one without health", fleet: two, table: []func(*routerpb.Table){capped("u", 0)}, want: "e(fallback) | u(health) |"},
-		{name: "a retry goes on with the next", fleet: two, in: []func(*Input){tried("u")}, want: "e(fallback) | u(tried) |"},
-		{
-			name: "all tried", fleet: two, in: []func(*Input){tried("u", "e")},
-			want: "| u(tried) e(tried) | no_capacity",
-		},
 		{
 			name: "a hop stays in its region", fleet: two, in: []func(*Input){hop},
 			want: "u(weight) | e(hop) |",
@@ -192,8 +185,8 @@ func TestChoose(t *testing.T) {
 		{
 			name: "no weights at all: any that serves the model", fleet: two,
 			table: []func(*routerpb.Table){func(pb *routerpb.Table) { pb.Weights = nil }},
-			in:    []func(*Input){tried("e")},
-			want:  "u(fallback) | e(tried) |",
+			in:    []func(*Input){hop},
+			want:  "u(fallback) | e(hop) |",
 		},
 		{
 			name: "no spill, while home is alive, even against the weights", fleet: "u us 0\ne eu 1", in: []func(*Input){class("home")},
@@ -202,10 +195,6 @@ func TestChoose(t *testing.T) {
 		{
 			name: "no spill, but home is dead", fleet: two, in: []func(*Input){class("home"), local(map[fleet.ClusterID]Place{"u": dead})},
 			want: "e(fallback) | u(ejected: 3 connect failures) |",
-		},
-		{
-			name: "no spill, and home has failed this request", fleet: two, in: []func(*Input){class("home"), tried("u")},
-			want: "e(fallback) | u(tried) |",
 		},
 		{
 			name: "local full: the next, if it is sooner by more than the way and a margin", fleet: two,
@@ -266,10 +255,10 @@ func TestSameKeySamePlace(t *testing.T) {
 		if again := Choose(in); told(first) != told(again) {
 			t.Fatalf("key %d: %s, then %s", key, told(first), told(again))
 		}
-		// The retry goes where the order says.
-		in.Tried = []fleet.ClusterID{first.Targets[0].Cluster.ID}
+		// A retry goes on down the list, and so do those who know the first to be dead.
+		local(map[fleet.ClusterID]Place{first.Targets[0].Cluster.ID: {Ejected: true}})(&in)
 		if next := Choose(in).Targets[0].Cluster.ID; next != first.Targets[1].Cluster.ID {
-			t.Fatalf("key %d: retried at %s, want %s", key, next, first.Targets[1].Cluster.ID)
+			t.Fatalf("key %d: with the first dead it goes to %s, want %s", key, next, first.Targets[1].Cluster.ID)
 		}
 	}
 }
