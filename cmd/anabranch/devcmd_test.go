@@ -15,7 +15,7 @@ import (
 	"anabranch/cmd/anabranch/dev"
 )
 
-// supervisor answers at the socket of the session's folder with what it is given, and remembers the
+// supervisor answers at the socket of the state folder with what it is given, and remembers the
 // orders.
 type supervisor struct {
 	mu     sync.Mutex // guards orders

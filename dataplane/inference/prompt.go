@@ -16,7 +16,7 @@ const (
 	// opaqueBytes is what an image or other part that isn't text counts for.
 	opaqueBytes = 4096
 	// tokenBytes is what a token given by number counts for.
-	tokenBytes = BytesPerToken
+	tokenBytes = 4 // the usual length of a token of English text
 	// canonicalDepth is how deep objects are put in order; what lies deeper is hashed as it
 	// stands, since each level reads what is within it again.
 	canonicalDepth = 16

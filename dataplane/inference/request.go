@@ -74,14 +74,6 @@ type Request struct {
 	includeUsageAt  span // its value within
 }
 
-// BytesPerToken is the usual length of a token of English text, for estimates.
-const BytesPerToken = 4
-
-// PromptTokens estimates the prompt's tokens, at least 1.
-func (r Request) PromptTokens() int64 {
-	return max(1, int64(r.PromptBytes)/BytesPerToken)
-}
-
 // Problem is why a body can't be routed; the client's fault.
 //
 //nolint:errname // inference.Problem says it where it is used

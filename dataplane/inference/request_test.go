@@ -122,15 +122,6 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-func TestPromptTokensIsAtLeastOne(t *testing.T) {
-	if got := (Request{}).PromptTokens(); got != 1 {
-		t.Errorf("no prompt = %d tokens", got)
-	}
-	if got := (Request{PromptBytes: 4096}).PromptTokens(); got != 1024 {
-		t.Errorf("4 KiB = %d tokens", got)
-	}
-}
-
 // reference reads the same fields with encoding/json.
 type reference struct {
 	Model         *string
