@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,16 +153,30 @@ func hereAt(t *testing.T, role string, args ...string) (*exec.Cmd, *bufio.Reader
 	return cmd, bufio.NewReader(out)
 }
 
-// address finds a free one. Children listen there a moment later.
+// address finds a free one for a child that listens there a moment later. It lies below the ports
+// that the system gives to port 0 and to outgoing connections, or another test running meanwhile
+// could get it in between; and no two calls give the same.
 func address(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		at := fmt.Sprintf("127.0.0.1:%d", 20000+nextPort.Add(1)%12000)
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			continue // somebody has it
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return at
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no free port from 20000 to 31999")
+	return ""
 }
+
+// nextPort begins elsewhere in each test process.
+var nextPort atomic.Int64
+
+func init() { nextPort.Store(int64(os.Getpid()) * 37) }
 
 // played is a supervisor of a small fleet of played programs: redis, n1, cluster us-a with endpoints
 // e1 and e2, and router us.
