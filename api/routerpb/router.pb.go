@@ -9,6 +9,10 @@
 //
 // History
 //   2026-11-29  version 1: hello, report, ack; welcome, table, ping.
+//   2026-11-30  version 1: members of kinds router and provider, discovery, credentials of types
+//               mtls and sigv4, KV events; classes with queue, hedging, rescue and prefix hashing;
+//               rules. An older router refuses a table whose kinds it doesn't know, and takes no
+//               notice of the rest.
 
 package routerpb
 
@@ -973,6 +977,7 @@ type Table struct {
 	Quotas        []*Quota               `protobuf:"bytes,7,rep,name=quotas,proto3" json:"quotas,omitempty"`
 	Classes       []*Class               `protobuf:"bytes,8,rep,name=classes,proto3" json:"classes,omitempty"`
 	Weights       []*Weights             `protobuf:"bytes,9,rep,name=weights,proto3" json:"weights,omitempty"`
+	Rules         []*Rule                `protobuf:"bytes,10,rep,name=rules,proto3" json:"rules,omitempty"` // the first that matches counts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1070,6 +1075,13 @@ func (x *Table) GetWeights() []*Weights {
 	return nil
 }
 
+func (x *Table) GetRules() []*Rule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
 type Region struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1142,15 +1154,17 @@ type Cluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Region        string                 `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
-	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"` // endpoints | gateway
+	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"` // endpoints | gateway | router | provider
 	Models        []string               `protobuf:"bytes,4,rep,name=models,proto3" json:"models,omitempty"`
-	Endpoints     []*Endpoint            `protobuf:"bytes,5,rep,name=endpoints,proto3" json:"endpoints,omitempty"`                     // kind endpoints
-	GatewayUrl    string                 `protobuf:"bytes,6,opt,name=gateway_url,json=gatewayUrl,proto3" json:"gateway_url,omitempty"` // kind gateway: where requests go
-	MetricsUrl    string                 `protobuf:"bytes,7,opt,name=metrics_url,json=metricsUrl,proto3" json:"metrics_url,omitempty"` // kind gateway: pool metrics
-	Health        string                 `protobuf:"bytes,8,opt,name=health,proto3" json:"health,omitempty"`                           // state of failover, e.g. "HEALTHY"
-	HealthCap     float64                `protobuf:"fixed64,9,opt,name=health_cap,json=healthCap,proto3" json:"health_cap,omitempty"`  // 0..1: share of its weight that the state allows
-	Drained       bool                   `protobuf:"varint,10,opt,name=drained,proto3" json:"drained,omitempty"`                       // an operator wants no new requests here
-	Auth          []*Credential          `protobuf:"bytes,11,rep,name=auth,proto3" json:"auth,omitempty"`                              // at most one
+	Endpoints     []*Endpoint            `protobuf:"bytes,5,rep,name=endpoints,proto3" json:"endpoints,omitempty"`                                                                                                // kind endpoints
+	GatewayUrl    string                 `protobuf:"bytes,6,opt,name=gateway_url,json=gatewayUrl,proto3" json:"gateway_url,omitempty"`                                                                            // kinds gateway, provider: where requests go
+	MetricsUrl    string                 `protobuf:"bytes,7,opt,name=metrics_url,json=metricsUrl,proto3" json:"metrics_url,omitempty"`                                                                            // kind gateway: pool metrics
+	Health        string                 `protobuf:"bytes,8,opt,name=health,proto3" json:"health,omitempty"`                                                                                                      // state of failover, e.g. "HEALTHY"
+	HealthCap     float64                `protobuf:"fixed64,9,opt,name=health_cap,json=healthCap,proto3" json:"health_cap,omitempty"`                                                                             // 0..1: share of its weight that the state allows
+	Drained       bool                   `protobuf:"varint,10,opt,name=drained,proto3" json:"drained,omitempty"`                                                                                                  // an operator wants no new requests here
+	Auth          []*Credential          `protobuf:"bytes,11,rep,name=auth,proto3" json:"auth,omitempty"`                                                                                                         // at most one
+	Discovery     *Discovery             `protobuf:"bytes,12,opt,name=discovery,proto3" json:"discovery,omitempty"`                                                                                               // kind endpoints: where more endpoints are found; unset: nowhere
+	ModelNames    map[string]string      `protobuf:"bytes,13,rep,name=model_names,json=modelNames,proto3" json:"model_names,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // base model or adapter -> its name there, where that differs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1262,19 +1276,124 @@ func (x *Cluster) GetAuth() []*Credential {
 	return nil
 }
 
+func (x *Cluster) GetDiscovery() *Discovery {
+	if x != nil {
+		return x.Discovery
+	}
+	return nil
+}
+
+func (x *Cluster) GetModelNames() map[string]string {
+	if x != nil {
+		return x.ModelNames
+	}
+	return nil
+}
+
+// Discovery finds the endpoints of a cluster at the router, for places whose addresses change.
+type Discovery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`           // dns | srv | file | endpointslices | inferencepool
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`           // host (dns), service name (srv), path on the router (file), Service or InferencePool
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"` // endpointslices, inferencepool
+	Port          uint32                 `protobuf:"varint,4,opt,name=port,proto3" json:"port,omitempty"`          // dns, endpointslices: of the model server; 0: 8000, or what the source says
+	Scheme        string                 `protobuf:"bytes,5,opt,name=scheme,proto3" json:"scheme,omitempty"`       // http (default) | https
+	Class         string                 `protobuf:"bytes,6,opt,name=class,proto3" json:"class,omitempty"`         // GPU class of what is found, unless the source says
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Discovery) Reset() {
+	*x = Discovery{}
+	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Discovery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Discovery) ProtoMessage() {}
+
+func (x *Discovery) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Discovery.ProtoReflect.Descriptor instead.
+func (*Discovery) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Discovery) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Discovery) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Discovery) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Discovery) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Discovery) GetScheme() string {
+	if x != nil {
+		return x.Scheme
+	}
+	return ""
+}
+
+func (x *Discovery) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
 // Credential says where the router finds the secret, never the secret.
 type Credential struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"` // bearer
-	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"` // path on the router
-	Env           string                 `protobuf:"bytes,3,opt,name=env,proto3" json:"env,omitempty"`   // or variable on the router
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                         // bearer | mtls | sigv4
+	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`                         // bearer: path of the token; sigv4: of a credentials file; on the router
+	Env           string                 `protobuf:"bytes,3,opt,name=env,proto3" json:"env,omitempty"`                           // or variable on the router; sigv4: prefix of the variables, e.g. "AWS"
+	CertFile      string                 `protobuf:"bytes,4,opt,name=cert_file,json=certFile,proto3" json:"cert_file,omitempty"` // mtls: certificate and key shown, and the authorities believed
+	KeyFile       string                 `protobuf:"bytes,5,opt,name=key_file,json=keyFile,proto3" json:"key_file,omitempty"`
+	CaFile        string                 `protobuf:"bytes,6,opt,name=ca_file,json=caFile,proto3" json:"ca_file,omitempty"` // mtls: empty: the system's
+	Region        string                 `protobuf:"bytes,7,opt,name=region,proto3" json:"region,omitempty"`               // sigv4: e.g. "us-east-1"
+	Service       string                 `protobuf:"bytes,8,opt,name=service,proto3" json:"service,omitempty"`             // sigv4: e.g. "sagemaker"
+	Profile       string                 `protobuf:"bytes,9,opt,name=profile,proto3" json:"profile,omitempty"`             // sigv4: section of the credentials file; empty: default
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	mi := &file_api_routerpb_router_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1405,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	mi := &file_api_routerpb_router_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1418,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{14}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Credential) GetType() string {
@@ -1323,18 +1442,61 @@ func (x *Credential) GetEnv() string {
 	return ""
 }
 
+func (x *Credential) GetCertFile() string {
+	if x != nil {
+		return x.CertFile
+	}
+	return ""
+}
+
+func (x *Credential) GetKeyFile() string {
+	if x != nil {
+		return x.KeyFile
+	}
+	return ""
+}
+
+func (x *Credential) GetCaFile() string {
+	if x != nil {
+		return x.CaFile
+	}
+	return ""
+}
+
+func (x *Credential) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Credential) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *Credential) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
 type Endpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	Class         string                 `protobuf:"bytes,3,opt,name=class,proto3" json:"class,omitempty"` // GPU class, e.g. "h100"; rates are learned per class
+	Class         string                 `protobuf:"bytes,3,opt,name=class,proto3" json:"class,omitempty"`                                  // GPU class, e.g. "h100"; rates are learned per class
+	KvEventsUrl   string                 `protobuf:"bytes,4,opt,name=kv_events_url,json=kvEventsUrl,proto3" json:"kv_events_url,omitempty"` // where it publishes KV cache events, e.g. "tcp://10.0.0.7:5557"; empty: nowhere
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	mi := &file_api_routerpb_router_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1508,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	mi := &file_api_routerpb_router_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1521,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{15}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Endpoint) GetId() string {
@@ -1383,6 +1545,13 @@ func (x *Endpoint) GetClass() string {
 	return ""
 }
 
+func (x *Endpoint) GetKvEventsUrl() string {
+	if x != nil {
+		return x.KvEventsUrl
+	}
+	return ""
+}
+
 type Model struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	Id                  string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1397,7 +1566,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_routerpb_router_proto_msgTypes[16]
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1578,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[16]
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1591,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{16}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Model) GetId() string {
@@ -1480,7 +1649,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1492,7 +1661,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1505,7 +1674,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Tenant) GetId() string {
@@ -1561,7 +1730,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1742,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1755,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Quota) GetId() string {
@@ -1654,23 +1823,30 @@ func (x *Quota) GetShare() float64 {
 
 // Class is a TrafficPolicy as the routers need it.
 type Class struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Id               string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Policy           string                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
-	Models           []string               `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"` // empty: all
-	TtftObjectiveMs  float64                `protobuf:"fixed64,4,opt,name=ttft_objective_ms,json=ttftObjectiveMs,proto3" json:"ttft_objective_ms,omitempty"`
-	Spill            bool                   `protobuf:"varint,5,opt,name=spill,proto3" json:"spill,omitempty"`                                                   // may leave its region while local is alive
-	PickMode         string                 `protobuf:"bytes,6,opt,name=pick_mode,json=pickMode,proto3" json:"pick_mode,omitempty"`                              // predicted-ttft | round-robin | random | least-outstanding
-	FirstByteFloorMs int64                  `protobuf:"varint,7,opt,name=first_byte_floor_ms,json=firstByteFloorMs,proto3" json:"first_byte_floor_ms,omitempty"` // silence before the first byte is never judged sooner
-	RequestTimeoutMs int64                  `protobuf:"varint,8,opt,name=request_timeout_ms,json=requestTimeoutMs,proto3" json:"request_timeout_ms,omitempty"`
-	Ejection         *Ejection              `protobuf:"bytes,9,opt,name=ejection,proto3" json:"ejection,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	Id                   string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Policy               string                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	Models               []string               `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"` // empty: all
+	TtftObjectiveMs      float64                `protobuf:"fixed64,4,opt,name=ttft_objective_ms,json=ttftObjectiveMs,proto3" json:"ttft_objective_ms,omitempty"`
+	Spill                bool                   `protobuf:"varint,5,opt,name=spill,proto3" json:"spill,omitempty"`                                                   // may leave its region while local is alive
+	PickMode             string                 `protobuf:"bytes,6,opt,name=pick_mode,json=pickMode,proto3" json:"pick_mode,omitempty"`                              // predicted-ttft | round-robin | random | least-outstanding | prefix-hash
+	FirstByteFloorMs     int64                  `protobuf:"varint,7,opt,name=first_byte_floor_ms,json=firstByteFloorMs,proto3" json:"first_byte_floor_ms,omitempty"` // silence before the first byte is never judged sooner
+	RequestTimeoutMs     int64                  `protobuf:"varint,8,opt,name=request_timeout_ms,json=requestTimeoutMs,proto3" json:"request_timeout_ms,omitempty"`
+	Ejection             *Ejection              `protobuf:"bytes,9,opt,name=ejection,proto3" json:"ejection,omitempty"`
+	FirstByteDeadlineMs  int64                  `protobuf:"varint,10,opt,name=first_byte_deadline_ms,json=firstByteDeadlineMs,proto3" json:"first_byte_deadline_ms,omitempty"` // the learned bound of silence is never longer; 0: 60,000
+	StallMs              int64                  `protobuf:"varint,11,opt,name=stall_ms,json=stallMs,proto3" json:"stall_ms,omitempty"`                                         // silence between tokens; 0: learned, 10,000 to 60,000
+	Hedge                *Hedge                 `protobuf:"bytes,12,opt,name=hedge,proto3" json:"hedge,omitempty"`                                                             // unset: no hedging
+	Rescue               bool                   `protobuf:"varint,13,opt,name=rescue,proto3" json:"rescue,omitempty"`                                                          // a broken stream is continued elsewhere from what was sent
+	QueueMs              int64                  `protobuf:"varint,14,opt,name=queue_ms,json=queueMs,proto3" json:"queue_ms,omitempty"`                                         // longest wait when all is full; 0: 10,000; < 0: none
+	PrefixLength         uint32                 `protobuf:"varint,15,opt,name=prefix_length,json=prefixLength,proto3" json:"prefix_length,omitempty"`                          // prefix-hash: characters of message text; 0: 4,096
+	ConcurrencyThreshold uint32                 `protobuf:"varint,16,opt,name=concurrency_threshold,json=concurrencyThreshold,proto3" json:"concurrency_threshold,omitempty"`  // prefix-hash: requests in flight at a place before spilling; 0: 32
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1858,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1871,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Class) GetId() string {
@@ -1761,6 +1937,116 @@ func (x *Class) GetEjection() *Ejection {
 	return nil
 }
 
+func (x *Class) GetFirstByteDeadlineMs() int64 {
+	if x != nil {
+		return x.FirstByteDeadlineMs
+	}
+	return 0
+}
+
+func (x *Class) GetStallMs() int64 {
+	if x != nil {
+		return x.StallMs
+	}
+	return 0
+}
+
+func (x *Class) GetHedge() *Hedge {
+	if x != nil {
+		return x.Hedge
+	}
+	return nil
+}
+
+func (x *Class) GetRescue() bool {
+	if x != nil {
+		return x.Rescue
+	}
+	return false
+}
+
+func (x *Class) GetQueueMs() int64 {
+	if x != nil {
+		return x.QueueMs
+	}
+	return 0
+}
+
+func (x *Class) GetPrefixLength() uint32 {
+	if x != nil {
+		return x.PrefixLength
+	}
+	return 0
+}
+
+func (x *Class) GetConcurrencyThreshold() uint32 {
+	if x != nil {
+		return x.ConcurrencyThreshold
+	}
+	return 0
+}
+
+// Hedge sends a second copy of a request to another place when the first is late.
+type Hedge struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MaxShare      float64                `protobuf:"fixed64,1,opt,name=max_share,json=maxShare,proto3" json:"max_share,omitempty"`                // 0..1 of requests; 0: 0.02
+	MaxSaturation float64                `protobuf:"fixed64,2,opt,name=max_saturation,json=maxSaturation,proto3" json:"max_saturation,omitempty"` // 0..1 of the other place; 0: 0.7
+	AfterMs       int64                  `protobuf:"varint,3,opt,name=after_ms,json=afterMs,proto3" json:"after_ms,omitempty"`                    // silence before the copy goes; 0: the learned 95th percentile
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hedge) Reset() {
+	*x = Hedge{}
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hedge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hedge) ProtoMessage() {}
+
+func (x *Hedge) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hedge.ProtoReflect.Descriptor instead.
+func (*Hedge) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Hedge) GetMaxShare() float64 {
+	if x != nil {
+		return x.MaxShare
+	}
+	return 0
+}
+
+func (x *Hedge) GetMaxSaturation() float64 {
+	if x != nil {
+		return x.MaxSaturation
+	}
+	return 0
+}
+
+func (x *Hedge) GetAfterMs() int64 {
+	if x != nil {
+		return x.AfterMs
+	}
+	return 0
+}
+
 // Ejection: when a router stops using a place on its own evidence.
 type Ejection struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1776,7 +2062,7 @@ type Ejection struct {
 
 func (x *Ejection) Reset() {
 	*x = Ejection{}
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +2074,7 @@ func (x *Ejection) String() string {
 func (*Ejection) ProtoMessage() {}
 
 func (x *Ejection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +2087,7 @@ func (x *Ejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ejection.ProtoReflect.Descriptor instead.
 func (*Ejection) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Ejection) GetConnectFailures() uint32 {
@@ -1860,7 +2146,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +2158,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +2171,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Weights) GetModel() string {
@@ -1927,7 +2213,7 @@ type ClusterWeight struct {
 
 func (x *ClusterWeight) Reset() {
 	*x = ClusterWeight{}
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2225,7 @@ func (x *ClusterWeight) String() string {
 func (*ClusterWeight) ProtoMessage() {}
 
 func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2238,7 @@ func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWeight.ProtoReflect.Descriptor instead.
 func (*ClusterWeight) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClusterWeight) GetCluster() string {
@@ -1974,6 +2260,368 @@ func (x *ClusterWeight) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+// Rule is what a TrafficPolicy says of some requests. Rules are tried in order; the first whose
+// models and matches fit a request counts, and no other.
+type Rule struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`               // the TrafficPolicy
+	Models        []string               `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`       // base models; empty: all
+	Match         []*Match               `protobuf:"bytes,3,rep,name=match,proto3" json:"match,omitempty"`         // any of these; empty: all requests
+	Class         string                 `protobuf:"bytes,4,opt,name=class,proto3" json:"class,omitempty"`         // traffic class of what matches
+	Model         string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`         // base model or adapter to ask for instead; empty: as asked
+	Clusters      []string               `protobuf:"bytes,6,rep,name=clusters,proto3" json:"clusters,omitempty"`   // pin: only these; empty: any
+	Residency     []string               `protobuf:"bytes,7,rep,name=residency,proto3" json:"residency,omitempty"` // zones or regions, narrowing the tenant's; empty: as the tenant's
+	Arms          []*Arm                 `protobuf:"bytes,8,rep,name=arms,proto3" json:"arms,omitempty"`           // split; empty: none
+	Shadow        *Shadow                `protobuf:"bytes,9,opt,name=shadow,proto3" json:"shadow,omitempty"`       // unset: no copies
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rule) Reset() {
+	*x = Rule{}
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rule) ProtoMessage() {}
+
+func (x *Rule) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rule.ProtoReflect.Descriptor instead.
+func (*Rule) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Rule) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Rule) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *Rule) GetMatch() []*Match {
+	if x != nil {
+		return x.Match
+	}
+	return nil
+}
+
+func (x *Rule) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *Rule) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Rule) GetClusters() []string {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+func (x *Rule) GetResidency() []string {
+	if x != nil {
+		return x.Residency
+	}
+	return nil
+}
+
+func (x *Rule) GetArms() []*Arm {
+	if x != nil {
+		return x.Arms
+	}
+	return nil
+}
+
+func (x *Rule) GetShadow() *Shadow {
+	if x != nil {
+		return x.Shadow
+	}
+	return nil
+}
+
+// Match fits a request when all that it says fits; what it leaves out fits always.
+type Match struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenants       []string               `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"` // any of these
+	Paths         []string               `protobuf:"bytes,2,rep,name=paths,proto3" json:"paths,omitempty"`     // any of these; one that ends in "*" is a prefix
+	Headers       []*HeaderMatch         `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"` // all of these
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Match) Reset() {
+	*x = Match{}
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Match) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Match) ProtoMessage() {}
+
+func (x *Match) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Match.ProtoReflect.Descriptor instead.
+func (*Match) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Match) GetTenants() []string {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *Match) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *Match) GetHeaders() []*HeaderMatch {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+type HeaderMatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"` // exact (default) | prefix | present
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeaderMatch) Reset() {
+	*x = HeaderMatch{}
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeaderMatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeaderMatch) ProtoMessage() {}
+
+func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeaderMatch.ProtoReflect.Descriptor instead.
+func (*HeaderMatch) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *HeaderMatch) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HeaderMatch) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *HeaderMatch) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+// Arm is one way of a split. A request's arm is drawn by its affinity key, so that a conversation
+// stays on its arm.
+type Arm struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Weight        float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`   // shares of the sum, > 0 in at least one
+	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`       // base model or adapter to ask for; empty: as the rule says
+	Clusters      []string               `protobuf:"bytes,4,rep,name=clusters,proto3" json:"clusters,omitempty"` // only these; empty: as the rule says
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Arm) Reset() {
+	*x = Arm{}
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Arm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Arm) ProtoMessage() {}
+
+func (x *Arm) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Arm.ProtoReflect.Descriptor instead.
+func (*Arm) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Arm) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Arm) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Arm) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Arm) GetClusters() []string {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+// Shadow sends copies of some requests; their answers are dropped and their cost counted apart.
+type Shadow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         float64                `protobuf:"fixed64,1,opt,name=share,proto3" json:"share,omitempty"`     // 0..1 of requests
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`       // base model or adapter; empty: the request's own
+	Clusters      []string               `protobuf:"bytes,3,rep,name=clusters,proto3" json:"clusters,omitempty"` // only these; empty: any legal
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Shadow) Reset() {
+	*x = Shadow{}
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Shadow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Shadow) ProtoMessage() {}
+
+func (x *Shadow) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Shadow.ProtoReflect.Descriptor instead.
+func (*Shadow) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Shadow) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *Shadow) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Shadow) GetClusters() []string {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
 }
 
 var File_api_routerpb_router_proto protoreflect.FileDescriptor
@@ -2059,7 +2707,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12$\n" +
 	"\x0erequests_per_s\x18\x03 \x01(\x01R\frequestsPerS\x12\x1c\n" +
 	"\n" +
-	"work_per_s\x18\x04 \x01(\x01R\bworkPerS\"\xde\x03\n" +
+	"work_per_s\x18\x04 \x01(\x01R\bworkPerS\"\x8f\x04\n" +
 	"\x05Table\x12/\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1d.anabranch.router.v1.TableRefR\x03ref\x12&\n" +
 	"\x0fcreated_unix_ms\x18\x02 \x01(\x03R\rcreatedUnixMs\x125\n" +
@@ -2069,7 +2717,9 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\atenants\x18\x06 \x03(\v2\x1b.anabranch.router.v1.TenantR\atenants\x122\n" +
 	"\x06quotas\x18\a \x03(\v2\x1a.anabranch.router.v1.QuotaR\x06quotas\x124\n" +
 	"\aclasses\x18\b \x03(\v2\x1a.anabranch.router.v1.ClassR\aclasses\x126\n" +
-	"\aweights\x18\t \x03(\v2\x1c.anabranch.router.v1.WeightsR\aweights\"\xc2\x01\n" +
+	"\aweights\x18\t \x03(\v2\x1c.anabranch.router.v1.WeightsR\aweights\x12/\n" +
+	"\x05rules\x18\n" +
+	" \x03(\v2\x19.anabranch.router.v1.RuleR\x05rules\"\xc2\x01\n" +
 	"\x06Region\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12\x1b\n" +
@@ -2078,7 +2728,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\n" +
 	"RttMsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xe2\x02\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xae\x04\n" +
 	"\aCluster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x12\n" +
@@ -2094,16 +2744,36 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"health_cap\x18\t \x01(\x01R\thealthCap\x12\x18\n" +
 	"\adrained\x18\n" +
 	" \x01(\bR\adrained\x123\n" +
-	"\x04auth\x18\v \x03(\v2\x1f.anabranch.router.v1.CredentialR\x04auth\"F\n" +
+	"\x04auth\x18\v \x03(\v2\x1f.anabranch.router.v1.CredentialR\x04auth\x12<\n" +
+	"\tdiscovery\x18\f \x01(\v2\x1e.anabranch.router.v1.DiscoveryR\tdiscovery\x12M\n" +
+	"\vmodel_names\x18\r \x03(\v2,.anabranch.router.v1.Cluster.ModelNamesEntryR\n" +
+	"modelNames\x1a=\n" +
+	"\x0fModelNamesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x01\n" +
+	"\tDiscovery\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04port\x18\x04 \x01(\rR\x04port\x12\x16\n" +
+	"\x06scheme\x18\x05 \x01(\tR\x06scheme\x12\x14\n" +
+	"\x05class\x18\x06 \x01(\tR\x05class\"\xe3\x01\n" +
 	"\n" +
 	"Credential\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x10\n" +
-	"\x03env\x18\x03 \x01(\tR\x03env\"B\n" +
+	"\x03env\x18\x03 \x01(\tR\x03env\x12\x1b\n" +
+	"\tcert_file\x18\x04 \x01(\tR\bcertFile\x12\x19\n" +
+	"\bkey_file\x18\x05 \x01(\tR\akeyFile\x12\x17\n" +
+	"\aca_file\x18\x06 \x01(\tR\x06caFile\x12\x16\n" +
+	"\x06region\x18\a \x01(\tR\x06region\x12\x18\n" +
+	"\aservice\x18\b \x01(\tR\aservice\x12\x18\n" +
+	"\aprofile\x18\t \x01(\tR\aprofile\"f\n" +
 	"\bEndpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x14\n" +
-	"\x05class\x18\x03 \x01(\tR\x05class\"\xda\x01\n" +
+	"\x05class\x18\x03 \x01(\tR\x05class\x12\"\n" +
+	"\rkv_events_url\x18\x04 \x01(\tR\vkvEventsUrl\"\xda\x01\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\x12\x1a\n" +
@@ -2127,7 +2797,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x05burst\x18\x06 \x01(\x03R\x05burst\x12\x1a\n" +
 	"\bdegraded\x18\a \x01(\tR\bdegraded\x12\x14\n" +
 	"\x05model\x18\b \x01(\tR\x05model\x12\x14\n" +
-	"\x05share\x18\t \x01(\x01R\x05share\"\xbe\x02\n" +
+	"\x05share\x18\t \x01(\x01R\x05share\"\xcd\x04\n" +
 	"\x05Class\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x16\n" +
@@ -2137,7 +2807,19 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\tpick_mode\x18\x06 \x01(\tR\bpickMode\x12-\n" +
 	"\x13first_byte_floor_ms\x18\a \x01(\x03R\x10firstByteFloorMs\x12,\n" +
 	"\x12request_timeout_ms\x18\b \x01(\x03R\x10requestTimeoutMs\x129\n" +
-	"\bejection\x18\t \x01(\v2\x1d.anabranch.router.v1.EjectionR\bejection\"\xdf\x01\n" +
+	"\bejection\x18\t \x01(\v2\x1d.anabranch.router.v1.EjectionR\bejection\x123\n" +
+	"\x16first_byte_deadline_ms\x18\n" +
+	" \x01(\x03R\x13firstByteDeadlineMs\x12\x19\n" +
+	"\bstall_ms\x18\v \x01(\x03R\astallMs\x120\n" +
+	"\x05hedge\x18\f \x01(\v2\x1a.anabranch.router.v1.HedgeR\x05hedge\x12\x16\n" +
+	"\x06rescue\x18\r \x01(\bR\x06rescue\x12\x19\n" +
+	"\bqueue_ms\x18\x0e \x01(\x03R\aqueueMs\x12#\n" +
+	"\rprefix_length\x18\x0f \x01(\rR\fprefixLength\x123\n" +
+	"\x15concurrency_threshold\x18\x10 \x01(\rR\x14concurrencyThreshold\"f\n" +
+	"\x05Hedge\x12\x1b\n" +
+	"\tmax_share\x18\x01 \x01(\x01R\bmaxShare\x12%\n" +
+	"\x0emax_saturation\x18\x02 \x01(\x01R\rmaxSaturation\x12\x19\n" +
+	"\bafter_ms\x18\x03 \x01(\x03R\aafterMs\"\xdf\x01\n" +
 	"\bEjection\x12)\n" +
 	"\x10connect_failures\x18\x01 \x01(\rR\x0fconnectFailures\x12#\n" +
 	"\rfailure_ratio\x18\x02 \x01(\x01R\ffailureRatio\x12!\n" +
@@ -2154,7 +2836,34 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\rClusterWeight\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason2^\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa9\x02\n" +
+	"\x04Rule\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06models\x18\x02 \x03(\tR\x06models\x120\n" +
+	"\x05match\x18\x03 \x03(\v2\x1a.anabranch.router.v1.MatchR\x05match\x12\x14\n" +
+	"\x05class\x18\x04 \x01(\tR\x05class\x12\x14\n" +
+	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1a\n" +
+	"\bclusters\x18\x06 \x03(\tR\bclusters\x12\x1c\n" +
+	"\tresidency\x18\a \x03(\tR\tresidency\x12,\n" +
+	"\x04arms\x18\b \x03(\v2\x18.anabranch.router.v1.ArmR\x04arms\x123\n" +
+	"\x06shadow\x18\t \x01(\v2\x1b.anabranch.router.v1.ShadowR\x06shadow\"s\n" +
+	"\x05Match\x12\x18\n" +
+	"\atenants\x18\x01 \x03(\tR\atenants\x12\x14\n" +
+	"\x05paths\x18\x02 \x03(\tR\x05paths\x12:\n" +
+	"\aheaders\x18\x03 \x03(\v2 .anabranch.router.v1.HeaderMatchR\aheaders\"K\n" +
+	"\vHeaderMatch\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\"_\n" +
+	"\x03Arm\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x14\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\x12\x1a\n" +
+	"\bclusters\x18\x04 \x03(\tR\bclusters\"P\n" +
+	"\x06Shadow\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
+	"\bclusters\x18\x03 \x03(\tR\bclusters2^\n" +
 	"\rRouterControl\x12M\n" +
 	"\aConnect\x12\x1f.anabranch.router.v1.FromRouter\x1a\x1d.anabranch.router.v1.ToRouter(\x010\x01B\x18Z\x16anabranch/api/routerpbb\x06proto3"
 
@@ -2170,7 +2879,7 @@ func file_api_routerpb_router_proto_rawDescGZIP() []byte {
 	return file_api_routerpb_router_proto_rawDescData
 }
 
-var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_api_routerpb_router_proto_goTypes = []any{
 	(*FromRouter)(nil),    // 0: anabranch.router.v1.FromRouter
 	(*ToRouter)(nil),      // 1: anabranch.router.v1.ToRouter
@@ -2186,16 +2895,24 @@ var file_api_routerpb_router_proto_goTypes = []any{
 	(*Table)(nil),         // 11: anabranch.router.v1.Table
 	(*Region)(nil),        // 12: anabranch.router.v1.Region
 	(*Cluster)(nil),       // 13: anabranch.router.v1.Cluster
-	(*Credential)(nil),    // 14: anabranch.router.v1.Credential
-	(*Endpoint)(nil),      // 15: anabranch.router.v1.Endpoint
-	(*Model)(nil),         // 16: anabranch.router.v1.Model
-	(*Tenant)(nil),        // 17: anabranch.router.v1.Tenant
-	(*Quota)(nil),         // 18: anabranch.router.v1.Quota
-	(*Class)(nil),         // 19: anabranch.router.v1.Class
-	(*Ejection)(nil),      // 20: anabranch.router.v1.Ejection
-	(*Weights)(nil),       // 21: anabranch.router.v1.Weights
-	(*ClusterWeight)(nil), // 22: anabranch.router.v1.ClusterWeight
-	nil,                   // 23: anabranch.router.v1.Region.RttMsEntry
+	(*Discovery)(nil),     // 14: anabranch.router.v1.Discovery
+	(*Credential)(nil),    // 15: anabranch.router.v1.Credential
+	(*Endpoint)(nil),      // 16: anabranch.router.v1.Endpoint
+	(*Model)(nil),         // 17: anabranch.router.v1.Model
+	(*Tenant)(nil),        // 18: anabranch.router.v1.Tenant
+	(*Quota)(nil),         // 19: anabranch.router.v1.Quota
+	(*Class)(nil),         // 20: anabranch.router.v1.Class
+	(*Hedge)(nil),         // 21: anabranch.router.v1.Hedge
+	(*Ejection)(nil),      // 22: anabranch.router.v1.Ejection
+	(*Weights)(nil),       // 23: anabranch.router.v1.Weights
+	(*ClusterWeight)(nil), // 24: anabranch.router.v1.ClusterWeight
+	(*Rule)(nil),          // 25: anabranch.router.v1.Rule
+	(*Match)(nil),         // 26: anabranch.router.v1.Match
+	(*HeaderMatch)(nil),   // 27: anabranch.router.v1.HeaderMatch
+	(*Arm)(nil),           // 28: anabranch.router.v1.Arm
+	(*Shadow)(nil),        // 29: anabranch.router.v1.Shadow
+	nil,                   // 30: anabranch.router.v1.Region.RttMsEntry
+	nil,                   // 31: anabranch.router.v1.Cluster.ModelNamesEntry
 }
 var file_api_routerpb_router_proto_depIdxs = []int32{
 	3,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
@@ -2213,23 +2930,31 @@ var file_api_routerpb_router_proto_depIdxs = []int32{
 	2,  // 12: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
 	12, // 13: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
 	13, // 14: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
-	16, // 15: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
-	17, // 16: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
-	18, // 17: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
-	19, // 18: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
-	21, // 19: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
-	23, // 20: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
-	15, // 21: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
-	14, // 22: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
-	20, // 23: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
-	22, // 24: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
-	0,  // 25: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
-	1,  // 26: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
-	26, // [26:27] is the sub-list for method output_type
-	25, // [25:26] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	17, // 15: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
+	18, // 16: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
+	19, // 17: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
+	20, // 18: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
+	23, // 19: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
+	25, // 20: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
+	30, // 21: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
+	16, // 22: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
+	15, // 23: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
+	14, // 24: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
+	31, // 25: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
+	22, // 26: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
+	21, // 27: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
+	24, // 28: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
+	26, // 29: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
+	28, // 30: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
+	29, // 31: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
+	27, // 32: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
+	0,  // 33: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
+	1,  // 34: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
+	34, // [34:35] is the sub-list for method output_type
+	33, // [33:34] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_api_routerpb_router_proto_init() }
@@ -2253,7 +2978,7 @@ func file_api_routerpb_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_routerpb_router_proto_rawDesc), len(file_api_routerpb_router_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -54,6 +54,8 @@ type Region struct {
 const (
 	KindEndpoints = "endpoints" // the router picks the endpoint
 	KindGateway   = "gateway"   // the cluster's own gateway does
+	KindRouter    = "router"    // the routers of its region do; to them it is no target
+	KindProvider  = "provider"  // an external API
 )
 
 // Cluster is one target of routing.
@@ -62,14 +64,18 @@ type Cluster struct {
 	Region fleet.RegionID
 	// Zone is its region's.
 	Zone string
-	// Kind is [KindEndpoints] or [KindGateway].
+	// Kind is [KindEndpoints], [KindGateway], [KindRouter] or [KindProvider].
 	Kind string
 	// Models are the base models served.
 	Models []fleet.ModelID
-	// Endpoints, at least one, of kind endpoints.
+	// Endpoints of kind endpoints, at least one unless Discovery is set.
 	Endpoints []Endpoint
-	// GatewayURL of kind gateway; MetricsURL may be empty, then its load isn't known.
+	// Discovery finds more endpoints. Nil: there are no more.
+	Discovery *Discovery
+	// GatewayURL of kinds gateway and provider; MetricsURL may be empty, then its load isn't known.
 	GatewayURL, MetricsURL string
+	// Names are what base models and adapters are called there, where that differs.
+	Names map[string]string
 	// Health is the state that the control plane sees, e.g. "HEALTHY".
 	Health string
 	// Cap is the share 0..1 of its weight that its health allows; the weights have it in them.
@@ -92,12 +98,58 @@ func (c *Cluster) Serves(model fleet.ModelID) bool {
 	return false
 }
 
-// Credential says where this router finds a secret, never the secret. Exactly one of File and
-// Env is set.
+// NameOf is what a base model or adapter is called at the cluster.
+func (c *Cluster) NameOf(model string) string {
+	if name, ok := c.Names[model]; ok {
+		return name
+	}
+	return model
+}
+
+// Types of [Credential].
+const (
+	AuthBearer = "bearer" // a token in Authorization
+	AuthMTLS   = "mtls"   // a client certificate
+	AuthSigV4  = "sigv4"  // AWS Signature Version 4
+)
+
+// Credential says where this router finds a secret, never the secret.
 type Credential struct {
-	Type string // "bearer"
+	// Type is [AuthBearer], [AuthMTLS] or [AuthSigV4].
+	Type string
+	// File and Env of bearer and sigv4, exactly one is set: the path of the token or of an AWS
+	// credentials file; the variable with the token, or the prefix of the three that AWS's tools read
+	// ("AWS": AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN).
 	File string
 	Env  string
+	// CertFile and KeyFile of mtls; CAFile may be empty: the system's authorities.
+	CertFile, KeyFile, CAFile string
+	// Region and Service of sigv4; Profile is the section of File, empty: default.
+	Region, Service, Profile string
+}
+
+// Kinds of [Discovery].
+const (
+	DiscoverDNS            = "dns"            // A and AAAA records of a host, as of a headless Service
+	DiscoverSRV            = "srv"            // SRV records
+	DiscoverFile           = "file"           // a file on the router, read again when it changes
+	DiscoverEndpointSlices = "endpointslices" // of a Kubernetes Service
+	DiscoverInferencePool  = "inferencepool"  // pods of a Gateway API InferencePool
+)
+
+// Discovery says where this router finds endpoints whose addresses change.
+type Discovery struct {
+	Kind string
+	// Name is a host, a service, a path on the router, a Service or an InferencePool, by Kind.
+	Name string
+	// Namespace of the Kubernetes kinds.
+	Namespace string
+	// Port of the model servers, where the source doesn't say; never 0.
+	Port int
+	// Scheme is http or https.
+	Scheme string
+	// Class of GPU of what is found, where the source doesn't say.
+	Class string
 }
 
 // Endpoint is one model server.
@@ -106,6 +158,8 @@ type Endpoint struct {
 	URL string // without a trailing slash
 	// Class is the GPU class, within which rates are learned together.
 	Class string
+	// KVEventsURL is where it publishes what its KV cache holds ("tcp://host:port"); empty: nowhere.
+	KVEventsURL string
 }
 
 // Model is one base model.
@@ -172,13 +226,86 @@ type Class struct {
 	TTFTObjective time.Duration
 	// Spill: may leave its region while that is alive.
 	Spill bool
-	// PickMode is predicted-ttft, round-robin, random or least-outstanding.
+	// PickMode is predicted-ttft, round-robin, random, least-outstanding or prefix-hash.
 	PickMode string
-	// FirstByteFloor: silence before the first byte is never judged sooner.
-	FirstByteFloor time.Duration
+	// PrefixLength of prefix-hash in characters of message text, Concurrency the requests in flight
+	// at a place from which on it spills; both > 0.
+	PrefixLength, Concurrency int
+	// FirstByteFloor: silence before the first byte is never judged sooner, and FirstByteDeadline
+	// never later.
+	FirstByteFloor, FirstByteDeadline time.Duration
+	// Stall bounds the silence between tokens. 0: as learned, from 10 s to 60 s.
+	Stall time.Duration
 	// RequestTimeout bounds a whole request.
 	RequestTimeout time.Duration
-	Ejection       Ejection
+	// Queue is how long a request may wait for room. 0: not at all.
+	Queue time.Duration
+	// Hedge sends a copy to another place when the first is late. Nil: never.
+	Hedge *Hedge
+	// Rescue continues a broken stream elsewhere from what was sent.
+	Rescue   bool
+	Ejection Ejection
+}
+
+// Hedge bounds copies of requests whose first place is late.
+type Hedge struct {
+	MaxShare      float64 // of requests, 0..1
+	MaxSaturation float64 // of the other place, 0..1
+	// After is the silence before the copy goes. 0: the 95th percentile as learned.
+	After time.Duration
+}
+
+// Rule is what a policy says of some requests.
+type Rule struct {
+	// Policy that it comes from.
+	Policy string
+	// Models are base models. Empty: all.
+	Models []fleet.ModelID
+	// Match: any of these. Empty: all requests.
+	Match []Match
+	// Class of what matches.
+	Class fleet.ClassID
+	// Model is the base model or adapter to ask for instead. Empty: as asked.
+	Model string
+	// Clusters are the only ones to use. Empty: any.
+	Clusters []fleet.ClusterID
+	// Residency narrows the tenant's, in zones or regions. Empty: as the tenant's.
+	Residency []string
+	// Arms of a split. Empty: none.
+	Arms []Arm
+	// Shadow copies. Nil: none.
+	Shadow *Shadow
+}
+
+// Match fits a request when all that it says fits.
+type Match struct {
+	Tenants []fleet.TenantID // any of these; empty: all
+	Paths   []string         // any of these, one ending in "*" a prefix; empty: all
+	Headers []HeaderMatch    // all of these
+}
+
+// HeaderMatch wants a header, its name in canonical form.
+type HeaderMatch struct {
+	Name, Value string
+	Type        string // exact, prefix or present
+}
+
+// Arm is one way of a split.
+type Arm struct {
+	ID string
+	// Share of the rule's requests; the shares of a rule sum to 1.
+	Share float64
+	// Model to ask for. Empty: as the rule says.
+	Model string
+	// Clusters are the only ones to use. Empty: as the rule says.
+	Clusters []fleet.ClusterID
+}
+
+// Shadow sends copies of requests.
+type Shadow struct {
+	Share    float64           // of requests, 0..1
+	Model    string            // base model or adapter; empty: the request's own
+	Clusters []fleet.ClusterID // only these; empty: any legal
 }
 
 // Ejection says when a router stops using a place on its own evidence, and when it looks again.
@@ -205,8 +332,8 @@ var builtIn = &Class{
 	TTFTObjective:  2 * time.Second,
 	Spill:          true,
 	PickMode:       "predicted-ttft",
-	FirstByteFloor: 5 * time.Second,
-	RequestTimeout: 10 * time.Minute,
+	FirstByteFloor: 5 * time.Second, FirstByteDeadline: time.Minute,
+	RequestTimeout: 10 * time.Minute, Queue: 10 * time.Second, PrefixLength: 4096, Concurrency: 32,
 	Ejection: Ejection{
 		ConnectFailures: 3, FailureRatio: 0.2, MinRequests: 20, Window: 2 * time.Second,
 		Reprobe: time.Second, ReprobeMax: time.Minute,

@@ -194,7 +194,7 @@ func TestRTT(t *testing.T) {
 func TestClusters(t *testing.T) {
 	tab := build(t, good())
 	a, g := tab.Clusters["us-a"], tab.Clusters["eu-g"]
-	if a.Endpoints[0] != (Endpoint{"a1", "http://10.0.0.1:8000", "h100"}) {
+	if a.Endpoints[0] != (Endpoint{ID: "a1", URL: "http://10.0.0.1:8000", Class: "h100"}) {
 		t.Errorf("endpoint = %+v: want no trailing slash and a lower-case class", a.Endpoints[0])
 	}
 	if a.Zone != "us" || g.Zone != "eu-west-1" {
