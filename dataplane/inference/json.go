@@ -318,6 +318,9 @@ func (s span) is(b []byte, want string) bool {
 	return false
 }
 
+// text is what the checked string at s, with quotes, reads as.
+func (s span) text(b []byte) string { return string(text(nil, s.of(b))) }
+
 // text appends what the checked string quoted (with quotes) reads as. As in encoding/json, half a
 // surrogate pair and bytes that aren't UTF-8 read as U+FFFD.
 func text(dst, quoted []byte) []byte {

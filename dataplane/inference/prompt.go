@@ -35,14 +35,15 @@ type prompt struct {
 	depth int                  // of containers being read
 }
 
-func newPrompt(salt uint64, model string) *prompt {
-	var seed [8]byte
-	binary.LittleEndian.PutUint64(seed[:], salt)
+// seed is what a chain begins with.
+func seed(salt uint64, model string) uint64 {
+	var bytes [8]byte
+	binary.LittleEndian.PutUint64(bytes[:], salt)
 	var h xxhash.Digest
 	h.Reset()
-	_, _ = h.Write(seed[:]) // a Digest takes everything
+	_, _ = h.Write(bytes[:]) // a Digest takes everything
 	_, _ = h.WriteString(model)
-	return &prompt{last: h.Sum64()}
+	return h.Sum64()
 }
 
 // add takes text that counts.

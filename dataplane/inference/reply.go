@@ -61,23 +61,40 @@ type Frame struct {
 	UsageOnly bool
 	// FinishReason: an answer ends with this frame, which may also carry its last content.
 	FinishReason bool
+	// Plain: it has content, and all of it is text of the first answer, which [Frame.Text] tells;
+	// only for the shapes [Chat] and [Completions].
+	Plain bool
+	// ID, Created and Model are where the values of the members id, created and model stand in
+	// the data, from inclusive, to exclusive; zero if they aren't there.
+	ID, Created, Model [2]int
+
+	text span // a string
+}
+
+// Text appends to dst the text of the first answer that the frame brings; nothing if it has none.
+// The data is that which the frame was made from.
+func (f Frame) Text(dst, data []byte) []byte {
+	if f.text.to == 0 {
+		return dst
+	}
+	return text(dst, f.text.of(data))
 }
 
 // Classify tells what an event's data says. It tells the shapes apart by what they hold. Data
 // that isn't JSON and isn't "[DONE]" is Content: unknown, so passed on.
 func Classify(data []byte) Frame {
-	data = bytes.TrimSpace(data)
-	if len(data) == 0 {
+	trimmed := bytes.TrimSpace(data)
+	if len(trimmed) == 0 {
 		return Frame{Kind: Lifecycle}
 	}
-	if string(data) == "[DONE]" {
+	if string(trimmed) == "[DONE]" {
 		return Frame{Kind: Done}
 	}
-	if data[0] != '{' || check(data) != nil {
+	if trimmed[0] != '{' || check(data) != nil {
 		return Frame{Kind: Content}
 	}
 	var top reply
-	for k, v := range members(data, 0) {
+	for k, v := range members(data, blank(data, 0)) {
 		top.note(data, k, v)
 	}
 	var f Frame
@@ -99,6 +116,7 @@ func Classify(data []byte) Frame {
 			f.Kind, f.UsageOnly = UsageOnly, true
 		}
 	}
+	f.ID, f.Created, f.Model = [2]int{top.id.from, top.id.to}, [2]int{top.created.from, top.created.to}, [2]int{top.model.from, top.model.to}
 	return f
 }
 
@@ -106,6 +124,7 @@ func Classify(data []byte) Frame {
 type reply struct {
 	kind, object, failed, choices, usage span
 	response, message, delta             span
+	id, created, model                   span
 }
 
 func (r *reply) note(b []byte, k, v span) {
@@ -126,49 +145,82 @@ func (r *reply) note(b []byte, k, v span) {
 		r.message = v
 	case "delta":
 		r.delta = v
+	case "id":
+		r.id = v
+	case "created":
+		r.created = v
+	case "model":
+		r.model = v
 	}
 }
 
 // chat reads the choices of a chat completion's or completion's chunk.
 func (r *reply) chat(b []byte) Frame {
 	f := Frame{Kind: Lifecycle}
-	for choice := range elements(b, r.choices.from) {
-		if choice.first(b) != '{' {
+	other := false // there is content that isn't text of the first answer
+	for at := range elements(b, r.choices.from) {
+		if at.first(b) != '{' {
 			continue
 		}
 		f.Kind = max(f.Kind, Role)
-		for k, v := range members(b, choice.from) {
-			switch string(b[k.from+1 : k.to-1]) {
-			case "delta", "message":
-				if v.first(b) == '{' && saysSomething(b, v) {
-					f.Kind = Content
-				}
-			case "text":
-				if !empty(b, v) {
-					f.Kind = Content
-				}
-			case "finish_reason":
-				if v.first(b) == '"' {
-					f.FinishReason = true
-				}
-			}
+		var c choice
+		for k, v := range members(b, at.from) {
+			c.note(b, k, v)
 		}
+		if c.words.to != 0 && f.text.to == 0 && !c.further(b) {
+			f.text = c.words
+		} else if c.words.to != 0 {
+			other = true
+		}
+		other = other || c.other
+		f.FinishReason = f.FinishReason || c.finished
 	}
-	if f.FinishReason && f.Kind != Content {
+	switch {
+	case f.text.to != 0 || other:
+		f.Kind = Content
+		f.Plain = !other
+	case f.FinishReason:
 		f.Kind = Finish
 	}
 	return f
 }
 
-// saysSomething: a delta holds more than a role.
-func saysSomething(b []byte, delta span) bool {
-	for k, v := range members(b, delta.from) {
-		if !k.is(b, "role") && !empty(b, v) {
-			return true
-		}
-	}
-	return false
+// choice is what one choice of a chunk holds.
+type choice struct {
+	index    span
+	words    span // text that isn't empty
+	other    bool // content that isn't text
+	finished bool
 }
+
+func (c *choice) note(b []byte, k, v span) {
+	switch string(b[k.from+1 : k.to-1]) {
+	case "index":
+		c.index = v
+	case "delta", "message":
+		if v.first(b) != '{' {
+			return
+		}
+		for k, v := range members(b, v.from) {
+			switch {
+			case k.is(b, "role") || empty(b, v):
+			case k.is(b, "content") && v.first(b) == '"':
+				c.words = v
+			default:
+				c.other = true
+			}
+		}
+	case "text":
+		if v.first(b) == '"' && !empty(b, v) {
+			c.words = v
+		}
+	case "finish_reason":
+		c.finished = c.finished || v.first(b) == '"'
+	}
+}
+
+// further: the choice isn't the first of several.
+func (c *choice) further(b []byte) bool { return c.index.to != 0 && string(c.index.of(b)) != "0" }
 
 // empty: nothing, null, "", [] or {}.
 func empty(b []byte, v span) bool {
@@ -224,6 +276,30 @@ func (r *reply) typed(b []byte) Frame {
 		}
 	}
 	return f
+}
+
+// IsError says whether a whole answer, whatever its status, is an error: a JSON object with an
+// error that isn't null, or of the type or object "error". It stops at what tells.
+func IsError(body []byte) bool {
+	i := blank(body, 0)
+	if i == len(body) || body[i] != '{' || check(body) != nil {
+		return false
+	}
+	for k, v := range members(body, i) {
+		switch string(body[k.from+1 : k.to-1]) {
+		case "error":
+			if !empty(body, v) {
+				return true
+			}
+		case "object", "type":
+			if v.first(body) == '"' && v.is(body, "error") {
+				return true
+			}
+		case "choices", "output", "content", "data":
+			return false
+		}
+	}
+	return false
 }
 
 // UsageOf reads the usage of a reply that isn't streamed. False: it has none, or isn't JSON.

@@ -64,14 +64,16 @@ type Request struct {
 	// PromptBytes is the size of the prompt's canonical text, the base of an estimate of its
 	// tokens: an image counts as 4 KiB, a token given by number as 4 bytes.
 	PromptBytes int
-	// CacheKey is prompt_cache_key; User is user. Empty: not given.
-	CacheKey, User string
+	// CacheKey is prompt_cache_key. Empty: not given.
+	CacheKey string
 	// Blocks is the hash chain over the prompt: element i stands for the whole text up to and
 	// including block i of [BlockBytes] bytes. A last partial block isn't in it.
 	Blocks []uint64
 
 	streamOptionsAt span // its value
 	includeUsageAt  span // its value within
+	seed            uint64
+	at              promptFields
 }
 
 // Problem is why a body can't be routed; the client's fault.
@@ -112,13 +114,11 @@ func Read(path string, body []byte, salt uint64) (Request, error) {
 	if err := r.fill(body, &f); err != nil {
 		return r, err
 	}
-	p := newPrompt(salt, r.Model)
-	p.value(body, f.tools)
-	p.value(body, f.system)
-	p.value(body, f.instructions)
-	p.value(body, f.messages)
-	p.value(body, f.input)
-	p.value(body, f.prompt)
+	r.at, r.seed = f.promptFields, seed(salt, r.Model)
+	p := &prompt{last: r.seed}
+	for _, at := range [...]span{f.tools, f.system, f.instructions, f.messages, f.input, f.prompt} {
+		p.value(body, at)
+	}
 	r.Blocks, r.PromptBytes = p.chain, p.bytes
 	return r, nil
 }
@@ -127,9 +127,14 @@ func Read(path string, body []byte, salt uint64) (Request, error) {
 type fields struct {
 	model, stream, streamOptions           span
 	maxTokens, maxCompletion, maxOutput, n span
-	cacheKey, user                         span
-	tools, system, instructions            span
-	messages, input, prompt                span
+	cacheKey                               span
+	promptFields
+}
+
+// promptFields are where the parts of a prompt stand, in the order in which chat templates use
+// them.
+type promptFields struct {
+	tools, system, instructions, messages, input, prompt span
 }
 
 func (f *fields) note(b []byte, k, v span) {
@@ -157,8 +162,6 @@ func (f *fields) note(b []byte, k, v span) {
 		f.n = v
 	case "prompt_cache_key":
 		f.cacheKey = v
-	case "user":
-		f.user = v
 	case "tools":
 		f.tools = v
 	case "system":
@@ -208,9 +211,6 @@ func (r *Request) fill(b []byte, f *fields) (err error) {
 	r.Choices = max(1, n)
 	if f.cacheKey.first(b) == '"' {
 		r.CacheKey = string(text(nil, f.cacheKey.of(b)))
-	}
-	if f.user.first(b) == '"' {
-		r.User = string(text(nil, f.user.of(b)))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (r Request) askUsage(body []byte) edit {
 }
 
 func splice(body []byte, edits []edit) []byte {
-	slices.SortFunc(edits, func(a, b edit) int { return a.at.from - b.at.from })
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.at.from - b.at.from })
 	size := len(body)
 	for _, e := range edits {
 		size += len(e.with) - (e.at.to - e.at.from)
