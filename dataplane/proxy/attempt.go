@@ -11,9 +11,6 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
-
-	"anabranch/dataplane/inference"
-	"anabranch/failover"
 )
 
 // Bounds of what is held in memory, per request.
@@ -52,89 +49,42 @@ type Attempt struct {
 	// FirstByte bounds the silence until the first content byte, counted from sending. It must be
 	// positive.
 	FirstByte time.Duration
-	// Idle bounds the silence after that, between two reads. 0: one minute.
-	Idle time.Duration
+	// Stall bounds the silence after that, between two reads of the place's answer; the time that
+	// the client takes for its pieces does not count. 0: one minute.
+	Stall time.Duration
+	// Transport sends it, for places that want a certificate of their own. Nil: the relay's.
+	Transport http.RoundTripper
+	// Sign puts the credential of the place on the request, last of all, when everything else of it
+	// stands; the second argument is the body. It may not change the URL. Nil: there is none.
+	Sign func(*http.Request, []byte) error
+	// Claim is asked once, when content is there and before anything is written: false says that
+	// another attempt answers this client, and ends this one. See [Race]. Nil: always true.
+	Claim func() bool
 	// Commit is called once content came, and may set headers of the answer, just before they are
-	// sent; served is where a peer says that it comes from. Nil: nothing to add.
+	// sent; served is where a peer says that it comes from. Nil: nothing to add. It is not called
+	// where an answer is resumed: its header has been sent.
 	Commit func(answer http.Header, served Place)
+	// Keep remembers what is needed to continue a stream of a chat completion or completion
+	// elsewhere, should it break; see [Result.Interrupted].
+	Keep bool
+	// Resume continues an answer of which the client has a part. Nil: it is a new one.
+	Resume *Partial
 
-	// abandon ends the attempt; nil before it began and once it is committed.
-	abandon atomic.Pointer[context.CancelCauseFunc]
+	// live ends the attempt; nil before it began, and once it is committed or has been ended.
+	live atomic.Pointer[context.CancelCauseFunc]
+	race *Race // nil: it is in none
 }
 
 // Abandon ends an attempt under way that has no content yet, because its place has been found dead
 // by other means; it may then be tried elsewhere. Once content came it does nothing.
-func (a *Attempt) Abandon() {
-	if end := a.abandon.Swap(nil); end != nil {
-		(*end)(errAbandoned)
+func (a *Attempt) Abandon() { a.end(errAbandoned) }
+
+// end ends an attempt under way that has no content yet. False: it has content, or is over.
+func (a *Attempt) end(why error) bool {
+	end := a.live.Swap(nil)
+	if end == nil {
+		return false
 	}
-}
-
-// Result is how an attempt went.
-type Result struct {
-	// Outcome is what it says about the place.
-	Outcome failover.Outcome
-	// Committed: the client has been answered, wholly or in part; nothing may be written any
-	// more. Otherwise nothing has been.
-	Committed bool
-	// Broken: committed, but the answer is not whole. The connection must be aborted, or the
-	// client would take it for whole.
-	Broken bool
-	// Retryable: not committed, and another place may do better.
-	Retryable bool
-	// Exempt: failed before the place can have done much work (connect error or reset), or
-	// abandoned. What follows is no sign of a storm of retries.
-	Exempt bool
-	// ClientGone: the client left, or takes nothing of its answer.
-	ClientGone bool
-	// Err is what to answer, or what the broken stream ended with. Nil: the answer is whole, or
-	// the client left.
-	Err *Error
-	// Cause is the error beneath, for logs. Nil: none.
-	Cause error
-	// Status is what the place answered. 0: it did not.
-	Status int
-	// Usage as the place told it; HasUsage says that it did.
-	Usage    inference.Usage
-	HasUsage bool
-	// Events counts content events, an estimate of output tokens where no usage came.
-	Events int64
-	// FirstByte is the time from sending to the first content byte, 0 if none came; InterToken
-	// the mean between content events after it, 0 if fewer than two came.
-	FirstByte, InterToken time.Duration
-	// Served names the place that a peer chose; empty unless the attempt went to a peer.
-	Served Place
-}
-
-// Place is where a peer sent a request.
-type Place struct {
-	Region, Cluster, Endpoint string
-	// Attempts that the peer made. 0: it did not say.
-	Attempts int
-}
-
-// Do makes the attempt and returns when it is over. It returns early when ctx ends, and the place
-// is told at once. The answer goes to w once content came.
-func (r *Relay) Do(ctx context.Context, w http.ResponseWriter, a *Attempt) Result {
-	x := exchange{a: a, w: w, start: time.Now(), parent: ctx}
-	ctx, x.cancel = context.WithCancelCause(ctx)
-	a.abandon.Store(&x.cancel)
-	defer func() {
-		a.abandon.Store(nil)
-		x.cancel(nil)
-	}()
-	x.guard = time.AfterFunc(a.FirstByte, func() { x.cancel(errSilent) })
-	defer x.guard.Stop()
-	x.ctx = ctx
-
-	transport := r.places
-	if a.Peer {
-		transport = r.peers
-	}
-	answer, err := transport.RoundTrip(x.request(ctx))
-	if err != nil {
-		return x.failed(err)
-	}
-	defer func() { _ = answer.Body.Close() }() // what matters of it has been read
-	return x.answered(answer)
+	(*end)(why)
+	return true
 }

@@ -132,7 +132,7 @@ func TestFaultsAfterContentEndWithAnErrorEvent(t *testing.T) {
 			u := serve(t, c.handler)
 			f := edge(t, u.URL, func(a *Attempt) {
 				if c.code == "stream_idle" {
-					a.Idle = 100 * time.Millisecond
+					a.Stall = 100 * time.Millisecond
 				}
 			})
 			code, body, err := f.post(t)

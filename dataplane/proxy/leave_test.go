@@ -25,7 +25,7 @@ func TestALeavingClientIsToldToThePlaceAtOnce(t *testing.T) {
 				arrived <- struct{}{}
 				handler(w, r)
 			})
-			f := edge(t, u.URL, func(a *Attempt) { a.FirstByte, a.Idle = time.Minute, time.Minute })
+			f := edge(t, u.URL, func(a *Attempt) { a.FirstByte, a.Stall = time.Minute, time.Minute })
 			ctx, leave := context.WithCancel(context.Background())
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+"/v1/chat/completions", strings.NewReader(`{}`))
 			if err != nil {
@@ -171,7 +171,7 @@ func TestAClientThatTakesItsTimeIsNoSilenceOfThePlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := relay.Do(context.Background(), client, &Attempt{URL: target, FirstByte: time.Minute, Idle: 200 * time.Millisecond})
+			r := relay.Do(context.Background(), client, &Attempt{URL: target, FirstByte: time.Minute, Stall: 200 * time.Millisecond})
 			if r.Outcome != failover.OK || r.Broken {
 				t.Errorf("result %+v", r)
 			}
@@ -191,7 +191,7 @@ func TestAnAnswerThatComesSlowlyIsNoSilence(t *testing.T) {
 			}
 		}
 	})
-	f := edge(t, u.URL, func(a *Attempt) { a.Idle = 400 * time.Millisecond })
+	f := edge(t, u.URL, func(a *Attempt) { a.Stall = 400 * time.Millisecond })
 	if code, body, err := f.post(t); code != http.StatusOK || body != answer || err != nil {
 		t.Errorf("%d %q, %v", code, body, err)
 	}
@@ -200,8 +200,10 @@ func TestAnAnswerThatComesSlowlyIsNoSilence(t *testing.T) {
 func TestContentThatComesAsItsPlaceIsFoundDeadIsNotSent(t *testing.T) {
 	var a *Attempt
 	u := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		a.abandon.Store(nil) // taken by who abandons it, who has not ended it yet
+		end := a.live.Swap(nil) // taken by who abandons it, who has not ended it yet
 		send(w, role, content)
+		<-time.After(20 * time.Millisecond)
+		(*end)(errAbandoned)
 	})
 	f := edge(t, u.URL, func(made *Attempt) { a = made })
 	if code, body, _ := f.post(t); code != http.StatusGatewayTimeout || strings.Contains(body, "tok") {

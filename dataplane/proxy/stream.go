@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -76,7 +77,7 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 			x.content(now, 0)
 		}
 		if !x.commit(s.answer, "") {
-			return true, x.failed(errAbandoned)
+			return true, x.failed(context.Cause(x.ctx))
 		}
 	}
 	x.guard.Stop() // the place is not to blame for a client that takes its time
@@ -86,7 +87,7 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 	if s.done {
 		x.guard.Reset(trailing)
 	} else {
-		x.guard.Reset(x.idle())
+		x.guard.Reset(x.stall())
 	}
 	return false, Result{}
 }

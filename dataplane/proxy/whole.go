@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -20,10 +21,10 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const keepBuffer = 256 << 10
 
-// idle is the bound of silence once an answer has begun.
-func (x *exchange) idle() time.Duration {
-	if x.a.Idle > 0 {
-		return x.a.Idle
+// stall is the bound of silence once an answer has begun.
+func (x *exchange) stall() time.Duration {
+	if x.a.Stall > 0 {
+		return x.a.Stall
 	}
 	return time.Minute
 }
@@ -59,7 +60,7 @@ func (x *exchange) whole(answer *http.Response) Result {
 		r.Usage, r.HasUsage = inference.UsageOf(body)
 	}
 	if !x.commit(answer, strconv.Itoa(len(body))) {
-		return x.failed(errAbandoned)
+		return x.failed(context.Cause(x.ctx))
 	}
 	if _, err := x.w.Write(body); err != nil {
 		return x.left(err)
@@ -75,7 +76,7 @@ type heard struct {
 }
 
 func (h *heard) Read(p []byte) (int, error) {
-	h.x.guard.Reset(h.x.idle())
+	h.x.guard.Reset(h.x.stall())
 	defer h.x.guard.Stop()
 	return h.body.Read(p)
 }
@@ -115,13 +116,13 @@ func (x *exchange) large(answer *http.Response, head *bytes.Buffer) Result {
 		length = strconv.FormatInt(answer.ContentLength, 10)
 	}
 	if !x.commit(answer, length) {
-		return x.failed(errAbandoned)
+		return x.failed(context.Cause(x.ctx))
 	}
 	x.guard.Stop() // the place is not to blame for a client that takes its time
 	if _, err := x.w.Write(head.Bytes()); err != nil {
 		return x.left(err)
 	}
-	x.guard.Reset(x.idle())
+	x.guard.Reset(x.stall())
 	piece := make([]byte, 64<<10)
 	for {
 		n, err := answer.Body.Read(piece)
@@ -132,7 +133,7 @@ func (x *exchange) large(answer *http.Response, head *bytes.Buffer) Result {
 			if _, err := x.w.Write(piece[:n]); err != nil {
 				return x.left(err)
 			}
-			x.guard.Reset(x.idle())
+			x.guard.Reset(x.stall())
 		}
 		if errors.Is(err, io.EOF) {
 			x.result.Outcome = failover.OK
@@ -158,7 +159,7 @@ func (x *exchange) broken(err error) Result {
 		r.Outcome = failover.Ignored
 		r.Err = timeout("deadline_exceeded", "the request's time is over")
 	case x.ctx.Err() != nil:
-		r.Cause = errIdle
+		r.Cause = errStalled
 		r.Err = timeout("stream_idle", "the stream fell silent")
 	default:
 		r.Err = x.fault("stream_broken", "the place broke off in the middle of the answer")

@@ -1,0 +1,82 @@
+package proxy
+
+import (
+	"time"
+
+	"anabranch/dataplane/inference"
+	"anabranch/failover"
+)
+
+// Result is how an attempt went.
+type Result struct {
+	// Outcome is what it says about the place. It counts faults of the server only: what the
+	// client did, or a place that has no room, is [failover.Ignored].
+	Outcome failover.Outcome
+	// Committed: the client has been answered, wholly or in part; nothing may be written any
+	// more, but by another attempt that resumes the answer. Otherwise nothing has been.
+	Committed bool
+	// Broken: committed, but the answer is not whole. The connection must be aborted, or the
+	// client would take it for whole.
+	Broken bool
+	// Interrupted: broken by the place, and can be continued elsewhere. No error event has been
+	// written yet: the caller makes another attempt with Resume set to Partial, or calls
+	// [Relay.BreakOff]. Of an attempt that resumes, it also says so of failures before content.
+	Interrupted bool
+	// Partial is what the client has of an answer that was interrupted. Nil otherwise.
+	Partial *Partial
+	// Lost: another attempt answers the client. Nothing has been written by this one.
+	Lost bool
+	// Retryable: not committed, and another place may do better.
+	Retryable bool
+	// Exempt: failed before the place can have done much work (connect error or reset), or
+	// abandoned. What follows is no sign of a storm of retries.
+	Exempt bool
+	// ClientGone: the client left, or takes nothing of its answer.
+	ClientGone bool
+	// Err is what to answer, or what the broken stream ended with. Nil: the answer is whole, or
+	// the client left.
+	Err *Error
+	// Cause is the error beneath, for logs. Nil: none.
+	Cause error
+	// Status is what the place answered. 0: it did not.
+	Status int
+	// Usage is of the answer, as places told it; HasUsage says that one did. An answer that was
+	// resumed has the prompt of its first part, and the output of all.
+	Usage    inference.Usage
+	HasUsage bool
+	// Events counts content events of the answer, all parts of it, an estimate of output tokens
+	// where no usage came.
+	Events int64
+	// Before are the output tokens that attempts before this one account for in Usage and Events;
+	// this one's place has them in its prompt. 0 unless it resumed.
+	Before int64
+	// FirstByte is the time from sending to the first content byte, 0 if none came; InterToken
+	// the mean between content events after it, 0 if fewer than two came.
+	FirstByte, InterToken time.Duration
+	// Served names the place that a peer chose; empty unless the attempt went to a peer.
+	Served Place
+	// RateLimit is what the place says is left of its own limits.
+	RateLimit RateLimit
+}
+
+// Place is where a peer sent a request.
+type Place struct {
+	Region, Cluster, Endpoint string
+	// Attempts that the peer made. 0: it did not say.
+	Attempts int
+}
+
+// RateLimit is what a provider tells in the headers x-ratelimit-{limit,remaining,reset}-{requests,tokens}.
+// https://platform.openai.com/docs/guides/rate-limits
+type RateLimit struct {
+	Requests, Tokens Allowance
+}
+
+// Allowance is what is left of one limit.
+type Allowance struct {
+	// Known says that the place told Remaining. The other fields are 0 if it did not tell them.
+	Known            bool
+	Limit, Remaining int64
+	// Reset is the time until the limit is whole again.
+	Reset time.Duration
+}
