@@ -83,6 +83,9 @@ type Tried struct {
 	TookMs      float64 `json:"tookMs"`
 }
 
+// fault says whether it went wrong for reasons that are not the client's.
+func (r *Record) fault() bool { return r.Status >= 500 || r.Broken && !r.ClientGone }
+
 // chose notes a choice.
 func (r *Record) chose(c *route.Choice) {
 	r.Candidates = make([]Candidate, len(c.Targets))

@@ -50,7 +50,7 @@ var administrative = map[string]bool{
 
 // decline answers with an error what is no request for a model.
 func (r *Router) decline(w http.ResponseWriter, q *http.Request, e *proxy.Error) {
-	x := r.begin(w, q, false)
+	_, x := r.begin(w, q, false)
 	defer r.end(x)
 	x.refuse(e)
 }
@@ -67,7 +67,7 @@ type modelCard struct {
 
 // serveModels lists what the tenant may ask for, or one model of it.
 func (r *Router) serveModels(w http.ResponseWriter, q *http.Request, name string) {
-	x := r.begin(w, q, false)
+	_, x := r.begin(w, q, false)
 	defer r.end(x)
 	t := r.tables.Load()
 	if t == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"anabranch/api/fleet"
 	"anabranch/dataplane/table"
@@ -31,6 +32,8 @@ type Options struct {
 	// Control tells how the router stands with the control plane, for the status page. Nil:
 	// nothing is told.
 	Control func() ControlStatus
+	// Traces takes the spans of requests. Nil: none are made.
+	Traces trace.TracerProvider
 	// MaxInFlight bounds the requests open at once; 0: 20,000.
 	MaxInFlight int64
 	// Registry takes the metrics. Nil: one of its own.

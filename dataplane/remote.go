@@ -14,6 +14,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/table"
+	"anabranch/dataplane/trace"
 	"anabranch/failover"
 )
 
@@ -83,7 +84,7 @@ func (p *peers) each(region *table.Region, f func(base *url.URL) (through bool))
 
 // hop sends to a cluster of another region by way of a router there. Of several routers those that
 // can't be reached are passed over; the attempt fails when none can.
-func (r *Router) hop(ctx context.Context, x *trip, p *place, a *proxy.Attempt) proxy.Result {
+func (r *Router) hop(ctx context.Context, x *trip, p *place, a *proxy.Attempt, span trace.Span) proxy.Result {
 	a.Peer = true
 	a.Set = []proxy.Field{
 		{Key: proxy.HeaderTenant, Value: string(x.tenant.ID)},
@@ -95,6 +96,7 @@ func (r *Router) hop(ctx context.Context, x *trip, p *place, a *proxy.Attempt) p
 		{Key: proxy.HeaderRequestID, Value: x.id},
 		{Key: "X-Request-Id", Value: x.name()},
 	}
+	a.Set = append(a.Set, traceFields(span)...)
 	result := proxy.Result{Outcome: failover.ConnectFailure, Retryable: true, Exempt: true}
 	call := p.cluster.Hop(x.load, r.now())
 	defer func() { r.done(call, p, &result) }()

@@ -24,6 +24,7 @@ import (
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/route"
 	"anabranch/dataplane/table"
+	"anabranch/dataplane/trace"
 )
 
 // Router serves requests. Make one with [New], hand each table to [Router.Applied], and keep
@@ -48,6 +49,7 @@ type Router struct {
 	doubts   doubts
 	explain  *explanations
 	metrics  *metrics
+	traces   *trace.Tracer
 	registry *prometheus.Registry
 	sight    func(fleet.ClusterID) route.Place
 
@@ -74,6 +76,7 @@ func New(o Options) (*Router, error) {
 		budget:   newBudget(),
 		waiting:  newWaiting(),
 		explain:  &explanations{},
+		traces:   trace.New(o.Traces, o.Version),
 		registry: o.Registry,
 	}
 	r.peers = newPeers(r.relay.Peer())
@@ -165,7 +168,7 @@ func (r *Router) evidence(id fleet.ClusterID) route.Place {
 // serve is the line that a client's request takes. What goes wrong in a step is answered, and the
 // line ends there.
 func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
-	x := r.begin(w, q, false)
+	ctx, x := r.begin(w, q, false)
 	defer r.end(x)
 	t := r.tables.Load()
 	if t == nil {
@@ -178,7 +181,7 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 	}
 	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, x.output))
 
-	ticket, decision := r.admit.Take(q.Context(), t, x.tenant, x.request.Model, x.prompt, x.output)
+	ticket, decision := r.admit.Take(ctx, t, x.tenant, x.request.Model, x.prompt, x.output)
 	admit.WriteHeaders(w.Header(), decision)
 	if !decision.Allowed {
 		x.refuse(denied(decision))
@@ -194,13 +197,13 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		Table: t, Region: r.region, Model: x.model, Class: x.class, Tenant: x.tenant,
 		Key: r.key(x, q), Local: r.sight,
 	})
-	r.send(q.Context(), x, &choice)
+	r.send(ctx, x, &choice)
 }
 
 // serveHop is the same line for a request from another region's router, which has authenticated
 // and charged it: it goes to a cluster of this region or back.
 func (r *Router) serveHop(w http.ResponseWriter, q *http.Request) {
-	x := r.begin(w, q, true)
+	ctx, x := r.begin(w, q, true)
 	defer r.end(x)
 	t := r.tables.Load()
 	if t == nil {
@@ -216,7 +219,7 @@ func (r *Router) serveHop(w http.ResponseWriter, q *http.Request) {
 		Key: r.key(x, q), Hop: true, Local: r.sight,
 	})
 	prefer(&choice, fleet.ClusterID(q.Header.Get(proxy.HeaderClusterHint)))
-	r.send(q.Context(), x, &choice)
+	r.send(ctx, x, &choice)
 }
 
 // key is the affinity key: of what the client says belongs together, else of how its prompt

@@ -15,6 +15,7 @@ import (
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/route"
 	"anabranch/dataplane/table"
+	"anabranch/dataplane/trace"
 	"anabranch/failover"
 )
 
@@ -139,17 +140,19 @@ func (r *Router) attempt(ctx context.Context, x *trip, p *place) {
 	x.attempts++
 	x.at = *p
 	began := r.now()
+	ctx, span := r.beginSpan(ctx, x, p)
 	a := &proxy.Attempt{
 		Body: x.out, Client: x.q.Header, KeepUsage: x.request.IncludeUsage, FirstByte: r.bound(x, p),
 	}
 	var result proxy.Result
 	if p.endpoint != nil {
 		x.tried = append(x.tried, p.endpoint)
-		result = r.direct(ctx, x, p, a)
+		result = r.direct(ctx, x, p, a, span)
 	} else {
 		x.hopped = append(x.hopped, p.target.Cluster.ID)
-		result = r.hop(ctx, x, p, a)
+		result = r.hop(ctx, x, p, a, span)
 	}
+	endSpan(span, &result)
 	x.last = &result
 	if wasUnknown(&result) {
 		x.unknown++
@@ -165,7 +168,7 @@ func (r *Router) attempt(ctx context.Context, x *trip, p *place) {
 }
 
 // direct sends to an endpoint of this region.
-func (r *Router) direct(ctx context.Context, x *trip, p *place, a *proxy.Attempt) proxy.Result {
+func (r *Router) direct(ctx context.Context, x *trip, p *place, a *proxy.Attempt, span trace.Span) proxy.Result {
 	secret, err := r.secrets.authorization(p.target.Cluster)
 	if err != nil {
 		return proxy.Result{Outcome: failover.Ignored, Retryable: true, Cause: err, Err: &proxy.Error{
@@ -187,6 +190,7 @@ func (r *Router) direct(ctx context.Context, x *trip, p *place, a *proxy.Attempt
 		{Key: "X-Request-Id", Value: x.name()},
 		{Key: "Authorization", Value: secret},
 	}
+	a.Set = append(a.Set, traceFields(span)...)
 	call := p.endpoint.Begin(x.load, r.now())
 	result := proxy.Result{Outcome: failover.Ignored} // if Do panics
 	defer func() { r.done(call, p, &result) }()

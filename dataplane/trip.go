@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"anabranch/dataplane/pick"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/table"
+	"anabranch/dataplane/trace"
 )
 
 // maxBody bounds a request's body in bytes; all of it is held so that it can be sent again.
@@ -36,6 +38,7 @@ const recordedPath = 256
 
 // trip is one request on its way: what each step found out, for the steps after it and the record.
 type trip struct {
+	span  trace.Span
 	w     http.ResponseWriter
 	q     *http.Request
 	start time.Time
@@ -77,9 +80,11 @@ type trip struct {
 // begin names a request, answers its names in the headers, and bounds the time for its body. The
 // server reads what is left of a body before it answers, so that this holds for bodies too that the
 // router does not want.
-func (r *Router) begin(w http.ResponseWriter, q *http.Request, hop bool) *trip {
+func (r *Router) begin(w http.ResponseWriter, q *http.Request, hop bool) (context.Context, *trip) {
 	now := r.now()
 	x := &trip{w: w, q: q, start: now, hop: hop}
+	ctx, span := r.traces.Request(q.Context(), q.Method, q.Header)
+	x.span = span
 	if hop {
 		x.id = r.hopID(q.Header)
 	} else {
@@ -93,7 +98,7 @@ func (r *Router) begin(w http.ResponseWriter, q *http.Request, hop bool) *trip {
 	}
 	w.Header()[proxy.HeaderRequestID] = []string{x.id}
 	w.Header()["X-Request-Id"] = []string{x.name()}
-	return x
+	return ctx, x
 }
 
 // end records, counts and logs a request, once.
@@ -112,10 +117,13 @@ func (r *Router) end(x *trip) {
 	r.metrics.ended(rec, string(x.served), x.last, total)
 	if !x.hop {
 		r.ended.Add(1)
-		if rec.Status >= 500 || rec.Broken && !rec.ClientGone {
+		if rec.fault() {
 			r.failed.Add(1)
 		}
 	}
+	x.span.End(&trace.Ended{
+		Status: rec.Status, Code: rec.Code, Fault: rec.fault(), Usage: rec.Usage, FirstToken: rec.FirstByteMs / 1e3,
+	})
 	r.logged(x, rec)
 	if rec.Broken {
 		// A regular end would pass for a whole answer. The server closes the connection.
@@ -150,7 +158,7 @@ func (x *trip) outcome(rec *Record) {
 // logged writes the one line that a request gets: a warning if it went wrong.
 func (r *Router) logged(x *trip, rec *Record) {
 	level := slog.LevelDebug
-	if rec.Status >= 500 || rec.Broken && !rec.ClientGone {
+	if rec.fault() {
 		level = slog.LevelWarn
 	}
 	if !r.log.Enabled(x.q.Context(), level) {
@@ -213,6 +221,10 @@ func (x *trip) models(m *table.Model, adapter string) {
 	x.prompt = admit.InputTokens(x.request.PromptBytes)
 	x.output = admit.OutputTokens(x.request.MaxTokens)
 	x.record.Model, x.record.Adapter, x.record.Class = m.ID, adapter, x.class.ID
+	x.span.Asked(&trace.Asked{
+		ID: x.id, Tenant: string(x.record.Tenant), API: x.request.API, Model: x.request.Model, Class: string(x.class.ID),
+		Stream: x.request.Stream, MaxTokens: x.request.MaxTokens,
+	})
 	// Places know the base model by its name, and adapters by theirs.
 	name := adapter
 	if name == "" {

@@ -100,6 +100,8 @@ On SIGTERM the router turns its readiness off and waits for open requests, at mo
 	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this router (PEM, URI name anabranch://router/<region>/<id>)")
 	fl.StringVar(&o.TLS.Key, "tls-key", "", "its key")
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authority of the control plane and the routers")
+	fl.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "URL that traces are sent to (default: as OTEL_EXPORTER_OTLP_ENDPOINT says, or none are)")
+	fl.Float64Var(&o.TraceRatio, "trace-ratio", 0, "share of requests that are traced, unless their client decides (default: as OTEL_TRACES_SAMPLER says, or all)")
 	fl.DurationVar(&o.DrainWithin, "drain", instance.DefaultDrainWithin, "how long open requests are waited for on the way down")
 	f.log.Bind(fl)
 	return cmd

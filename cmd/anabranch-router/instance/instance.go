@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"anabranch/api/identity"
 	"anabranch/cmd/lifecycle"
@@ -36,6 +37,8 @@ type Instance struct {
 	router  *dataplane.Router
 	control *subscribe.Client
 	redis   *redisbucket.Store // nil: quotas are this process's own
+
+	provider *sdktrace.TracerProvider // of spans; nil: nothing is traced
 
 	front, peer, admin *server // peer is nil if other regions can't enter
 }
@@ -73,12 +76,15 @@ func (n *Instance) open() error {
 			return err
 		}
 	}
+	if n.provider, err = n.o.traces(context.Background(), n.log); err != nil {
+		return err
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	tables := &table.Holder{}
 	if n.router, err = dataplane.New(dataplane.Options{
 		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Authority: authority,
-		PeerTLS: towardsPeers, Control: n.controlStatus, Registry: registry, Logger: n.o.Logger,
+		PeerTLS: towardsPeers, Control: n.controlStatus, Registry: registry, Logger: n.o.Logger, Traces: n.tracerProvider(),
 	}); err != nil {
 		return err
 	}
@@ -176,7 +182,7 @@ func (n *Instance) close() error {
 			problems = append(problems, s.listener.Close())
 		}
 	}
-	return errors.Join(append(problems, n.closeRedis())...)
+	return errors.Join(append(problems, n.closeRedis(), n.endTraces())...)
 }
 
 func (n *Instance) closeRedis() error {
@@ -218,7 +224,7 @@ func (n *Instance) Run(ctx context.Context) error {
 }
 
 func (n *Instance) runDataPlane(ctx context.Context) error {
-	return errors.Join(n.router.Run(ctx), n.closeRedis())
+	return errors.Join(n.router.Run(ctx), n.closeRedis(), n.endTraces())
 }
 
 // drain turns readiness off, takes no new connections, and waits for what is open; every few

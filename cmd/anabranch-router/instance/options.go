@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -41,6 +42,12 @@ type Options struct {
 	TLS identity.Files
 	// FrontCert and FrontKey are shown to clients. Empty: plain HTTP.
 	FrontCert, FrontKey string
+	// OTLPEndpoint is the URL that traces are sent to, e.g. "http://127.0.0.1:4318". Empty: what
+	// OpenTelemetry's variables say (OTEL_EXPORTER_OTLP_ENDPOINT), and without them no traces.
+	OTLPEndpoint string
+	// TraceRatio is the share 0..1 of the requests that are traced, of those whose client has not
+	// decided it. 0: as OTEL_TRACES_SAMPLER says, and without it all.
+	TraceRatio float64
 	// DrainWithin bounds how long open requests are waited for on the way down; 0: 15 min.
 	DrainWithin time.Duration
 	Version     string
@@ -88,6 +95,12 @@ func (o Options) Validate() error {
 	}
 	if (o.FrontCert == "") != (o.FrontKey == "") {
 		problems = append(problems, errors.New("--listen-cert and --listen-key go together: give both, or neither for plain HTTP"))
+	}
+	if u, err := url.Parse(o.OTLPEndpoint); o.OTLPEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		problems = append(problems, errors.New("--otlp-endpoint is no URL: give one such as http://127.0.0.1:4318"))
+	}
+	if !(o.TraceRatio >= 0 && o.TraceRatio <= 1) {
+		problems = append(problems, fmt.Errorf("--trace-ratio is %v: give a share from 0 to 1", o.TraceRatio))
 	}
 	if o.DrainWithin < 0 {
 		problems = append(problems, fmt.Errorf("--drain is %s: leave it out for %s", o.DrainWithin, DefaultDrainWithin))

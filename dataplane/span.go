@@ -1,0 +1,47 @@
+package dataplane
+
+import (
+	"context"
+	"net/url"
+
+	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/trace"
+	"anabranch/failover"
+)
+
+// beginSpan begins the span of an attempt at a place.
+func (r *Router) beginSpan(ctx context.Context, x *trip, p *place) (context.Context, trace.Span) {
+	if r.traces == nil {
+		return ctx, trace.Span{}
+	}
+	a := trace.Attempt{
+		API: x.request.API, Model: x.request.Model, Cluster: string(p.target.Cluster.ID), Region: string(p.target.Region),
+		Number: x.attempts, Kind: x.kind, Predicted: p.reason.Seconds,
+	}
+	if p.endpoint != nil {
+		a.Endpoint = string(p.endpoint.ID)
+		if u, err := url.Parse(p.endpoint.URL); err == nil { // the table was validated
+			a.Host, a.Port = u.Hostname(), u.Port()
+		}
+	}
+	return r.traces.Attempt(ctx, &a)
+}
+
+// endSpan ends it.
+func endSpan(s trace.Span, result *proxy.Result) {
+	e := trace.Ended{Status: result.Status, Usage: result.Usage, FirstToken: result.FirstByte.Seconds()}
+	if result.Err != nil {
+		e.Code = result.Err.Code
+	}
+	e.Fault = result.Outcome != failover.OK && result.Outcome != failover.Ignored
+	s.End(&e)
+}
+
+// traceFields are the headers that let a place's spans be children of the attempt's.
+func traceFields(s trace.Span) []proxy.Field {
+	parent, state := s.Headers()
+	if parent == "" {
+		return nil
+	}
+	return []proxy.Field{{Key: "Traceparent", Value: parent}, {Key: "Tracestate", Value: state}}
+}
