@@ -61,9 +61,11 @@ type Frame struct {
 	UsageOnly bool
 	// FinishReason: an answer ends with this frame, which may also carry its last content.
 	FinishReason bool
-	// Plain: it has content, and all of it is text of the first answer, which [Frame.Text] tells;
-	// only for the shapes [Chat] and [Completions].
+	// Plain: it has content, and all of it is text of the first answer, which [Frame.Text] tells,
+	// without log probabilities; only for the shapes [Chat] and [Completions].
 	Plain bool
+	// Malformed: the data is neither JSON nor "[DONE]".
+	Malformed bool
 	// ID, Created and Model are where the values of the members id, created and model stand in
 	// the data, from inclusive, to exclusive; zero if they aren't there.
 	ID, Created, Model [2]int
@@ -80,6 +82,10 @@ func (f Frame) Text(dst, data []byte) []byte {
 	return text(dst, f.text.of(data))
 }
 
+// TextAt is where the JSON string of the text that [Frame.Text] tells stands in the data, quotes
+// included, from inclusive, to exclusive; zero if there is none.
+func (f Frame) TextAt() (from, to int) { return f.text.from, f.text.to }
+
 // Classify tells what an event's data says. It tells the shapes apart by what they hold. Data
 // that isn't JSON and isn't "[DONE]" is Content: unknown, so passed on.
 func Classify(data []byte) Frame {
@@ -91,7 +97,7 @@ func Classify(data []byte) Frame {
 		return Frame{Kind: Done}
 	}
 	if trimmed[0] != '{' || check(data) != nil {
-		return Frame{Kind: Content}
+		return Frame{Kind: Content, Malformed: check(data) != nil}
 	}
 	var top reply
 	for k, v := range members(data, blank(data, 0)) {
@@ -158,6 +164,7 @@ func (r *reply) note(b []byte, k, v span) {
 func (r *reply) chat(b []byte) Frame {
 	f := Frame{Kind: Lifecycle}
 	other := false // there is content that isn't text of the first answer
+	weighed := false
 	for at := range elements(b, r.choices.from) {
 		if at.first(b) != '{' {
 			continue
@@ -173,12 +180,13 @@ func (r *reply) chat(b []byte) Frame {
 			other = true
 		}
 		other = other || c.other
+		weighed = weighed || c.weighed
 		f.FinishReason = f.FinishReason || c.finished
 	}
 	switch {
 	case f.text.to != 0 || other:
 		f.Kind = Content
-		f.Plain = !other
+		f.Plain = !other && !weighed
 	case f.FinishReason:
 		f.Kind = Finish
 	}
@@ -190,6 +198,7 @@ type choice struct {
 	index    span
 	words    span // text that isn't empty
 	other    bool // content that isn't text
+	weighed  bool // with log probabilities
 	finished bool
 }
 
@@ -214,6 +223,8 @@ func (c *choice) note(b []byte, k, v span) {
 		if v.first(b) == '"' && !empty(b, v) {
 			c.words = v
 		}
+	case "logprobs":
+		c.weighed = c.weighed || !empty(b, v)
 	case "finish_reason":
 		c.finished = c.finished || v.first(b) == '"'
 	}

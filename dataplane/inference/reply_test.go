@@ -12,8 +12,9 @@ func TestClassify(t *testing.T) {
 	}{
 		{"done", `[DONE]`, Frame{Kind: Done}},
 		{"nothing", ``, Frame{Kind: Lifecycle}},
-		{"what isn't JSON", `hello`, Frame{Kind: Content}},
-		{"half JSON", `{"choices":[`, Frame{Kind: Content}},
+		{"what isn't JSON", `hello`, Frame{Kind: Content, Malformed: true}},
+		{"half JSON", `{"choices":[`, Frame{Kind: Content, Malformed: true}},
+		{"JSON that is no object", `"hello"`, Frame{Kind: Content}},
 
 		{"chat: role", `{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`, Frame{Kind: Role}},
 		{"chat: role alone", `{"choices":[{"delta":{"role":"assistant"}}]}`, Frame{Kind: Role}},
@@ -76,6 +77,23 @@ func TestClassify(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestTextStandsWhereTheFrameSays(t *testing.T) {
+	for data, want := range map[string]struct {
+		text  string
+		plain bool
+	}{
+		`{"choices":[{"delta":{"content":"a\nb"}}]}`:                          {`"a\nb"`, true},
+		` {"choices":[{"text":"a","logprobs":null}]}`:                         {`"a"`, true},
+		`{"choices":[{"delta":{"content":"a"},"logprobs":{"content":[{}]}}]}`: {`"a"`, false},
+		`{"choices":[{"delta":{"role":"assistant"}}]}`:                        {"", false},
+	} {
+		f := Classify([]byte(data))
+		if from, to := f.TextAt(); data[from:to] != want.text || f.Plain != want.plain {
+			t.Errorf("%s: %q, plain %v", data, data[from:to], f.Plain)
+		}
 	}
 }
 
