@@ -57,7 +57,7 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 	c.room = waiting+c.batch < slots
 	c.match = e.index.Match(e.holder, l.Blocks, now)
 	c.uncached = float64(l.PromptTokens - l.cached(c.match.Blocks))
-	e.index.Insert(e.holder, l.Blocks, now)
+	e.index.Reserve(e.holder, l.Blocks, now)
 	if l.Adapter != "" {
 		c.room = c.room && e.hasAdapter(s, l.Adapter)
 		e.sentAdapter(l.Adapter)
@@ -87,6 +87,7 @@ func (c *Call) FirstToken(now time.Time) {
 	}
 	c.endpoint.flows(now)
 	c.endpoint.backlog.took(&c.queued, now)
+	c.endpoint.index.Confirm(c.endpoint.holder, c.load.Blocks, now)
 }
 
 // Done counts the request out, and learns from it.
@@ -103,6 +104,9 @@ func (c *Call) Done(r Result, now time.Time) {
 	e.inFlight.Add(-1)
 	if c.first.CompareAndSwap(false, true) {
 		e.backlog.took(&c.queued, now)
+		if r.Outcome == failover.OK && r.FirstToken > 0 {
+			e.index.Confirm(e.holder, c.load.Blocks, now)
+		}
 	}
 	if r.Outcome == failover.Silence {
 		e.hung.Store(true)

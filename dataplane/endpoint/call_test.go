@@ -111,7 +111,7 @@ func TestRepliesCorrectTheCache(t *testing.T) {
 	answer(0)
 	answer(4000) // now it is known to tell of cached tokens
 	old := Load{Model: "m", PromptTokens: 4096, PromptBytes: 16384, Blocks: []uint64{5, 6, 7, 8, 9, 10, 11, 12}}
-	e.index.Insert(e.holder, old.Blocks, now.Add(-2*time.Minute))
+	e.index.Confirm(e.holder, old.Blocks, now.Add(-2*time.Minute))
 	if got := e.Candidate(&old, *now).Cached; got == 0 {
 		t.Fatal("the older prompt isn't there")
 	}

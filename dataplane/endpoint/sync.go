@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/prefix"
 	"anabranch/dataplane/table"
 	"anabranch/failover"
 )
@@ -96,7 +97,7 @@ const believedWeight = 6
 func (r *Registry) newEndpoint(c *Cluster, w table.Endpoint, cfg failover.EjectConfig) *Endpoint {
 	e := &Endpoint{
 		ID: w.ID, Cluster: c, URL: w.URL, Class: w.Class,
-		breaker: newBreaker(cfg), index: r.opt.Index, holder: r.opt.Index.NewHolder(),
+		breaker: newBreaker(cfg), index: r.opt.Index, holder: r.opt.Index.NewHolder(prefix.Name(string(c.ID), string(w.ID), w.URL)),
 		rates: make(map[fleet.ModelID]*Rates, len(c.windows)),
 	}
 	e.slots.store(believedSlots)
