@@ -96,7 +96,7 @@ func (r *Record) chose(c *route.Choice) {
 	if len(c.Removed) > 0 {
 		r.Removed = make([]Removal, len(c.Removed))
 		for i, x := range c.Removed {
-			r.Removed[i] = Removal(x)
+			r.Removed[i] = Removal{x.Cluster, x.String()}
 		}
 	}
 }

@@ -11,8 +11,8 @@
 //   2026-11-29  version 1: hello, report, ack; welcome, table, ping.
 //   2026-11-30  version 1: members of kinds router and provider, discovery, credentials of types
 //               mtls and sigv4, KV events; classes with queue, hedging, rescue and prefix hashing;
-//               rules. An older router refuses a table whose kinds it doesn't know, and takes no
-//               notice of the rest.
+//               rules; weights on standby. An older router refuses a table whose kinds it doesn't
+//               know, and takes no notice of the rest.
 
 package routerpb
 
@@ -2206,7 +2206,8 @@ type ClusterWeight struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	Weight        float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // the binding constraint, for people
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`    // the binding constraint, for people
+	Standby       bool                   `protobuf:"varint,4,opt,name=standby,proto3" json:"standby,omitempty"` // weight 0 by an operator's order: only while nothing else is alive
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2260,6 +2261,13 @@ func (x *ClusterWeight) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *ClusterWeight) GetStandby() bool {
+	if x != nil {
+		return x.Standby
+	}
+	return false
 }
 
 // Rule is what a TrafficPolicy says of some requests. Rules are tried in order; the first whose
@@ -2832,11 +2840,12 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12\x16\n" +
 	"\x06source\x18\x03 \x01(\tR\x06source\x12>\n" +
-	"\bclusters\x18\x04 \x03(\v2\".anabranch.router.v1.ClusterWeightR\bclusters\"Y\n" +
+	"\bclusters\x18\x04 \x03(\v2\".anabranch.router.v1.ClusterWeightR\bclusters\"s\n" +
 	"\rClusterWeight\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa9\x02\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\astandby\x18\x04 \x01(\bR\astandby\"\xa9\x02\n" +
 	"\x04Rule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06models\x18\x02 \x03(\tR\x06models\x120\n" +

@@ -11,8 +11,8 @@
 //   2026-11-29  version 1: hello, report, ack; welcome, table, ping.
 //   2026-11-30  version 1: members of kinds router and provider, discovery, credentials of types
 //               mtls and sigv4, KV events; classes with queue, hedging, rescue and prefix hashing;
-//               rules. An older router refuses a table whose kinds it doesn't know, and takes no
-//               notice of the rest.
+//               rules; weights on standby. An older router refuses a table whose kinds it doesn't
+//               know, and takes no notice of the rest.
 
 package routerpb
 

@@ -85,7 +85,7 @@ func told(c Choice) string {
 		targets = append(targets, fmt.Sprintf("%s(%s)", t.Cluster.ID, t.Reason))
 	}
 	for _, r := range c.Removed {
-		removed = append(removed, fmt.Sprintf("%s(%s)", r.Cluster, r.Reason))
+		removed = append(removed, fmt.Sprintf("%s(%s)", r.Cluster, r))
 	}
 	return strings.TrimSpace(strings.Join(targets, " ") + " | " + strings.Join(removed, " ") + " | " + c.Code)
 }

@@ -4,10 +4,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/proto"
 
 	"anabranch/api/fleet"
@@ -34,6 +32,7 @@ const (
 	CodeNoTarget  = "cluster_empty"   // a cluster with nowhere to send to
 	CodeWeightSum = "weights_sum"     // shares don't sum to 1
 	CodeServes    = "weight_model"    // a share for a cluster that doesn't serve the model
+	CodeWidens    = "rule_widens"     // an arm that goes where its rule doesn't
 )
 
 // Invalid says why a table is refused.
@@ -54,8 +53,9 @@ func invalid(code, field, format string, args ...any) error {
 
 // Build judges a message and indexes it. It refuses, with an [*Invalid], what no router should
 // obey: an empty table, shares that aren't numbers or don't sum to 1, names that lead nowhere,
-// clusters without a target, URLs that can't be dialled, more than [MaxBytes]. The table keeps
-// pb, which must not be changed afterwards.
+// clusters without a target, URLs that can't be dialled, more than [MaxBytes]. Tenants, clusters and
+// places of residence that a rule names may be unknown: they fit nothing, which only narrows it. The
+// table keeps pb, which must not be changed afterwards.
 func Build(pb *routerpb.Table) (*Table, error) {
 	if pb == nil || len(pb.Regions) == 0 || len(pb.Clusters) == 0 || len(pb.Models) == 0 {
 		return nil, invalid(CodeEmpty, "table", "has %d regions, %d clusters and %d models; each needs at least one",
@@ -81,9 +81,11 @@ func Build(pb *routerpb.Table) (*Table, error) {
 		quotas:   make(map[fleet.TenantID]*tenantQuotas),
 		classes:  make(map[classKey]*Class, len(pb.Classes)),
 		weights:  make(map[weightKey][]Weight, len(pb.Weights)),
+		rules:    make(map[string]*Rule, len(pb.Rules)),
+		byModel:  make(map[fleet.ModelID][]*Rule),
 	}
 	for _, step := range []func(*routerpb.Table) error{
-		t.addRegions, t.addModels, t.addClusters, t.addTenants, t.addQuotas, t.addClasses, t.addWeights,
+		t.addRegions, t.addModels, t.addClusters, t.addTenants, t.addQuotas, t.addClasses, t.addWeights, t.addRules,
 	} {
 		if err := step(pb); err != nil {
 			return nil, err
@@ -162,104 +164,6 @@ func (t *Table) addModels(pb *routerpb.Table) error {
 		}
 		t.modelIDs = append(t.modelIDs, m)
 	}
-	return nil
-}
-
-func (t *Table) addClusters(pb *routerpb.Table) error {
-	for i, p := range pb.Clusters {
-		at := fmt.Sprintf("clusters[%d]", i)
-		id := fleet.ClusterID(p.GetId())
-		if id == "" {
-			return invalid(CodeValue, at+".id", "is empty")
-		}
-		if t.Clusters[id] != nil {
-			return invalid(CodeDuplicate, at+".id", "%q is there twice", id)
-		}
-		r := t.Regions[fleet.RegionID(p.Region)]
-		if r == nil {
-			return invalid(CodeUnknown, at+".region", "%q is not a region of the table", p.Region)
-		}
-		if !finite(p.HealthCap) || p.HealthCap < 0 || p.HealthCap > 1 {
-			return invalid(CodeValue, at+".health_cap", "is %v, want 0 to 1", p.HealthCap)
-		}
-		c := &Cluster{
-			ID: id, Region: r.ID, Zone: r.Zone, Kind: p.Kind, Health: p.Health, Cap: p.HealthCap,
-			Drained: p.Drained, Hash: xxhash.Sum64String(p.Id),
-		}
-		if err := c.addTargets(at, p); err != nil {
-			return err
-		}
-		if err := c.addAuth(at, p.Auth); err != nil {
-			return err
-		}
-		for _, m := range p.Models {
-			model := fleet.ModelID(m)
-			if c.Serves(model) {
-				return invalid(CodeDuplicate, at+".models", "%q is there twice", m)
-			}
-			c.Models = append(c.Models, model)
-			t.serving[model] = append(t.serving[model], c)
-		}
-		t.Clusters[id] = c
-		r.Clusters = append(r.Clusters, c)
-	}
-	return nil
-}
-
-func (c *Cluster) addTargets(at string, p *routerpb.Cluster) (err error) {
-	switch p.Kind {
-	case KindGateway:
-		if p.GatewayUrl == "" {
-			return invalid(CodeNoTarget, at+".gateway_url", "is empty, and the cluster is a gateway")
-		}
-		if c.GatewayURL, err = checkURL(at+".gateway_url", p.GatewayUrl, "http", "https"); err != nil {
-			return err
-		}
-		if p.MetricsUrl != "" {
-			c.MetricsURL, err = checkURL(at+".metrics_url", p.MetricsUrl, "http", "https")
-		}
-		return err
-	case KindEndpoints:
-		if len(p.Endpoints) == 0 {
-			return invalid(CodeNoTarget, at+".endpoints", "is empty, and the cluster has no gateway")
-		}
-	default:
-		return invalid(CodeValue, at+".kind", "is %q, want %q or %q", p.Kind, KindEndpoints, KindGateway)
-	}
-	seen := make(map[string]bool, len(p.Endpoints))
-	for j, e := range p.Endpoints {
-		at := fmt.Sprintf("%s.endpoints[%d]", at, j)
-		if e.GetId() == "" {
-			return invalid(CodeValue, at+".id", "is empty")
-		}
-		if seen[e.Id] {
-			return invalid(CodeDuplicate, at+".id", "%q is there twice", e.Id)
-		}
-		seen[e.Id] = true
-		u, err := checkURL(at+".url", e.Url, "http", "https")
-		if err != nil {
-			return err
-		}
-		c.Endpoints = append(c.Endpoints, Endpoint{ID: fleet.EndpointID(e.Id), URL: u, Class: strings.ToLower(e.Class)})
-	}
-	return nil
-}
-
-func (c *Cluster) addAuth(at string, auth []*routerpb.Credential) error {
-	if len(auth) == 0 {
-		return nil
-	}
-	if len(auth) > 1 {
-		return invalid(CodeValue, at+".auth", "has %d credentials, want at most one", len(auth))
-	}
-	a := &Credential{Type: auth[0].GetType(), File: auth[0].GetFile(), Env: auth[0].GetEnv()}
-	if a.Type != "bearer" {
-		return invalid(CodeValue, at+".auth[0].type", "is %q, want \"bearer\"", a.Type)
-	}
-	if (a.File == "") == (a.Env == "") {
-		return invalid(CodeValue, at+".auth[0]", "needs exactly one of file and env")
-	}
-	c.Auth = a
 	return nil
 }
 

@@ -137,7 +137,7 @@ func TestBuildRefuses(t *testing.T) {
 
 		{"a class without a name", func(p *routerpb.Table) { p.Classes[0].Id = "" }, CodeValue, "classes[0].id"},
 		{"a class twice for a model", func(p *routerpb.Table) { p.Classes[0].Models = []string{"big"} }, CodeDuplicate, "classes[1]"},
-		{"an unknown pick mode", func(p *routerpb.Table) { p.Classes[0].PickMode = "prefix-hash" }, CodeValue, "classes[0].pick_mode"},
+		{"an unknown pick mode", func(p *routerpb.Table) { p.Classes[0].PickMode = "best" }, CodeValue, "classes[0].pick_mode"},
 		{"a negative time-out", func(p *routerpb.Table) { p.Classes[0].RequestTimeoutMs = -1 }, CodeValue, "classes[0].request_timeout_ms"},
 		{"an objective that is no number", func(p *routerpb.Table) { p.Classes[0].TtftObjectiveMs = math.NaN() }, CodeValue, "classes[0].ttft_objective_ms"},
 		{"a failure ratio above 1", func(p *routerpb.Table) { p.Classes[1].Ejection.FailureRatio = 1.1 }, CodeValue, "classes[1].ejection.failure_ratio"},

@@ -191,11 +191,17 @@ type Tenant struct {
 
 // Allows says whether the tenant's requests may be served in a region of a zone.
 func (t *Tenant) Allows(region fleet.RegionID, zone string) bool {
-	if len(t.Residency) == 0 {
+	return Within(t.Residency, region, zone)
+}
+
+// Within says whether a region of a zone is among places, which are zones or regions. No places:
+// there is no limit, and it is.
+func Within(places []string, region fleet.RegionID, zone string) bool {
+	if len(places) == 0 {
 		return true
 	}
-	for _, r := range t.Residency {
-		if r == zone || r == string(region) {
+	for _, p := range places {
+		if p == zone || p == string(region) {
 			return true
 		}
 	}
@@ -275,6 +281,8 @@ type Rule struct {
 	Arms []Arm
 	// Shadow copies. Nil: none.
 	Shadow *Shadow
+
+	order int // of trying
 }
 
 // Match fits a request when all that it says fits.
@@ -322,6 +330,8 @@ type Weight struct {
 	Cluster *Cluster
 	// Share is >= 0; the shares of one list sum to 1.
 	Share float64
+	// Standby: by an operator's order it gets nothing while anything else is alive; Share is 0.
+	Standby bool
 	// Reason is the binding constraint, for people.
 	Reason string
 }

@@ -3,11 +3,9 @@ package table
 import (
 	"crypto/sha256"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
@@ -88,131 +86,6 @@ func (t *Table) addQuotas(pb *routerpb.Table) error {
 		}
 	}
 	return nil
-}
-
-func (t *Table) addClasses(pb *routerpb.Table) error {
-	for i, p := range pb.Classes {
-		at := fmt.Sprintf("classes[%d]", i)
-		c, err := class(at, p)
-		if err != nil {
-			return err
-		}
-		models := p.Models
-		if len(models) == 0 {
-			models = []string{""}
-		}
-		for _, m := range models {
-			key := classKey{c.ID, fleet.ModelID(m)}
-			if t.classes[key] != nil {
-				return invalid(CodeDuplicate, at, "class %q is given twice for model %q, by %q and %q", c.ID, m, t.classes[key].Policy, c.Policy)
-			}
-			t.classes[key] = c
-		}
-	}
-	return nil
-}
-
-func class(at string, p *routerpb.Class) (*Class, error) {
-	c := *builtIn
-	c.ID, c.Policy, c.Spill = fleet.ClassID(p.GetId()), p.GetPolicy(), p.GetSpill()
-	if c.ID == "" {
-		return nil, invalid(CodeValue, at+".id", "is empty")
-	}
-	if v := p.GetTtftObjectiveMs(); !finite(v) || v < 0 || v > maxMs {
-		return nil, invalid(CodeValue, at+".ttft_objective_ms", "is %v, want 0 to %d", v, int64(maxMs))
-	} else if v > 0 {
-		c.TTFTObjective = milliseconds(v)
-	}
-	switch p.GetPickMode() {
-	case "":
-	case "predicted-ttft", "round-robin", "random", "least-outstanding":
-		c.PickMode = p.GetPickMode()
-	default:
-		return nil, invalid(CodeValue, at+".pick_mode", "is %q", p.GetPickMode())
-	}
-	e := p.GetEjection()
-	for _, d := range []struct {
-		field string
-		ms    int64
-		into  *time.Duration
-	}{
-		{".first_byte_floor_ms", p.GetFirstByteFloorMs(), &c.FirstByteFloor},
-		{".request_timeout_ms", p.GetRequestTimeoutMs(), &c.RequestTimeout},
-		{".ejection.window_ms", e.GetWindowMs(), &c.Ejection.Window},
-		{".ejection.reprobe_ms", e.GetReprobeMs(), &c.Ejection.Reprobe},
-		{".ejection.reprobe_max_ms", e.GetReprobeMaxMs(), &c.Ejection.ReprobeMax},
-	} {
-		if d.ms < 0 || d.ms > maxMs {
-			return nil, invalid(CodeValue, at+d.field, "is %d, want 0 to %d", d.ms, int64(maxMs))
-		}
-		if d.ms > 0 {
-			*d.into = time.Duration(d.ms) * time.Millisecond
-		}
-	}
-	if v := e.GetFailureRatio(); !finite(v) || v < 0 || v > 1 {
-		return nil, invalid(CodeValue, at+".ejection.failure_ratio", "is %v, want 0 to 1", v)
-	} else if v > 0 {
-		c.Ejection.FailureRatio = v
-	}
-	if n := e.GetConnectFailures(); n > 0 {
-		c.Ejection.ConnectFailures = int(min(n, math.MaxInt32))
-	}
-	if n := e.GetMinRequests(); n > 0 {
-		c.Ejection.MinRequests = int(min(n, math.MaxInt32))
-	}
-	return &c, nil
-}
-
-func (t *Table) addWeights(pb *routerpb.Table) error {
-	for i, p := range pb.Weights {
-		at := fmt.Sprintf("weights[%d]", i)
-		key := weightKey{fleet.ModelID(p.GetModel()), fleet.ClassID(p.GetClass()), fleet.RegionID(p.GetSource())}
-		if n, ok := t.models[p.GetModel()]; !ok || n.model.ID != key.model {
-			return invalid(CodeUnknown, at+".model", "%q is not a base model of the table", key.model)
-		}
-		if key.class == "" {
-			return invalid(CodeValue, at+".class", "is empty")
-		}
-		if t.Regions[key.source] == nil {
-			return invalid(CodeUnknown, at+".source", "%q is not a region of the table", key.source)
-		}
-		if _, ok := t.weights[key]; ok {
-			return invalid(CodeDuplicate, at, "model %q, class %q, source %q is there twice", key.model, key.class, key.source)
-		}
-		list, err := t.shares(at, key.model, p.Clusters)
-		if err != nil {
-			return err
-		}
-		t.weights[key] = list
-	}
-	return nil
-}
-
-func (t *Table) shares(at string, model fleet.ModelID, in []*routerpb.ClusterWeight) ([]Weight, error) {
-	list := make([]Weight, 0, len(in))
-	seen := make(map[string]bool, len(in))
-	sum := 0.0
-	for j, w := range in {
-		at := fmt.Sprintf("%s.clusters[%d]", at, j)
-		c := t.Clusters[fleet.ClusterID(w.GetCluster())]
-		switch {
-		case c == nil:
-			return nil, invalid(CodeUnknown, at+".cluster", "%q is not a cluster of the table", w.GetCluster())
-		case seen[w.Cluster]:
-			return nil, invalid(CodeDuplicate, at+".cluster", "%q is there twice", w.Cluster)
-		case !c.Serves(model):
-			return nil, invalid(CodeServes, at+".cluster", "%q does not serve %q", w.Cluster, model)
-		case !finite(w.Weight) || w.Weight < 0:
-			return nil, invalid(CodeValue, at+".weight", "is %v, want a number >= 0", w.Weight)
-		}
-		seen[w.Cluster] = true
-		sum += w.Weight
-		list = append(list, Weight{Cluster: c, Share: w.Weight, Reason: w.Reason})
-	}
-	if len(list) > 0 && math.Abs(sum-1) > sumTolerance {
-		return nil, invalid(CodeWeightSum, at+".clusters", "shares sum to %v, want 1", sum)
-	}
-	return list, nil
 }
 
 // checkURL wants an absolute URL of one of the schemes with a host and nothing that doesn't

@@ -33,6 +33,9 @@ type Table struct {
 	quotas   map[fleet.TenantID]*tenantQuotas
 	classes  map[classKey]*Class
 	weights  map[weightKey][]Weight
+	rules    map[string]*Rule          // by policy
+	byModel  map[fleet.ModelID][]*Rule // those that name models, in order
+	anyModel []*Rule                   // the others, in order
 }
 
 // named is what a client's model name stands for.
@@ -103,10 +106,22 @@ func (t *Table) Quotas(tenant fleet.TenantID, model fleet.ModelID) []*Quota {
 	return q.all
 }
 
-// Class is the class that a model's requests have unless they say otherwise: [fleet.DefaultClass]
-// as a policy for the model describes it, else as a policy for all models does, else with the
-// built-in numbers. Never nil.
+// Class is the class of a model's requests that no rule with a match speaks of: what the first rule
+// without one says, else [fleet.DefaultClass]. Never nil.
 func (t *Table) Class(model fleet.ModelID) *Class {
+	return t.ClassOf(t.rule(model, nil, "", nil), model)
+}
+
+// ClassOf is the class of what a rule matches, once it asks for a base model, which may be another
+// than the client's: as a policy for that model describes it, else as a policy for all models does.
+// For no rule (nil) it is [fleet.DefaultClass], with the built-in numbers where no policy gives any.
+// Never nil.
+func (t *Table) ClassOf(rule *Rule, model fleet.ModelID) *Class {
+	if rule != nil {
+		if c, ok := t.ClassNamed(rule.Class, model); ok {
+			return c
+		}
+	}
 	if c, ok := t.ClassNamed(fleet.DefaultClass, model); ok {
 		return c
 	}

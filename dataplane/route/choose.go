@@ -1,0 +1,180 @@
+package route
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/dataplane/table"
+)
+
+// Groups of targets, in the order of trying.
+const (
+	weighted = iota
+	fallback
+	standby
+)
+
+// Fill is [Choose] into c, whose lists are used again.
+func (c *Choice) Fill(in *Input) {
+	c.Targets, c.Removed, c.Code = c.Targets[:0], c.Removed[:0], ""
+	legal := c.collect(in)
+	c.keepHome(in)
+	slices.SortFunc(c.Targets, func(a, b Target) int {
+		return cmp.Or(
+			cmp.Compare(a.group, b.group),
+			cmp.Compare(b.score, a.score),
+			cmp.Compare(a.Cluster.ID, b.Cluster.ID),
+		)
+	})
+	c.overflow(in)
+	switch {
+	case len(c.Targets) > 0:
+	case legal:
+		c.Code = NoCapacity
+	default:
+		c.Code = NoLegalTarget
+	}
+}
+
+// collect sorts the clusters into targets and removals, and says whether rules and operators allow
+// any. The weights are the table's for the request's class, else for the default class. A
+// combination that the table doesn't speak of has equal weights on all clusters that serve the
+// model.
+func (c *Choice) collect(in *Input) (legal bool) {
+	for _, class := range [...]fleet.ClassID{in.Class.ID, fleet.DefaultClass} {
+		if weights, ok := in.Table.Weights(in.Model.ID, class, in.Region); ok {
+			for i := range weights {
+				legal = c.add(in, &weights[i]) || legal
+			}
+			return legal
+		}
+	}
+	for _, cluster := range in.Table.Serving(in.Model.ID) {
+		legal = c.add(in, &table.Weight{Cluster: cluster}) || legal
+	}
+	return legal
+}
+
+// add makes a cluster a target or a removal, and says whether rules and operators allow it.
+func (c *Choice) add(in *Input, w *table.Weight) (legal bool) {
+	var place Place
+	removal, legal := in.barred(w.Cluster)
+	if removal.Reason == "" {
+		if in.Local != nil {
+			place = in.Local(w.Cluster.ID)
+		}
+		switch {
+		case w.Cluster.Cap == 0:
+			removal.Reason = Unhealthy
+		case place.Ejected:
+			removal.Reason, removal.Detail = Ejected, place.Reason
+		}
+	}
+	if removal.Reason != "" {
+		removal.Cluster = w.Cluster.ID
+		c.Removed = append(c.Removed, removal)
+		return legal
+	}
+	t := Target{
+		Cluster: w.Cluster, Region: w.Cluster.Region, Weight: w.Share, Reason: ByWeight,
+		Remote: w.Cluster.Region != in.Region && w.Cluster.Kind != table.KindProvider,
+		RTT:    in.Table.RTT(in.Region, w.Cluster.Region), Place: place,
+	}
+	share := w.Share
+	if share == 0 {
+		share = w.Cluster.Cap // the weights of the table have it in them, this one not
+		t.group, t.Reason = fallback, ByFallback
+		if w.Standby {
+			t.group, t.Reason = standby, ByStandby
+		}
+	}
+	t.score = Score(share, in.Key, w.Cluster.Hash)
+	c.Targets = append(c.Targets, t)
+	return legal
+}
+
+// barred says why rules, operators and the kind of a cluster keep a request from it; no reason: they
+// don't.
+func (in *Input) barred(c *table.Cluster) (r Removal, legal bool) {
+	away := c.Region != in.Region
+	switch {
+	case in.Tenant != nil && !in.Tenant.Allows(c.Region, c.Zone):
+		r.Reason = Residency
+	case !table.Within(in.Residency, c.Region, c.Zone):
+		r.Reason = Narrowed
+	case len(in.Only) > 0 && !slices.Contains(in.Only, c.ID):
+		r.Reason = Pinned
+	case !away && c.Kind == table.KindRouter:
+		r.Reason = Self
+	case away && in.Hop:
+		r.Reason = Hopped
+	case away && c.Kind != table.KindProvider && len(in.Table.Regions[c.Region].PeerURLs) == 0:
+		r.Reason = NotThere
+	case c.Drained:
+		r.Reason = Drained
+	case in.Evacuated != nil:
+		if order, yes := in.Evacuated(c.ID); yes {
+			r.Reason, r.Detail = Evacuated, order
+		}
+	}
+	return r, r.Reason == ""
+}
+
+// keepHome removes targets of other regions of a class that doesn't spill while one of its own is
+// alive.
+func (c *Choice) keepHome(in *Input) {
+	if in.Class.Spill || !slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Region == in.Region }) {
+		return
+	}
+	c.Targets = slices.DeleteFunc(c.Targets, func(t Target) bool {
+		if t.Region != in.Region {
+			c.Removed = append(c.Removed, Removal{Cluster: t.Cluster.ID, Reason: NoSpill})
+		}
+		return t.Region != in.Region
+	})
+}
+
+// overflow brings another place before a first one that is full: the next of the rendezvous that has
+// room and is sooner in spite of its way. That is the same for all requests of a key, and not the
+// best of all, so that overflow warms up one place. Among places that the table gives no weight only
+// those count that are in full use and that the policy wants.
+func (c *Choice) overflow(in *Input) {
+	if len(c.Targets) < 2 || !in.full(&c.Targets[0]) {
+		return
+	}
+	home := in.cost(&c.Targets[0])
+	for i := 1; i < len(c.Targets); i++ {
+		t := &c.Targets[i]
+		switch {
+		case t.group == standby, t.group == fallback && t.Cluster.Cap < 1:
+		case in.full(t), in.cost(t)+Margin >= home:
+		default:
+			taken := *t
+			copy(c.Targets[1:i+1], c.Targets[:i])
+			taken.Reason, c.Targets[1].Reason = ByOverflow, Full
+			c.Targets[0] = taken
+			return
+		}
+	}
+}
+
+// full says whether a place has no room for this request.
+func (in *Input) full(t *Target) bool {
+	ceiling := in.Ceiling
+	if !(ceiling > 0) {
+		ceiling = 1
+	}
+	return t.Place.Busy || t.Place.Saturation >= ceiling
+}
+
+// cost is the time to the first token by way of a place. Where one is full and its wait is not known,
+// it is taken to miss the objective, which is what full means.
+func (in *Input) cost(t *Target) time.Duration {
+	wait := t.Place.Wait
+	if wait == 0 && in.full(t) {
+		wait = in.Class.TTFTObjective
+	}
+	return t.RTT + wait + t.Place.Prefill
+}

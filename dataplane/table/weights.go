@@ -1,0 +1,63 @@
+package table
+
+import (
+	"fmt"
+	"math"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+)
+
+func (t *Table) addWeights(pb *routerpb.Table) error {
+	for i, p := range pb.Weights {
+		at := fmt.Sprintf("weights[%d]", i)
+		key := weightKey{fleet.ModelID(p.GetModel()), fleet.ClassID(p.GetClass()), fleet.RegionID(p.GetSource())}
+		if n, ok := t.models[p.GetModel()]; !ok || n.model.ID != key.model {
+			return invalid(CodeUnknown, at+".model", "%q is not a base model of the table", key.model)
+		}
+		if key.class == "" {
+			return invalid(CodeValue, at+".class", "is empty")
+		}
+		if t.Regions[key.source] == nil {
+			return invalid(CodeUnknown, at+".source", "%q is not a region of the table", key.source)
+		}
+		if _, ok := t.weights[key]; ok {
+			return invalid(CodeDuplicate, at, "model %q, class %q, source %q is there twice", key.model, key.class, key.source)
+		}
+		list, err := t.shares(at, key.model, p.Clusters)
+		if err != nil {
+			return err
+		}
+		t.weights[key] = list
+	}
+	return nil
+}
+
+func (t *Table) shares(at string, model fleet.ModelID, in []*routerpb.ClusterWeight) ([]Weight, error) {
+	list := make([]Weight, 0, len(in))
+	seen := make(map[string]bool, len(in))
+	sum := 0.0
+	for j, w := range in {
+		at := fmt.Sprintf("%s.clusters[%d]", at, j)
+		c := t.Clusters[fleet.ClusterID(w.GetCluster())]
+		switch {
+		case c == nil:
+			return nil, invalid(CodeUnknown, at+".cluster", "%q is not a cluster of the table", w.GetCluster())
+		case seen[w.Cluster]:
+			return nil, invalid(CodeDuplicate, at+".cluster", "%q is there twice", w.Cluster)
+		case !c.Serves(model):
+			return nil, invalid(CodeServes, at+".cluster", "%q does not serve %q", w.Cluster, model)
+		case !finite(w.Weight) || w.Weight < 0:
+			return nil, invalid(CodeValue, at+".weight", "is %v, want a number >= 0", w.Weight)
+		case w.Standby && w.Weight > 0:
+			return nil, invalid(CodeValue, at+".standby", "is set beside a weight of %v, want 0", w.Weight)
+		}
+		seen[w.Cluster] = true
+		sum += w.Weight
+		list = append(list, Weight{Cluster: c, Share: w.Weight, Standby: w.Standby, Reason: w.Reason})
+	}
+	if len(list) > 0 && math.Abs(sum-1) > sumTolerance {
+		return nil, invalid(CodeWeightSum, at+".clusters", "shares sum to %v, want 1", sum)
+	}
+	return list, nil
+}
