@@ -43,6 +43,18 @@ type Events struct {
 // NewEvents reads events from r.
 func NewEvents(r io.Reader) *Events { return &Events{r: r, buf: make([]byte, 4096), data: []byte{}} }
 
+// keptBuffer is how much of its buffers a reader of events keeps when it is reset, in bytes.
+const keptBuffer = 16 << 10
+
+// Reset makes e read events from r, as a new one would, with the buffers that it has.
+func (e *Events) Reset(r io.Reader) {
+	buf, data := e.buf, e.data
+	if cap(buf) > keptBuffer || cap(data) > keptBuffer {
+		buf, data = make([]byte, 4096), []byte{}
+	}
+	*e = Events{r: r, buf: buf, data: data[:0]}
+}
+
 // Next returns the next event; its Raw and Data stay valid until the next call. At the end of the
 // stream the error is io.EOF; after half a line it is io.ErrUnexpectedEOF, and the half is
 // dropped. Whole lines with no blank line after them are taken as an event, since some servers

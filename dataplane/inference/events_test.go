@@ -125,6 +125,29 @@ func TestEventsReadError(t *testing.T) {
 	}
 }
 
+func TestEventsResetForgetsWhatTheyRead(t *testing.T) {
+	e := NewEvents(strings.NewReader("event: a\ndata: 1\n\ndata: half"))
+	if _, err := e.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Next(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"data: 2\n\n", "data: " + strings.Repeat("x", 64<<10) + "\n\n", "\xef\xbb\xbfdata: 3\n\n"} {
+		e.Reset(strings.NewReader(text))
+		event, err := e.Next()
+		if err != nil || event.Name != "" || string(event.Raw) != text {
+			t.Errorf("%.20q %q %v", event.Raw, event.Name, err)
+		}
+		if _, err := e.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("then %v", err)
+		}
+	}
+	if cap(e.buf) > keptBuffer {
+		t.Errorf("a buffer of %d bytes is kept", cap(e.buf))
+	}
+}
+
 func TestEventsPending(t *testing.T) {
 	for _, end := range []string{"\n\n", "\r\n\r\n", "\r\r"} {
 		e := NewEvents(strings.NewReader("data: a" + end + "data: b" + end + "data: half of c"))
