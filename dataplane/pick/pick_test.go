@@ -172,7 +172,7 @@ func TestOtherModes(t *testing.T) {
 }
 
 func TestModeNames(t *testing.T) {
-	for _, m := range []Mode{PredictedTTFT, RoundRobin, Random, LeastOutstanding} {
+	for _, m := range []Mode{PredictedTTFT, RoundRobin, Random, LeastOutstanding, PrefixHash} {
 		if got, ok := ModeOf(m.String()); !ok || got != m {
 			t.Errorf("%s reads as %s, %v", m, got, ok)
 		}
@@ -180,7 +180,7 @@ func TestModeNames(t *testing.T) {
 	if m, ok := ModeOf(""); !ok || m != PredictedTTFT {
 		t.Errorf("no name reads as %s, %v", m, ok)
 	}
-	if _, ok := ModeOf("prefix-hash"); ok {
+	if _, ok := ModeOf("prefix"); ok {
 		t.Error("a mode that doesn't exist was read")
 	}
 	if Mode(99).String() != "unknown" || Why(99).String() != "unknown" || Tie.String() == "" {
@@ -254,7 +254,7 @@ func TestBestIsNeverWorseThanATie(t *testing.T) {
 
 func TestBestDoesNotAllocate(t *testing.T) {
 	cands := bench(100)
-	for _, mode := range []Mode{PredictedTTFT, RoundRobin, Random, LeastOutstanding} {
+	for _, mode := range []Mode{PredictedTTFT, RoundRobin, Random, LeastOutstanding, PrefixHash} {
 		if n := testing.AllocsPerRun(50, func() { Best(Request{PromptTokens: 1000}, cands, mode, 12345) }); n != 0 {
 			t.Errorf("%s: %v allocations", mode, n)
 		}

@@ -10,27 +10,44 @@ const (
 // defaultPrefill stands in for a rate that isn't known, in tokens per second.
 const defaultPrefill = 5000
 
-// Predict is the expected time to the first token at a candidate, in seconds:
-//
-//	wait     own prompts still being computed there / prefill rate, or, if requests queue for room
-//	         in the batch, the time until as many as queue have left it, whichever is longer
-//	prefill  overhead + uncached prompt tokens / prefill rate
-//	adapter  time to load it
-//	kv       penalty for a KV cache that is nearly full
-func Predict(req Request, c *Candidate) float64 {
+// Times is what a predicted first-token time consists of, in seconds.
+type Times struct {
+	// Wait until the prompt's turn: own prompts still being computed there / prefill rate, or, if
+	// requests queue for room in the batch, the time until as many as queue have left it, whichever
+	// is longer.
+	Wait float64
+	// Prefill is overhead + uncached prompt tokens / prefill rate.
+	Prefill float64
+	// Adapter is the time to load it.
+	Adapter float64
+	// KV is a penalty for a KV cache that is nearly full.
+	KV float64
+}
+
+// Total is the predicted time to the first token.
+func (t Times) Total() float64 { return t.Wait + t.Prefill + t.Adapter + t.KV }
+
+// Expect predicts the time to the first token at a candidate.
+func Expect(req Request, c *Candidate) Times {
 	rate := c.Prefill
 	if !(rate > 0) {
 		rate = defaultPrefill
 	}
-	wait := max(c.Backlog, 0) / rate
+	perToken := 1 / rate
+	t := Times{Wait: max(c.Backlog, 0) * perToken, Adapter: c.Adapter}
 	if c.Waiting > 0 {
-		wait = max(wait, c.Waiting*c.Turn)
+		t.Wait = max(t.Wait, c.Waiting*c.Turn)
 	}
-	uncached := float64(max(req.PromptTokens-c.Cached, 0))
-	s := wait + c.Overhead + uncached/rate + c.Adapter
+	t.Prefill = c.Overhead + float64(max(req.PromptTokens-c.Cached, 0))*perToken
 	if over := c.KV - kvFull; over > 0 {
 		over = min(over/(1-kvFull), 1)
-		s += kvPenalty * over * over
+		t.KV = kvPenalty * over * over
 	}
-	return s
+	return t
 }
+
+// Predict is the expected time to the first token at a candidate, in seconds.
+func Predict(req Request, c *Candidate) float64 { return Expect(req, c).Total() }
+
+// score is what predictions are compared by.
+func score(req Request, c *Candidate) float64 { return Predict(req, c) / c.ramp() }

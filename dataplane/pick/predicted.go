@@ -1,0 +1,119 @@
+package pick
+
+import "math"
+
+// NearTie is how far above the least a prediction may be and still count as equal, as a share.
+// Predictions are no better than that, and routers that see the same numbers must not all go to
+// the same place.
+const NearTie = 0.05
+
+// tieFloor in seconds keeps predictions of nearly nothing from being told apart.
+const tieFloor = 0.001
+
+// kept is how many scores are kept from the first look for the second, on the stack; of more
+// candidates they are computed again.
+const kept = 128
+
+// predicted takes the least predicted time among candidates with fresh signals, as long as at least
+// half have them; the rest can't be compared and are left out. Otherwise power of two choices.
+func predicted(req Request, cands []Candidate, rnd uint64) (int, Reason) {
+	var scores [kept]float64
+	fresh, first, second := 0, -1, -1
+	least, next := math.Inf(1), math.Inf(1) // the least score and the one after it
+	for i := range cands {
+		if cands[i].Freshness != Fresh {
+			continue
+		}
+		fresh++
+		s := score(req, &cands[i])
+		if i < kept {
+			scores[i] = s
+		}
+		switch {
+		case s < least:
+			second, next = first, least
+			first, least = i, s
+		case s < next:
+			second, next = i, s
+		}
+	}
+	if first < 0 || fresh*2 < len(cands) { // all of them infinite or no numbers, or too few
+		return twoDraw(req, cands, rnd)
+	}
+	best, why := first, Least
+	if limit := max(least*(1+NearTie), least+tieFloor); next <= limit {
+		best, why = tied(req, cands, &scores, limit, rnd)
+	}
+	if best == first {
+		first = second
+	}
+	i, reason := chosen(req, cands, best, why)
+	if reason.RunnerUp = first; first >= 0 {
+		reason.RunnerUpSeconds = Predict(req, &cands[first])
+	}
+	return i, reason
+}
+
+// tied draws among those with a score within the limit where the adapter fits best: each has a
+// number made of its hash and rnd, and the largest wins, in whatever order they stand.
+func tied(req Request, cands []Candidate, scores *[kept]float64, limit float64, rnd uint64) (int, Why) {
+	best, ties, others, largest := -1, 0, 0, uint64(0)
+	for i := range cands {
+		c := &cands[i]
+		if c.Freshness != Fresh {
+			continue
+		}
+		s := 0.0
+		if i < kept {
+			s = scores[i]
+		} else {
+			s = score(req, c)
+		}
+		if !(s <= limit) {
+			continue
+		}
+		number := lot(c, i, rnd)
+		switch {
+		case best < 0 || c.AdapterState < cands[best].AdapterState:
+			others += ties
+			best, ties, largest = i, 1, number
+		case c.AdapterState > cands[best].AdapterState:
+			others++
+		default:
+			ties++
+			if number > largest {
+				best, largest = i, number
+			}
+		}
+	}
+	if ties == 1 && others > 0 {
+		return best, Fits
+	}
+	return best, Tie
+}
+
+// twoDraw is power of two choices: two different candidates drawn, the better taken.
+func twoDraw(req Request, cands []Candidate, rnd uint64) (int, Reason) {
+	n := len(cands)
+	i := draw(rnd, n)
+	j := (i + 1 + draw(mix(rnd), n-1)) % n
+	if better(req, &cands[j], &cands[i]) {
+		i = j
+	}
+	return chosen(req, cands, i, TwoDraw)
+}
+
+// better compares two of which not both need be fresh: fresh ones by prediction, others by own
+// requests in flight. A fresh one is better than one that isn't, since what that shows may be long
+// past, unless it is known to queue and has more of ours.
+func better(req Request, a, b *Candidate) bool {
+	switch {
+	case a.Freshness == Fresh && b.Freshness == Fresh:
+		return score(req, a) < score(req, b)
+	case b.Freshness == Fresh:
+		return b.Waiting >= 1 && a.outstanding() < b.outstanding()
+	case a.Freshness == Fresh:
+		return a.Waiting < 1 || a.outstanding() <= b.outstanding()
+	}
+	return a.outstanding() < b.outstanding()
+}
