@@ -162,7 +162,8 @@ func (r *Router) evidence(id fleet.ClusterID) route.Place {
 	if c == nil {
 		return route.Place{}
 	}
-	return route.Place(c.Evidence(r.now()))
+	e := c.Evidence(r.now())
+	return route.Place{Ejected: e.Ejected, Reason: e.Reason, Saturation: e.Saturation, Wait: e.Wait}
 }
 
 // serve is the line that a client's request takes. What goes wrong in a step is answered, and the
