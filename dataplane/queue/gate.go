@@ -1,0 +1,323 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Defaults of [Options].
+const (
+	DefaultItems       = 4096
+	DefaultBytes       = 256 << 20
+	DefaultTokens      = 64 << 20 // 16 Ki for each of as many requests as may wait
+	DefaultTenantShare = 0.5
+	DefaultWait        = 10 * time.Second
+	DefaultTick        = 10 * time.Millisecond
+	DefaultSettle      = 25 * time.Millisecond
+	DefaultBeginWithin = time.Second
+)
+
+// Options of a [Gate]. The zero Options are good.
+type Options struct {
+	// Limits of what waits. A field that is 0 has its default: 4,096 requests, 256 MiB, 64 Mi tokens,
+	// and half of each for one tenant.
+	Limits Limits
+	// Wait is how long a request may wait that has no deadline. 0: DefaultWait.
+	Wait time.Duration
+	// Tick is how often room is looked for while something waits, since load also changes without
+	// this router. 0: DefaultTick.
+	Tick time.Duration
+	// Settle is how long a request that has reached its place may still be missing in what room
+	// tells. It counts as load for as long, up to half more. 0: DefaultSettle.
+	Settle time.Duration
+	// BeginWithin is how long a request that waited counts as load of its own if nobody says that it
+	// has reached its place. 0: DefaultBeginWithin.
+	BeginWithin time.Duration
+	// Registerer takes the metrics. Nil: none are kept.
+	Registerer prometheus.Registerer
+	// Now is the clock. Nil: the real one.
+	Now func() time.Time
+	// Rand is uniform in [0, 1). Nil: math/rand/v2.
+	Rand func() float64
+}
+
+// Validate names the option that is wrong and the fix, or answers nil.
+func (o Options) Validate() error {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"Wait", o.Wait}, {"Tick", o.Tick}, {"Settle", o.Settle}, {"BeginWithin", o.BeginWithin}} {
+		if d.value < 0 {
+			return fmt.Errorf("options of the queue: %s is %v, leave it 0 for the default", d.name, d.value)
+		}
+	}
+	o.defaults()
+	return o.Limits.Validate()
+}
+
+func (o *Options) defaults() {
+	o.Limits.Items = orElse(o.Limits.Items, DefaultItems)
+	o.Limits.Bytes = orElse(o.Limits.Bytes, DefaultBytes)
+	o.Limits.Tokens = orElse(o.Limits.Tokens, DefaultTokens)
+	o.Limits.TenantShare = orElse(o.Limits.TenantShare, DefaultTenantShare)
+	o.Wait = orElse(o.Wait, DefaultWait)
+	o.Tick = orElse(o.Tick, DefaultTick)
+	o.Settle = orElse(o.Settle, DefaultSettle)
+	o.BeginWithin = orElse(o.BeginWithin, DefaultBeginWithin)
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+}
+
+func orElse[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+// Request is what the gate needs to know of a request.
+type Request struct {
+	// Lane names the places that may serve it: requests that could go to the same ones share it.
+	Lane uint64
+	// Priority, Tenant, Flow, Cost and Bytes are as in [Item].
+	Priority     int32
+	Tenant, Flow string
+	Cost, Bytes  int64
+	// Deadline is the latest time at which starting it makes sense; not after now: it can't wait.
+	// Zero: [Options.Wait] from now.
+	Deadline time.Time
+	// Slots is how many requests the place that room tells of takes at saturation 1, so that what has
+	// just been let in can be counted. 0: not known; then room is believed as it is while nothing
+	// waits, and what waits goes one by one, and faster as long as room remains.
+	Slots float64
+}
+
+// Gate lets requests in. Make one with [New], and keep [Gate.Run] running: without it what waits
+// waits. It is safe for concurrent use.
+type Gate struct {
+	o       Options
+	metrics *metrics
+	start   time.Time
+	elapsed func() time.Duration // since start
+	wake    chan struct{}        // something may have changed; one is enough
+	waiting atomic.Int64         // requests in the queue
+	order   atomic.Pointer[order]
+	tracks  atomic.Pointer[map[uint64]*track] // by lane; replaced, never changed
+	heads   []*Item                           // of Run
+
+	mu     sync.Mutex // guards what is below, and the plain fields of tracks
+	queue  *Queue
+	open   map[*Pass]struct{} // let in from the queue, not known to have reached their places
+	closed bool
+}
+
+// order is an operator's: shed what is below a priority, until then. Zero: until told otherwise.
+type order struct {
+	below int32
+	until time.Time
+}
+
+func (o *order) sheds(priority int32, now time.Time) bool {
+	return priority < o.below && (o.until.IsZero() || now.Before(o.until))
+}
+
+// New makes a gate. It starts nothing.
+func New(o Options) (*Gate, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o.defaults()
+	g := &Gate{o: o, wake: make(chan struct{}, 1), queue: NewQueue(o.Limits), open: make(map[*Pass]struct{})}
+	g.tracks.Store(&map[uint64]*track{})
+	if o.Now == nil {
+		g.o.Now = time.Now
+		g.start = time.Now()
+		g.elapsed = func() time.Duration { return time.Since(g.start) } // reads one clock, not two
+	} else {
+		g.start = o.Now()
+		g.elapsed = func() time.Duration { return o.Now().Sub(g.start) }
+	}
+	var err error
+	if g.metrics, err = newMetrics(o.Registerer, g); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Enter lets a request in, at once or when its turn has come and there is room, or refuses it;
+// exactly one of the answers is nil. Room tells how full the least full place is that may serve it,
+// now: 1 and above is full, NaN not known. It is called without a lock, also by [Gate.Run] while the
+// request waits, and perhaps once more right after Enter has returned; what it reads must bear that.
+func (g *Gate) Enter(ctx context.Context, r Request, room func() float64) (*Pass, *Refusal) {
+	if o := g.order.Load(); o != nil {
+		if now := g.o.Now(); o.sheds(r.Priority, now) {
+			return nil, g.turnAway(&r, Ordered, o.until.Sub(now))
+		}
+	}
+	full := room()
+	t := (*g.tracks.Load())[r.Lane]
+	if t != nil && t.waiting.Load() == 0 && t.straight(full, Ceiling(r.Priority), r.Slots, g.slot) {
+		return straight, nil
+	}
+	return g.line(ctx, r, room, full)
+}
+
+// slot is the time in the slots of [recent]; two of them are [Options.Settle]. It begins above those
+// of an empty one.
+func (g *Gate) slot() uint64 { return uint64(2*g.elapsed()/g.o.Settle) + recentSlots + 1 }
+
+// line lets a request in that nothing is before after all, or has it wait.
+func (g *Gate) line(ctx context.Context, r Request, room func() float64, full float64) (*Pass, *Refusal) {
+	now := g.o.Now()
+	w := &waiter{room: room, slots: r.Slots, done: make(chan struct{}), item: Item{
+		Lane: r.Lane, Priority: r.Priority, Tenant: r.Tenant, Flow: r.Flow, Cost: r.Cost, Bytes: r.Bytes,
+		Deadline: r.Deadline, Arrived: now,
+	}}
+	w.item.Value = w
+	if r.Deadline.IsZero() {
+		w.item.Deadline = now.Add(g.o.Wait)
+	}
+	pass, cause := g.join(w, full, now)
+	switch {
+	case pass != nil:
+		return pass, nil
+	case cause != "":
+		return nil, g.turnAway(&r, cause, 0)
+	}
+	g.signal()
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		g.leave(w, errors.Is(ctx.Err(), context.DeadlineExceeded))
+	}
+	g.metrics.waited(w)
+	return w.pass, w.refusal
+}
+
+// join puts a request in the queue, or lets it in if none of its lane has a better claim and there
+// is room, or says why neither.
+func (g *Gate) join(w *waiter, full float64, now time.Time) (*Pass, Cause) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	it := &w.item
+	t := g.track(it.Lane)
+	w.track = t
+	w.ahead, _ = g.queue.Ahead(it.Lane, it.Priority)
+	if w.ahead == 0 && t.straight(full, Ceiling(it.Priority), w.slots, g.slot) {
+		return straight, ""
+	}
+	if g.closed {
+		return nil, Closed
+	}
+	if o := g.order.Load(); o != nil && o.sheds(it.Priority, now) {
+		return nil, Ordered // since it was looked at
+	}
+	if !it.Deadline.After(now) {
+		return nil, outOfTime(full)
+	}
+	shed, cause := g.queue.Push(it)
+	if cause != "" {
+		return nil, cause
+	}
+	g.waiting.Add(1)
+	if t.waiting.Add(1) == 1 {
+		t.full = full
+		t.rate.start(now)
+	}
+	for _, out := range shed {
+		cause := Displaced
+		if out.Priority == it.Priority {
+			cause = Unfair
+		}
+		g.refuse(out, cause, now)
+	}
+	return nil, ""
+}
+
+// leave takes out a request whose context has ended. If its turn had just come it goes to another.
+func (g *Gate) leave(w *waiter, late bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.o.Now()
+	cause := ClientGone
+	if late {
+		cause = outOfTime(w.track.full)
+	}
+	if g.queue.Remove(&w.item) {
+		g.refuse(&w.item, cause, now)
+		return
+	}
+	if w.pass != nil {
+		delete(g.open, w.pass)
+		w.track.open.Add(-1)
+		w.pass = nil
+		w.refusal = g.refused(w, cause, now)
+		g.signal()
+	}
+}
+
+// turnAway refuses a request that does not come to wait. Away is when an order ends.
+func (g *Gate) turnAway(r *Request, cause Cause, away time.Duration) *Refusal {
+	now := g.o.Now()
+	g.mu.Lock()
+	ahead, cost := g.queue.Ahead(r.Lane, r.Priority)
+	estimate := max(g.track(r.Lane).rate.wait(cost, r.Cost, now), away)
+	g.mu.Unlock()
+	out := refusal(cause, estimate, g.o.Rand())
+	out.Ahead = ahead
+	g.metrics.refused(r.Priority, cause)
+	return out
+}
+
+// Freed says that a request has ended at its place, so that there may be room. It never blocks, and
+// does nothing while nothing waits.
+func (g *Gate) Freed() {
+	if g.waiting.Load() > 0 {
+		g.signal()
+	}
+}
+
+func (g *Gate) signal() {
+	select {
+	case g.wake <- struct{}{}:
+	default: // it has been told, and not looked yet
+	}
+}
+
+// Shed refuses all requests of lower priority, those that wait and those that come, until then; the
+// zero time is until it is called again. [math.MinInt32] ends it.
+func (g *Gate) Shed(below int32, until time.Time) {
+	if below == math.MinInt32 {
+		g.order.Store(nil)
+		return
+	}
+	o := &order{below: below, until: until}
+	g.order.Store(o)
+	now := g.o.Now()
+	if !until.IsZero() && !now.Before(until) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, it := range g.queue.Below(below, nil) {
+		g.refuse(it, Ordered, now)
+	}
+}
+
+// Close lets no more requests wait. Those that do are let in as before, for as long as [Gate.Run]
+// runs; its end refuses those that are left.
+func (g *Gate) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
