@@ -18,7 +18,7 @@ func (r Request) PrefixHash(body []byte, chars int) uint64 {
 		_, _ = h.d.Write(body[:max(0, min(chars, len(body)))]) // a Digest takes everything
 		return h.d.Sum64()
 	}
-	for _, at := range [...]span{r.at.system, r.at.instructions, r.at.messages, r.at.input, r.at.prompt} {
+	for _, at := range r.at[systemField:] {
 		h.value(body, at)
 	}
 	return h.d.Sum64()

@@ -1,189 +1,329 @@
 package inference
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"slices"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 )
 
 const (
-	// BlockBytes is how much canonical text one block of the chain stands for: about 256 tokens,
-	// several KV blocks of the usual 16.
-	BlockBytes = 1024
-	// MaxBlocks bounds the chain; of a longer prompt only this beginning, 2 MiB, counts.
-	MaxBlocks = 2048
 	// opaqueBytes is what an image or other part that isn't text counts for.
 	opaqueBytes = 4096
 	// tokenBytes is what a token given by number counts for.
 	tokenBytes = 4 // the usual length of a token of English text
-	// canonicalDepth is how deep objects are put in order; what lies deeper is hashed as it
-	// stands, since each level reads what is within it again.
-	canonicalDepth = 16
+	// digestBytes is how much of a long string within an image or the like is hashed, at its
+	// beginning and again at its end: files differ there, and by their length.
+	digestBytes = 16 << 10
+	// plainOpaque is the longest string within an image that is hashed as it reads.
+	plainOpaque = 64
 )
 
-// prompt hashes canonical text as it comes: the values in the order in which chat templates use
-// them (tools, system, conversation), strings as they read, so that escapes, white space and the
-// order of fields don't matter.
+// prompt hashes canonical text: the values in the order in which chat templates use them (tools,
+// system, conversation), strings as they read, so that escapes, white space and the order of fields
+// don't matter. What is in a field with more values than a tape holds is hashed as it stands.
 type prompt struct {
-	chain []uint64
+	chain
 	bytes int
-	last  uint64
-	block [8 + BlockBytes]byte // the hash so far, then the text of the current block
-	n     int                  // text bytes in block
-	buf   []byte               // a string being read
-	depth int                  // of containers being read
+	body  []byte
+	tapes [promptFields]tape // of the fields of the prompt
+	// members is a stack: those of the objects being read.
+	members []member
+	buf     []byte
+	opaque  int // how many images and the like are being read, one within the other
 }
 
-// seed is what a chain begins with.
-func seed(salt uint64, model string) uint64 {
-	var bytes [8]byte
-	binary.LittleEndian.PutUint64(bytes[:], salt)
-	var h xxhash.Digest
-	h.Reset()
-	_, _ = h.Write(bytes[:]) // a Digest takes everything
-	_, _ = h.WriteString(model)
-	return h.Sum64()
-}
+// prompts are reused for the room that they hold.
+var prompts = sync.Pool{New: func() any { return new(prompt) }}
 
-// add takes text that counts.
-func (p *prompt) add(s []byte) {
-	p.bytes += len(s)
-	p.hash(s)
-}
+// keepBuffer is the most room, in bytes, that an idle prompt keeps for strings.
+const keepBuffer = 64 << 10
 
-// hash takes text that doesn't count: marks between values, and digests of what counts otherwise.
-func (p *prompt) hash(s []byte) {
-	for len(s) > 0 && len(p.chain) < MaxBlocks {
-		c := copy(p.block[8+p.n:], s)
-		p.n += c
-		s = s[c:]
-		if p.n == BlockBytes {
-			binary.LittleEndian.PutUint64(p.block[:8], p.last)
-			p.last = xxhash.Sum64(p.block[:])
-			p.chain = append(p.chain, p.last)
-			p.n = 0
-		}
+// release gives back what newPrompt gave.
+func (p *prompt) release() {
+	p.body = nil
+	if cap(p.buf) > keepBuffer {
+		p.buf = nil
 	}
+	if cap(p.members) > keepNodes {
+		p.members = nil
+	}
+	prompts.Put(p)
+}
+
+func newPrompt(body []byte) *prompt {
+	p := prompts.Get().(*prompt)
+	for i := range p.tapes {
+		p.tapes[i].reset()
+	}
+	p.body, p.bytes, p.n, p.blocks, p.members, p.opaque = body, 0, 0, p.blocks[:0], p.members[:0], 0
+	return p
 }
 
 // Marks between values. They are control characters, which text seldom holds; a clash costs a
 // wrong guess about a cache and nothing else.
-var (
-	markString = []byte{0x1f}
-	markValue  = []byte{0x1e}
-	markOpen   = []byte{0x1d}
-	markClose  = []byte{0x1c}
+const (
+	markString = 0x1f
+	markValue  = 0x1e
+	markOpen   = 0x1d
+	markClose  = 0x1c
 )
 
-// value takes any checked value; one that isn't there or is null adds nothing.
-func (p *prompt) value(b []byte, at span) {
-	if p.depth == canonicalDepth {
-		p.add(at.of(b))
-		p.hash(markValue)
-		return
-	}
-	p.depth++
-	defer func() { p.depth-- }()
-	switch at.first(b) {
-	case 0, 'n':
-	case '"':
-		p.buf = text(p.buf[:0], at.of(b))
-		p.add(p.buf)
-		p.hash(markString)
-	case '{':
-		p.object(b, at)
-	case '[':
-		p.hash(markOpen)
-		for e := range elements(b, at.from) {
-			if first := e.first(b); first == '-' || '0' <= first && first <= '9' {
-				p.bytes += tokenBytes
-				p.hash(e.of(b))
-				p.hash(markValue)
-				continue
-			}
-			p.value(b, e)
-		}
-		p.hash(markClose)
-	default: // number, true, false
-		p.add(at.of(b))
-		p.hash(markValue)
-	}
+// add takes text that counts.
+func (p *prompt) add(s []byte) {
+	p.bytes += len(s)
+	p.write(s)
 }
 
 // member is one member of an object.
 type member struct {
-	name []byte
-	val  span
+	name  []byte
+	value int32 // its node
 }
 
-func (p *prompt) object(b []byte, at span) {
-	var room [8]member
-	list := room[:0]
-	var kind, parts span // of a part of a message
-	for k, v := range members(b, at.from) {
-		name := b[k.from+1 : k.to-1]
-		if slices.Contains(name, '\\') {
-			name = text(nil, k.of(b))
-		}
-		switch string(name) {
-		case "type":
-			kind = v
-		case "text":
-			parts = v
-		}
-		list = append(list, member{name, v})
-	}
-	if kind.first(b) == '"' && p.part(b, at, kind, parts) {
+// value takes a node of a tape with all that it holds; null adds nothing.
+func (p *prompt) value(t *tape, at int32) {
+	n := t.nodes[at]
+	if t.opaque {
+		p.add(p.body[n.from:n.to])
+		p.writeByte(markValue)
 		return
 	}
-	// The role first, since templates put it before what was said; the rest by name. Of a name
-	// that is there twice the last counts.
-	slices.SortStableFunc(list, func(x, y member) int {
-		if r, s := string(x.name) == "role", string(y.name) == "role"; r != s {
-			if r {
-				return -1
-			}
-			return 1
-		}
-		return slices.Compare(x.name, y.name)
-	})
-	p.hash(markOpen)
-	for i, m := range list {
-		if i+1 < len(list) && string(list[i+1].name) == string(m.name) {
-			continue
-		}
-		if string(m.name) == "content" && m.val.first(b) == '[' {
-			// A list of text parts reads as the same content given as one string.
-			for e := range elements(b, m.val.from) {
-				p.value(b, e)
-			}
-			continue
-		}
-		if string(m.name) != "content" {
-			p.add(m.name)
-			p.hash(markValue)
-		}
-		p.value(b, m.val)
+	switch p.body[n.from] {
+	case 'n':
+	case '"':
+		p.string(n)
+		p.writeByte(markString)
+	case '{':
+		p.object(t, at)
+	case '[':
+		p.writeByte(markOpen)
+		p.list(t, at)
+		p.writeByte(markClose)
+	default: // number, true, false
+		p.add(p.body[n.from:n.to])
+		p.writeByte(markValue)
 	}
-	p.hash(markClose)
 }
 
-// part takes a typed part of a message: text as it reads, an image, sound or file by its digest,
-// since its bytes aren't tokens. False: it is something else, to be taken like any object.
-func (p *prompt) part(b []byte, at, kind, words span) bool {
-	switch {
-	case (kind.is(b, "text") || kind.is(b, "input_text") || kind.is(b, "output_text")) && words.first(b) == '"':
-		p.value(b, words)
-	case kind.is(b, "image_url"), kind.is(b, "input_image"), kind.is(b, "image"), kind.is(b, "input_audio"),
-		kind.is(b, "video_url"), kind.is(b, "audio_url"), kind.is(b, "file"), kind.is(b, "input_file"), kind.is(b, "document"):
-		p.bytes += opaqueBytes
-		var sum [8]byte
-		binary.LittleEndian.PutUint64(sum[:], xxhash.Sum64(at.of(b)))
-		p.hash(sum[:])
-		p.hash(markValue)
+func (p *prompt) list(t *tape, at int32) {
+	n := t.nodes[at]
+	if n.what == numbersNode {
+		for i := blank(p.body, int(n.from)+1); p.body[i] != ']'; {
+			i = p.token(i)
+			if i = blank(p.body, i); p.body[i] == ',' {
+				i = blank(p.body, i+1)
+			}
+		}
+		return
+	}
+	for e := at + 1; e < n.next; e = t.nodes[e].next {
+		from := t.nodes[e].from
+		if c := p.body[from]; c == '-' || '0' <= c && c <= '9' {
+			p.token(int(from))
+			continue
+		}
+		p.value(t, e)
+	}
+}
+
+// token takes the number of a list that starts at i, and returns what follows it. A block of such
+// numbers is as many tokens as one of text usually is.
+func (p *prompt) token(i int) int {
+	end, n := numeral(p.body, i)
+	p.bytes += tokenBytes
+	if n >= 0 {
+		p.writeWord(uint32(n))
+		return end
+	}
+	p.write(p.body[i:end])
+	p.writeByte(markValue)
+	return end
+}
+
+// string takes what a string reads as.
+func (p *prompt) string(n node) {
+	s := p.body[n.from+1 : n.to-1]
+	if p.opaque > 0 && len(s) > plainOpaque {
+		p.digest(s, n.what == escapedNode)
+		return
+	}
+	if n.what != escapedNode {
+		p.add(s)
+		return
+	}
+	for {
+		i := bytes.IndexByte(s, '\\')
+		if i < 0 {
+			p.add(s)
+			return
+		}
+		if i > 0 {
+			p.add(s[:i])
+		}
+		var read []byte
+		read, i = unescape(p.buf[:0], s, i)
+		p.buf = read
+		if len(read) == 1 {
+			p.bytes++
+			p.writeByte(read[0])
+		} else {
+			p.add(read)
+		}
+		s = s[i:]
+	}
+}
+
+// digest takes a string within an image or the like, whose bytes aren't tokens.
+func (p *prompt) digest(s []byte, escaped bool) {
+	if escaped {
+		p.buf = unescaped(p.buf[:0], s)
+		s = p.buf
+	}
+	var sum [16]byte
+	binary.LittleEndian.PutUint64(sum[8:], uint64(len(s)))
+	hash := xxhash.Sum64(s[:min(len(s), digestBytes)])
+	if len(s) > digestBytes {
+		hash = mix(hash, xxhash.Sum64(s[max(digestBytes, len(s)-digestBytes):]))
+	}
+	binary.LittleEndian.PutUint64(sum[:], hash)
+	p.write(sum[:])
+}
+
+// name is what the name of a member, or another short string, reads as.
+func (p *prompt) name(n node) []byte {
+	s := p.body[n.from+1 : n.to-1]
+	if n.what == escapedNode {
+		return unescaped(nil, s)
+	}
+	return s
+}
+
+func (p *prompt) object(t *tape, at int32) {
+	base := len(p.members)
+	var kind, words, source int32 // of a part of a message; 0: not there
+	for k := at + 1; k < t.nodes[at].next; k = t.nodes[k+1].next {
+		name := p.name(t.nodes[k])
+		switch string(name) {
+		case "type":
+			kind = k + 1
+		case "text":
+			words = k + 1
+		case "source":
+			source = k + 1
+		}
+		p.members = append(p.members, member{name, k + 1})
+	}
+	switch p.part(t, kind, words, source) {
+	case partText:
+		p.members = p.members[:base]
+		p.value(t, words)
+	case partOpaque:
+		p.opaque++
+		count := p.bytes
+		p.inOrder(t, base)
+		p.opaque--
+		p.bytes = count + opaqueBytes
 	default:
-		return false
+		p.inOrder(t, base)
+	}
+}
+
+// inOrder takes the members from base on of the stack: the role first, since templates put it before
+// what was said; the rest by name. Of a name that is there twice the last counts.
+func (p *prompt) inOrder(t *tape, base int) {
+	end := len(p.members)
+	if list := p.members[base:end]; !inOrder(list) {
+		slices.SortFunc(list, byName)
+	}
+	p.writeByte(markOpen)
+	for i := base; i < end; i++ {
+		m := p.members[i]
+		if i+1 < end && string(p.members[i+1].name) == string(m.name) {
+			continue
+		}
+		if string(m.name) == "content" {
+			if n := t.nodes[m.value]; p.body[n.from] == '[' {
+				p.list(t, m.value) // text parts read as the same content given as one string
+				continue
+			}
+		} else {
+			p.add(m.name)
+			p.writeByte(markValue)
+		}
+		p.value(t, m.value)
+	}
+	p.writeByte(markClose)
+	p.members = p.members[:base]
+}
+
+func inOrder(list []member) bool {
+	for i := 1; i < len(list); i++ {
+		if byName(list[i-1], list[i]) > 0 {
+			return false
+		}
 	}
 	return true
+}
+
+func byName(x, y member) int {
+	if r, s := string(x.name) == "role", string(y.name) == "role"; r != s {
+		if r {
+			return -1
+		}
+		return 1
+	}
+	if c := bytes.Compare(x.name, y.name); c != 0 {
+		return c
+	}
+	return cmp.Compare(x.value, y.value)
+}
+
+// part is what kind of part of a message an object is.
+type part uint8
+
+const (
+	partOther  part = iota // taken like any object
+	partText               // text, which is taken as it reads
+	partOpaque             // image, sound, file
+)
+
+// part tells the kind from the members that matter. Kinds as in the APIs of OpenAI and Anthropic and
+// in vLLM's multimodal inputs.
+func (p *prompt) part(t *tape, kind, words, source int32) part {
+	switch string(p.word(t, kind)) {
+	case "text", "input_text", "output_text":
+		if words > 0 && p.body[t.nodes[words].from] == '"' {
+			return partText
+		}
+	case "image_url", "input_image", "image", "image_embeds", "input_audio", "audio_url", "audio_embeds", "video_url",
+		"file", "input_file":
+		return partOpaque
+	case "document":
+		if source == 0 || p.body[t.nodes[source].from] != '{' {
+			return partOpaque
+		}
+		// One of Anthropic's: its source may be text.
+		var kind int32
+		for k := source + 1; k < t.nodes[source].next; k = t.nodes[k+1].next {
+			if string(p.name(t.nodes[k])) == "type" {
+				kind = k + 1
+			}
+		}
+		if w := p.word(t, kind); string(w) != "text" && string(w) != "content" {
+			return partOpaque
+		}
+	}
+	return partOther
+}
+
+// word is what the string at a node reads as; nil if it isn't a string.
+func (p *prompt) word(t *tape, at int32) []byte {
+	if at == 0 || p.body[t.nodes[at].from] != '"' {
+		return nil
+	}
+	return p.name(t.nodes[at])
 }

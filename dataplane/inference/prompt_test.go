@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func chain(t *testing.T, path, body string, salt uint64) Request {
+func mustRead(t *testing.T, path, body string, salt uint64) Request {
 	t.Helper()
 	r, err := Read(path, []byte(body), salt)
 	if err != nil {
@@ -38,12 +38,12 @@ func TestSamePromptSameBlocks(t *testing.T) {
 		"options":     fmt.Sprintf(`{"model":"m","temperature":0.5,"stream":true,"messages":[{"role":"system","content":"%s"},{"role":"user","content":"%s"}]}`, system, ask),
 		"twice":       fmt.Sprintf(`{"model":"m","messages":[{"role":"x","role":"system","content":"%s"},{"role":"user","content":"%s"}]}`, system, ask),
 	}
-	want := chain(t, "/v1/chat/completions", base, 1)
+	want := mustRead(t, "/v1/chat/completions", base, 1)
 	if len(want.Blocks) != 2*long/BlockBytes {
 		t.Fatalf("%d blocks", len(want.Blocks))
 	}
 	for name, body := range same {
-		if got := chain(t, "/v1/chat/completions", body, 1); !slices.Equal(got.Blocks, want.Blocks) || got.PromptBytes != want.PromptBytes {
+		if got := mustRead(t, "/v1/chat/completions", body, 1); !slices.Equal(got.Blocks, want.Blocks) || got.PromptBytes != want.PromptBytes {
 			t.Errorf("%s: %d blocks of %d B, want the same as %d of %d B", name, len(got.Blocks), got.PromptBytes, len(want.Blocks), want.PromptBytes)
 		}
 	}
@@ -54,8 +54,8 @@ func TestDifferentPromptsPartWhereTheyDiffer(t *testing.T) {
 		return fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":"%s"},{"role":"user","content":"%s"}]}`, system, ask)
 	}
 	shared := words("s", 3*BlockBytes)
-	a := chain(t, "/v1/chat/completions", body(shared, words("a", long)), 1).Blocks
-	b := chain(t, "/v1/chat/completions", body(shared, words("b", long)), 1).Blocks
+	a := mustRead(t, "/v1/chat/completions", body(shared, words("a", long)), 1).Blocks
+	b := mustRead(t, "/v1/chat/completions", body(shared, words("b", long)), 1).Blocks
 	if !slices.Equal(a[:3], b[:3]) {
 		t.Error("three blocks of shared text differ")
 	}
@@ -69,7 +69,7 @@ func TestDifferentPromptsPartWhereTheyDiffer(t *testing.T) {
 func TestWhatSeparatesChains(t *testing.T) {
 	text := words("t", long)
 	base := fmt.Sprintf(`{"model":"m","prompt":"%s"}`, text)
-	first := func(path, body string, salt uint64) uint64 { return chain(t, path, body, salt).Blocks[0] }
+	first := func(path, body string, salt uint64) uint64 { return mustRead(t, path, body, salt).Blocks[0] }
 	want := first("/v1/completions", base, 1)
 	if first("/v1/completions", base, 2) == want {
 		t.Error("another tenant's salt gives the same chain")
@@ -111,7 +111,7 @@ func TestPromptBytes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := chain(t, tt.path, tt.body, 0).PromptBytes; got != tt.want {
+			if got := mustRead(t, tt.path, tt.body, 0).PromptBytes; got != tt.want {
 				t.Errorf("%d bytes, want %d", got, tt.want)
 			}
 		})
@@ -122,14 +122,14 @@ func TestImagesPartChains(t *testing.T) {
 	body := func(image string) string {
 		return fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"%s"}},{"type":"text","text":"%s"}]}]}`, image, words("t", long))
 	}
-	a, b := chain(t, "/v1/chat/completions", body("x"), 1), chain(t, "/v1/chat/completions", body("y"), 1)
+	a, b := mustRead(t, "/v1/chat/completions", body("x"), 1), mustRead(t, "/v1/chat/completions", body("y"), 1)
 	if a.Blocks[0] == b.Blocks[0] {
 		t.Error("another image gives the same chain")
 	}
 }
 
 func TestChainIsBounded(t *testing.T) {
-	r := chain(t, "/v1/completions", fmt.Sprintf(`{"model":"m","prompt":"%s"}`, strings.Repeat("a", 3<<20)), 1)
+	r := mustRead(t, "/v1/completions", fmt.Sprintf(`{"model":"m","prompt":"%s"}`, strings.Repeat("a", 3<<20)), 1)
 	if len(r.Blocks) != MaxBlocks || r.PromptBytes != 3<<20 {
 		t.Errorf("%d blocks of %d bytes", len(r.Blocks), r.PromptBytes)
 	}
@@ -138,7 +138,7 @@ func TestChainIsBounded(t *testing.T) {
 // Nesting makes each level read what is within it again; that must stay cheap.
 func TestDeepNestingIsCheap(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 900) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}", 900)
-	r := chain(t, "/v1/chat/completions", `{"model":"m","tools":[`+deep+`]}`, 1)
+	r := mustRead(t, "/v1/chat/completions", `{"model":"m","tools":[`+deep+`]}`, 1)
 	if r.PromptBytes < 1<<20 {
 		t.Errorf("%d bytes", r.PromptBytes)
 	}

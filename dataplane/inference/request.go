@@ -6,6 +6,7 @@
 package inference
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -73,7 +74,7 @@ type Request struct {
 	streamOptionsAt span // its value
 	includeUsageAt  span // its value within
 	seed            uint64
-	at              promptFields
+	at              [promptFields]span
 }
 
 // Problem is why a body can't be routed; the client's fault.
@@ -100,88 +101,129 @@ const maxTokensLimit = 1 << 31
 // a [*Problem]. What the model server alone cares about is not judged here.
 func Read(path string, body []byte, salt uint64) (Request, error) {
 	r := Request{Path: path, API: APIOf(path), Choices: 1}
-	if err := check(body); err != nil {
-		return r, &Problem{Message: "The body " + err.Error() + "."}
+	if len(body) > maxBody {
+		return r, &Problem{Message: "The body is too large."}
 	}
-	start := blank(body, 0)
-	if body[start] != '{' {
-		return r, &Problem{Message: "The body must be a JSON object."}
-	}
+	p := newPrompt(body)
+	defer p.release()
 	var f fields
-	for k, v := range members(body, start) {
-		f.note(body, k, v)
+	if err := f.read(body, &p.tapes); err != nil {
+		return r, err
 	}
 	if err := r.fill(body, &f); err != nil {
 		return r, err
 	}
-	r.at, r.seed = f.promptFields, seed(salt, r.Model)
-	p := &prompt{last: r.seed}
-	for _, at := range [...]span{f.tools, f.system, f.instructions, f.messages, f.input, f.prompt} {
-		p.value(body, at)
+	r.at, r.seed = f.prompt, seed(salt, r.Model)
+	p.last = r.seed
+	for i := range f.prompt {
+		if f.prompt[i].to != 0 {
+			p.value(&p.tapes[i], 0)
+		}
 	}
-	r.Blocks, r.PromptBytes = p.chain, p.bytes
+	r.PromptBytes = p.bytes
+	if len(p.blocks) > 0 {
+		r.Blocks = append([]uint64(nil), p.blocks...)
+	}
 	return r, nil
 }
+
+// The parts of a prompt, in the order in which chat templates use them.
+const (
+	toolsField = iota
+	systemField
+	instructionsField
+	messagesField
+	inputField
+	promptField
+	promptFields
+)
 
 // fields are where the wanted values stand.
 type fields struct {
 	model, stream, streamOptions           span
 	maxTokens, maxCompletion, maxOutput, n span
 	cacheKey                               span
-	promptFields
+	prompt                                 [promptFields]span
 }
 
-// promptFields are where the parts of a prompt stand, in the order in which chat templates use
-// them.
-type promptFields struct {
-	tools, system, instructions, messages, input, prompt span
-}
-
-func (f *fields) note(b []byte, k, v span) {
-	name := b[k.from+1 : k.to-1]
-	for _, c := range name {
-		if c == '\\' {
-			name = text(nil, k.of(b))
-			break
+// read checks the whole body, and notes the parts of the prompt on the tapes.
+func (f *fields) read(body []byte, tapes *[promptFields]tape) error {
+	w := walk{b: body, i: blank(body, 0)}
+	if w.i == len(body) || body[w.i] != '{' {
+		if err := check(body); err != nil {
+			return &Problem{Message: "The body " + err.Error() + "."}
 		}
+		return &Problem{Message: "The body must be a JSON object."}
 	}
+	for more := w.enter('}'); more && w.name(); more = w.next('}') {
+		f.member(&w, tapes)
+	}
+	if w.i >= 0 && blank(body, w.i) != len(body) {
+		w.i = badSyntax
+	}
+	if err := problemAt(w.i); err != nil {
+		return &Problem{Message: "The body " + err.Error() + "."}
+	}
+	return nil
+}
+
+func (f *fields) member(w *walk, tapes *[promptFields]tape) {
+	name := w.key
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name = unescaped(nil, name)
+	}
+	var at *span
+	part := -1
 	switch string(name) {
 	case "model":
-		f.model = v
+		at = &f.model
 	case "stream":
-		f.stream = v
+		at = &f.stream
 	case "stream_options":
-		f.streamOptions = v
+		at = &f.streamOptions
 	case "max_tokens":
-		f.maxTokens = v
+		at = &f.maxTokens
 	case "max_completion_tokens":
-		f.maxCompletion = v
+		at = &f.maxCompletion
 	case "max_output_tokens":
-		f.maxOutput = v
+		at = &f.maxOutput
 	case "n":
-		f.n = v
+		at = &f.n
 	case "prompt_cache_key":
-		f.cacheKey = v
+		at = &f.cacheKey
 	case "tools":
-		f.tools = v
+		part = toolsField
 	case "system":
-		f.system = v
+		part = systemField
 	case "instructions":
-		f.instructions = v
+		part = instructionsField
 	case "messages":
-		f.messages = v
+		part = messagesField
 	case "input":
-		f.input = v
+		part = inputField
 	case "prompt":
-		f.prompt = v
+		part = promptField
+	default:
+		w.skip(1)
+		return
 	}
+	if at != nil {
+		*at = w.skip(1)
+		return
+	}
+	t := &tapes[part]
+	t.reset()
+	from := w.i
+	w.i = scan(w.b, from, 1, t)
+	f.prompt[part] = span{from, w.i}
+	t.end(from, w.i)
 }
 
 func (r *Request) fill(b []byte, f *fields) (err error) {
 	if f.model.first(b) != '"' {
 		return &Problem{Param: "model", Message: "The model is missing or not a string."}
 	}
-	r.Model = string(text(nil, f.model.of(b)))
+	r.Model = f.model.text(b)
 	r.ModelAt = [2]int{f.model.from, f.model.to}
 	if r.Model == "" {
 		return &Problem{Param: "model", Message: "The model is empty."}
@@ -210,7 +252,7 @@ func (r *Request) fill(b []byte, f *fields) (err error) {
 	}
 	r.Choices = max(1, n)
 	if f.cacheKey.first(b) == '"' {
-		r.CacheKey = string(text(nil, f.cacheKey.of(b)))
+		r.CacheKey = f.cacheKey.text(b)
 	}
 	return nil
 }
@@ -252,6 +294,9 @@ func integer(b []byte, at span, param string) (int64, error) {
 		return 0, nil
 	case '"', '{', '[', 't', 'f':
 		return 0, &Problem{Param: param, Message: "The value is not a number."}
+	}
+	if end, v := numeral(b, at.from); end == at.to && v >= 0 {
+		return v, nil
 	}
 	v, err := strconv.ParseFloat(string(at.of(b)), 64)
 	if err != nil || v < 0 || v > maxTokensLimit || v != math.Trunc(v) {
