@@ -28,6 +28,7 @@ const (
 
 // exchange is one attempt under way; its contexts live no longer than the call of Do that it is.
 type exchange struct {
+	relay  *Relay
 	a      *Attempt
 	w      http.ResponseWriter
 	start  time.Time
@@ -37,6 +38,7 @@ type exchange struct {
 	guard  *time.Timer
 
 	result    Result
+	begun     bool      // it is this attempt that answers the client
 	firstAt   time.Time // of the first content
 	lastAt    time.Time // of the newest content
 	patientTo time.Time // of the write deadline
@@ -47,7 +49,12 @@ type exchange struct {
 // is told at once. The answer goes to w once content came; until then w is not touched, so that
 // several attempts may be under way for one client, see [Race].
 func (r *Relay) Do(ctx context.Context, w http.ResponseWriter, a *Attempt) Result {
-	x := exchange{a: a, w: w, start: time.Now(), parent: ctx}
+	x := exchange{relay: r, a: a, w: w, start: time.Now(), parent: ctx}
+	return x.settle(x.do(ctx))
+}
+
+func (x *exchange) do(ctx context.Context) Result {
+	a := x.a
 	ctx, x.cancel = context.WithCancelCause(ctx)
 	a.live.Store(&x.cancel)
 	defer func() {
@@ -67,7 +74,7 @@ func (r *Relay) Do(ctx context.Context, w http.ResponseWriter, a *Attempt) Resul
 			return x.unsigned(err)
 		}
 	}
-	answer, err := r.transport(a).RoundTrip(request)
+	answer, err := x.relay.transport(a).RoundTrip(request)
 	if err != nil {
 		return x.failed(err)
 	}
@@ -116,7 +123,7 @@ func (x *exchange) request(ctx context.Context) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// commit sends the header. From here on the answer is the client's. False: the attempt has been
+// commit sends the header, unless it was sent by an attempt before. From here on the answer is the client's. False: the attempt has been
 // ended at the same moment or another one answers the client, and nothing is sent: x.ctx knows which.
 func (x *exchange) commit(answer *http.Response, length string) bool {
 	if x.a.live.Swap(nil) == nil {
@@ -127,6 +134,12 @@ func (x *exchange) commit(answer *http.Response, length string) bool {
 		x.cancel(errLost)
 		return false
 	}
+	x.begun, x.result.Committed = true, true
+	x.control = http.NewResponseController(x.w)
+	x.patience(time.Now())
+	if x.a.Resume != nil {
+		return true
+	}
 	h := x.w.Header()
 	incoming(h, answer.Header)
 	if length != "" {
@@ -135,9 +148,6 @@ func (x *exchange) commit(answer *http.Response, length string) bool {
 	if x.a.Commit != nil {
 		x.a.Commit(h, x.result.Served)
 	}
-	x.control = http.NewResponseController(x.w)
-	x.result.Committed = true
-	x.patience(time.Now())
 	x.w.WriteHeader(answer.StatusCode)
 	return true
 }

@@ -13,6 +13,10 @@ import (
 	"anabranch/failover"
 )
 
+// CodeShed is what a peer's [HeaderErrorCode] says when its flow control turned a request away: it
+// has been waited for and weighed there already, so no other router tries again.
+const CodeShed = "shed"
+
 // failed judges an attempt that ended without an answer, or without a whole one, before content.
 func (x *exchange) failed(err error) Result {
 	r := &x.result
@@ -20,6 +24,8 @@ func (x *exchange) failed(err error) Result {
 	why := context.Cause(x.ctx)
 	var connect *connectError
 	switch {
+	case errors.Is(why, errLost):
+		r.Outcome, r.Lost, r.Cause = failover.Ignored, true, errLost
 	case x.parent.Err() != nil:
 		// The client left or its deadline passed: neither says anything about the place.
 		r.Outcome = failover.Ignored
@@ -28,8 +34,6 @@ func (x *exchange) failed(err error) Result {
 		} else {
 			r.ClientGone = true
 		}
-	case errors.Is(why, errLost):
-		r.Outcome, r.Lost, r.Cause = failover.Ignored, true, errLost
 	case errors.Is(why, errAbandoned):
 		r.Outcome, r.Retryable, r.Exempt, r.Cause = failover.Silence, true, true, errAbandoned
 		r.Err = timeout("place_ejected", "the place has been found dead")
@@ -77,34 +81,52 @@ func (x *exchange) fault(code, message string) *Error {
 // origin is the layer that the place is of.
 func (x *exchange) origin() Origin { return cmp.Or(x.a.Origin, FromEndpoint) }
 
+// malformed judges an answer that is not what its header says; nothing of it has been sent.
+func (x *exchange) malformed() Result {
+	r := &x.result
+	r.Outcome, r.Retryable, r.Cause = failover.ServerFault, true, errMalformed
+	r.Err = x.fault("upstream_malformed", "the place's answer can't be read")
+	return x.finish()
+}
+
 // answered goes on with an answer whose header came.
 func (x *exchange) answered(answer *http.Response) Result {
+	h := answer.Header
 	x.result.Status = answer.StatusCode
+	code := ""
 	if x.a.Peer {
-		h := answer.Header
 		attempts, _ := strconv.Atoi(h.Get(HeaderAttempts)) // 0 if it does not say
 		x.result.Served = Place{h.Get(HeaderRegion), h.Get(HeaderCluster), h.Get(HeaderEndpoint), attempts}
+		code = h.Get(HeaderErrorCode)
+	} else {
+		x.result.RateLimit = rateLimit(h)
 	}
-	if r, refused := x.refused(answer); refused {
-		return r
+	if x.refused(answer.StatusCode, code, h) {
+		drain(answer.Body)
+		return x.finish()
 	}
-	if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+	kind := h.Get("Content-Type")
+	switch {
+	case isStream(kind) && answer.StatusCode < 300:
+		if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+			return x.malformed() // it was not asked for, and can't be read on the way
+		}
 		return x.stream(answer)
+	case x.a.Resume != nil:
+		return x.unresumed(answer.StatusCode)
+	case answer.StatusCode < 300 && strings.HasPrefix(kind, "text/html"):
+		return x.malformed() // some other server's page
 	}
 	return x.whole(answer)
 }
 
-// refused judges answers that are not for the client: those that another place may better.
-func (x *exchange) refused(answer *http.Response) (Result, bool) {
+// refused judges answers by their status and a peer's code: those that are not for the client, since
+// another place may better them.
+func (x *exchange) refused(status int, code string, h http.Header) bool {
 	r := &x.result
-	status := answer.StatusCode
-	code := ""
-	if x.a.Peer {
-		code = answer.Header.Get(HeaderErrorCode)
-	}
 	switch {
-	case status < 300:
-		return Result{}, false
+	case status < 300, code == CodeShed:
+		return false
 	case code == "no_capacity" || code == "no_legal_target" || code == "model_not_found":
 		// The peer is well and its cluster is full, or not what our table says.
 		r.Outcome = failover.Ignored
@@ -122,8 +144,9 @@ func (x *exchange) refused(answer *http.Response) (Result, bool) {
 	case status >= 500:
 		r.Outcome = failover.ServerFault
 		r.Err = x.fault("upstream_error", "the place answered with a server error")
-		if status == http.StatusServiceUnavailable && retryAfter(answer.Header) > 0 {
-			r.Err.Status = status // it has no room now, and says when
+		if status == http.StatusServiceUnavailable && retryAfter(h, time.Now()) > 0 {
+			// It has no room now, and says when: that is no fault.
+			r.Outcome, r.Err.Status, r.Err.Message = failover.Ignored, status, "the place has no room"
 		}
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		// The router's own credential was refused: the client's was good.
@@ -133,22 +156,32 @@ func (x *exchange) refused(answer *http.Response) (Result, bool) {
 		r.Outcome = failover.Ignored
 		r.Err = x.fault("upstream_mismatch", "the place does not serve this")
 	default:
-		return Result{}, false // the request is wrong, wherever it goes
+		return false // the request is wrong, wherever it goes
 	}
 	r.Retryable = true
-	r.Err.RetryAfter = retryAfter(answer.Header)
-	drain(answer.Body)
-	return x.finish(), true
+	r.Err.RetryAfter = retryAfter(h, time.Now())
+	if why := dropReason(h); why != "" {
+		r.Err.Message += " (" + why + ")"
+	}
+	return true
 }
 
-// retryAfter reads seconds; 0: none, or a date, which nobody below sends.
-func retryAfter(h http.Header) time.Duration {
-	v := h.Get("Retry-After")
-	d, err := time.ParseDuration(v + "s")
-	if err != nil || d < 0 || d > time.Hour {
-		return 0
+// HeaderDropped is where a tier-1 gateway says why it turned a request away, in a word like
+// "rejected-saturated". https://github.com/llm-d/llm-d-router
+const HeaderDropped = "X-Llm-D-Request-Dropped-Reason"
+
+// maxReason bounds the reason that is passed on, in bytes.
+const maxReason = 64
+
+// dropReason is the gateway's reason; empty if it gave none that is a word.
+func dropReason(h http.Header) string {
+	why := h.Get(HeaderDropped)
+	if len(why) > maxReason || strings.ContainsFunc(why, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
+	}) {
+		return ""
 	}
-	return d
+	return why
 }
 
 // drain reads a little so that the connection can be used again.

@@ -80,7 +80,6 @@ func TestOnlyErrorsOfAPlaceItselfAreAmended(t *testing.T) {
 	}{
 		"an endpoint's": {status: 400, want: `"origin":"endpoint"`},
 		"a gateway's":   {status: 422, attempt: func(a *Attempt) { a.Origin = FromCluster }, want: `"origin":"cluster"`},
-		"a success":     {status: 200, want: body},
 		"a peer's":      {status: 400, attempt: func(a *Attempt) { a.Peer = true }, want: body},
 		"compressed":    {status: 400, header: "br", want: body},
 	} {

@@ -47,9 +47,6 @@ type Result struct {
 	// Events counts content events of the answer, all parts of it, an estimate of output tokens
 	// where no usage came.
 	Events int64
-	// Before are the output tokens that attempts before this one account for in Usage and Events;
-	// this one's place has them in its prompt. 0 unless it resumed.
-	Before int64
 	// FirstByte is the time from sending to the first content byte, 0 if none came; InterToken
 	// the mean between content events after it, 0 if fewer than two came.
 	FirstByte, InterToken time.Duration
@@ -57,6 +54,20 @@ type Result struct {
 	Served Place
 	// RateLimit is what the place says is left of its own limits.
 	RateLimit RateLimit
+
+	// Of an attempt that continued an answer: the tokens that were there before, and what its place
+	// told of its own part.
+	before int64
+	own    inference.Usage
+}
+
+// Own is what the place of this attempt did: the usage that it told, if any, and the content events
+// that it sent. For an answer that was not resumed it is Usage and Events.
+func (r *Result) Own() (inference.Usage, int64) {
+	if r.before == 0 {
+		return r.Usage, r.Events
+	}
+	return r.own, r.Events - r.before
 }
 
 // Place is where a peer sent a request.

@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"anabranch/dataplane/inference"
@@ -15,11 +17,27 @@ import (
 // trailing bounds the wait for a stream's end after its last event, which the client has then.
 const trailing = 100 * time.Millisecond
 
+var (
+	errMalformed  = errors.New("the stream is not what it says")
+	errErrorEvent = errors.New("the stream ended with an error event")
+)
+
 // stream relays an event stream. Events that only say that it has begun are held back until
 // content comes; from then on each is passed on as it arrives, and flushed when nothing more
 // waits.
 func (x *exchange) stream(answer *http.Response) Result {
-	s := streaming{x: x, answer: answer, events: inference.NewEvents(answer.Body), closed: true}
+	s := streaming{x: x, answer: answer, events: readers.Get().(*inference.Events), closed: true}
+	s.events.Reset(answer.Body)
+	defer func() {
+		s.events.Reset(nil)
+		readers.Put(s.events)
+	}()
+	if x.a.Keep {
+		s.kept = &kept{}
+	}
+	if x.a.Resume != nil {
+		s.resumed = resume(x.a.Resume)
+	}
 	for {
 		event, err := s.events.Next()
 		if err != nil {
@@ -31,6 +49,9 @@ func (x *exchange) stream(answer *http.Response) Result {
 	}
 }
 
+// readers are reused: each has a buffer for a stream's events.
+var readers = sync.Pool{New: func() any { return inference.NewEvents(nil) }}
+
 type streaming struct {
 	x      *exchange
 	answer *http.Response
@@ -40,7 +61,9 @@ type streaming struct {
 	// good enough with servers that send no such event and end the stream regularly.
 	done, finished bool
 	// closed: what was written last, if anything, ended with an empty line.
-	closed bool
+	closed  bool
+	kept    *kept    // nil: what comes can't be continued elsewhere
+	resumed *resumed // nil: it is the first part of an answer
 }
 
 // take handles one event. Over says that the attempt has ended with r.
@@ -49,6 +72,9 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 	frame := inference.Frame{Kind: inference.Lifecycle}
 	if event.Data != nil {
 		frame = inference.Classify(event.Data)
+	}
+	if frame.Malformed || event.Data == nil && !harmless(event.Raw) {
+		return true, s.malformed()
 	}
 	if frame.HasUsage {
 		x.result.Usage = x.result.Usage.Merge(frame.Usage)
@@ -59,7 +85,13 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 	}
 	switch frame.Kind {
 	case inference.Lifecycle, inference.Role, inference.UsageOnly:
-		if !x.result.Committed && len(s.held)+len(event.Raw) <= maxHeld {
+		if x.begun {
+			break
+		}
+		if s.resumed != nil {
+			return false, Result{}
+		}
+		if len(s.held)+len(event.Raw) <= maxHeld {
 			s.held = append(s.held, event.Raw...)
 			return false, Result{}
 		}
@@ -72,13 +104,19 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 	case inference.Finish:
 	}
 	s.finished = s.finished || frame.FinishReason
-	if !x.result.Committed {
+	if !x.begun {
 		if x.firstAt.IsZero() {
 			x.content(now, 0)
 		}
 		if !x.commit(s.answer, "") {
 			return true, x.failed(context.Cause(x.ctx))
 		}
+	}
+	if s.resumed != nil {
+		event.Raw = s.resumed.reworded(x, event, frame)
+	}
+	if s.kept != nil && !s.kept.add(event.Data, frame, s.resumed) {
+		s.kept = nil
 	}
 	x.guard.Stop() // the place is not to blame for a client that takes its time
 	if err := s.write(event.Raw, now); err != nil {
@@ -121,65 +159,101 @@ func blankEnd(raw []byte) bool {
 		(raw[n-2] == '\n' || raw[n-2] == '\r' && (n < 3 || raw[n-1] == '\r' || raw[n-3] == '\n'))
 }
 
-// failed judges an error event of the place: before content like a server error, after it the end
-// of the stream. A peer's is passed on as it is, since it has the right shape and says more.
-func (s *streaming) failed(event inference.Event) Result {
-	x, r := s.x, &s.x.result
-	r.Outcome = failover.ServerFault
-	if !r.Committed {
-		r.Retryable = true
-		r.Err = x.fault("upstream_error", "the place sent an error in place of an answer")
-		return x.finish()
-	}
-	if x.a.Peer {
-		event.Raw = slices.Clone(event.Raw)
-		r.Broken, r.Err = true, x.fault("stream_broken", "the place broke off in the middle of the answer")
-		if err := s.write(event.Raw, time.Now()); err != nil {
-			return x.left(err)
+// harmless reports whether an event without data has nothing but comments and fields of the
+// standard: anything else is no event stream, whatever its header says.
+// https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+func harmless(raw []byte) bool {
+	for line := range bytes.FieldsFuncSeq(raw, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		name, _, _ := bytes.Cut(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")), []byte(":"))
+		switch string(name) {
+		case "", "event", "id", "retry":
+		default:
+			return false
 		}
-		return x.finish()
 	}
-	return s.breakOff(errors.New("error event"))
+	return true
+}
+
+// malformed judges what is no event stream, or no event of an API: before content like a server
+// error, after it the end of the stream.
+func (s *streaming) malformed() Result {
+	if s.x.begun {
+		return s.broke(errMalformed, nil)
+	}
+	return s.x.malformed()
+}
+
+// failed judges an error event of the place: before content like an answer with its status, after
+// it the end of the stream. A peer's is passed on as it is, since it has the right shape and says
+// more.
+func (s *streaming) failed(event inference.Event) Result {
+	if !s.x.begun {
+		return s.x.errorInside(event.Data)
+	}
+	if s.x.a.Peer {
+		return s.broke(errErrorEvent, slices.Clone(event.Raw))
+	}
+	return s.broke(errErrorEvent, nil)
 }
 
 // ended judges the end of the stream.
 func (s *streaming) ended(err error) Result {
 	x, r := s.x, &s.x.result
+	regular := errors.Is(err, io.EOF)
 	switch {
-	case s.done, s.finished && errors.Is(err, io.EOF):
+	case s.done, s.finished && regular:
 		r.Outcome = failover.OK
 		if x.control.Flush() != nil {
 			return x.left(err)
 		}
 		return x.finish()
-	case !r.Committed:
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return x.truncated(err)
-	case errors.Is(err, io.EOF):
+	case regular:
 		err = io.ErrUnexpectedEOF
 	}
-	return s.breakOff(err)
+	if !x.begun {
+		return x.truncated(err)
+	}
+	return s.broke(err, nil)
 }
 
-// breakOff ends the client's stream with one error event. The caller of Do then aborts the
-// connection, without a regular end.
-func (s *streaming) breakOff(cause error) Result {
+// broke ends a stream that failed after content. Where it can be continued elsewhere the client
+// gets nothing more for now; otherwise it gets one error event, or last if that isn't nil, and the
+// caller of Do aborts the connection, without a regular end.
+func (s *streaming) broke(cause error, last []byte) Result {
 	x := s.x
 	result := x.broken(cause)
 	if result.ClientGone {
 		return result
 	}
-	last := result.Err.Event()
+	var send []byte
 	if !s.closed {
-		last = append([]byte("\n"), last...)
+		send = append(send, "\n\n"...) // whatever ended its last line
 	}
-	if err := s.write(last, time.Now()); err != nil {
-		return x.left(err)
+	mendable := result.Outcome == failover.ServerFault && s.kept.some(x)
+	switch {
+	case mendable && s.finished:
+		// All of the text is there, and only what counts is missing, or the end.
+		if result.HasUsage || !x.a.KeepUsage {
+			result.Broken, result.Err = false, nil
+			send = append(send, "data: [DONE]\n\n"...)
+			break
+		}
+		send = append(send, result.Err.Event()...)
+	case mendable:
+		result.Interrupted, result.Partial = true, s.kept.partial(x)
+	case last != nil:
+		send = append(send, last...)
+	default:
+		send = append(send, result.Err.Event()...)
 	}
-	// What waits unread would hold back the flush.
-	if err := x.control.Flush(); err != nil {
+	if len(send) == 0 {
+		return result
+	}
+	err := s.write(send, time.Now())
+	if err == nil {
+		err = x.control.Flush() // what waits unread would hold it back
+	}
+	if err != nil {
 		return x.left(err)
 	}
 	return result

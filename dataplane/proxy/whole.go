@@ -45,11 +45,22 @@ func (x *exchange) whole(answer *http.Response) Result {
 		return x.truncated(err)
 	case buf.Len() > MaxBuffered:
 		return x.large(answer, buf)
-	case !complete(answer, buf.Bytes()):
+	}
+	usage, counted, ok := read(answer, buf.Bytes())
+	if !ok {
 		return x.truncated(io.ErrUnexpectedEOF)
 	}
+	body := buf.Bytes()
+	if answer.StatusCode < 300 && bytes.Contains(body, []byte(`"error"`)) && inference.IsError(body) {
+		r := x.errorInside(body)
+		if r.Retryable {
+			return r
+		}
+		// It is the client's to mend, and shall not pass for an answer.
+		answer.StatusCode, x.result.Status, x.result.Err = r.Err.Status, r.Err.Status, nil
+	}
 	x.content(time.Now(), 1)
-	r, body := &x.result, buf.Bytes()
+	r := &x.result
 	r.Outcome = failover.OK
 	if answer.StatusCode >= 400 {
 		r.Outcome = failover.Ignored
@@ -57,7 +68,7 @@ func (x *exchange) whole(answer *http.Response) Result {
 			body = amended(body, answer.StatusCode, x.origin())
 		}
 	} else {
-		r.Usage, r.HasUsage = inference.UsageOf(body)
+		r.Usage, r.HasUsage = usage, counted
 	}
 	if !x.commit(answer, strconv.Itoa(len(body))) {
 		return x.failed(context.Cause(x.ctx))
@@ -91,21 +102,24 @@ func (x *exchange) truncated(err error) Result {
 	return r
 }
 
-// complete reports whether the body can be the whole of the answer. The transport has checked a
-// length or chunks; an answer that lasts until the connection closes must at least be JSON. A model
-// server that is stopped in the middle may end with an empty success.
-func complete(answer *http.Response, body []byte) bool {
+// read takes the usage from a body, if there is one. False: it can't be the whole of the answer. The
+// transport has checked a length or chunks, but a model server that is stopped in the middle may end
+// with an empty success, or with half of its JSON.
+func read(answer *http.Response, body []byte) (u inference.Usage, counted, ok bool) {
 	body = bytes.TrimRight(body, " \t\r\n")
-	if len(body) == 0 {
-		return answer.StatusCode != http.StatusOK
+	success := answer.StatusCode < 300
+	switch encoding := answer.Header.Get("Content-Encoding"); {
+	case len(body) == 0:
+		return u, false, answer.StatusCode != http.StatusOK
+	case encoding != "" && encoding != "identity":
+		return u, false, true // can't be looked at
+	case !success || !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json"):
+		return u, false, true
 	}
-	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") {
-		return true
+	if u, counted = inference.UsageOf(body); counted {
+		return u, true, true // which has looked at all of it
 	}
-	if answer.ContentLength < 0 && len(answer.TransferEncoding) == 0 && answer.ProtoMajor == 1 {
-		return json.Valid(body)
-	}
-	return body[len(body)-1] == '}' || body[len(body)-1] == ']'
+	return u, false, json.Valid(body)
 }
 
 // large passes on an answer that is too large to be held.
