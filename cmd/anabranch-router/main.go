@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,10 +17,16 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/cmd/anabranch-router/instance"
 	"anabranch/cmd/settings"
+	"anabranch/dataplane/discover"
 )
 
 // version is set by the linker.
 var version = "dev"
+
+// kubernetes makes the finders of endpoints in Kubernetes: through a kubeconfig file, or without one
+// in the cluster that this process runs in; none if it runs in none. Nil: this binary was built
+// without the tag kubernetes, which keeps it lean.
+var kubernetes func(kubeconfig string, logger *slog.Logger) (map[string]discover.Finder, error)
 
 // environment is the prefix of the variables.
 const environment = "ANABRANCH_ROUTER_"
@@ -47,6 +54,18 @@ type flags struct {
 	config         string
 	log            settings.Log
 	router, region string
+	kubeconfig     string
+}
+
+// finders are those that this binary has beside the built-in ones.
+func (f *flags) finders(logger *slog.Logger) (map[string]discover.Finder, error) {
+	switch {
+	case kubernetes != nil:
+		return kubernetes(f.kubeconfig, logger)
+	case f.kubeconfig != "":
+		return nil, errors.New("--kubeconfig: this router was built without Kubernetes, build it with -tags kubernetes")
+	}
+	return nil, nil
 }
 
 // command reads the settings and hands them to run.
@@ -81,6 +100,9 @@ On SIGTERM the router turns its readiness off and waits for open requests, at mo
 				return err
 			}
 			o.Logger = logger
+			if o.Finders, err = f.finders(logger); err != nil {
+				return err
+			}
 			return run(cmd.Context(), o)
 		},
 	}
@@ -102,6 +124,8 @@ On SIGTERM the router turns its readiness off and waits for open requests, at mo
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authority of the control plane and the routers")
 	fl.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "URL that traces are sent to (default: as OTEL_EXPORTER_OTLP_ENDPOINT says, or none are)")
 	fl.Float64Var(&o.TraceRatio, "trace-ratio", 0, "share of requests that are traced, unless their client decides (default: as OTEL_TRACES_SAMPLER says, or all)")
+	fl.StringVar(&o.DiscoveryDir, "discovery-dir", "", "folder that files of endpoints must lie in, for clusters that are discovered by file (default: anywhere, by absolute paths)")
+	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server, for clusters that are discovered in Kubernetes; needs a build with the tag kubernetes (default: the cluster that this runs in)")
 	fl.DurationVar(&o.DrainWithin, "drain", instance.DefaultDrainWithin, "how long open requests are waited for on the way down")
 	f.log.Bind(fl)
 	return cmd

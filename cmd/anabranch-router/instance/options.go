@@ -15,6 +15,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/identity"
+	"anabranch/dataplane/discover"
 )
 
 // Options says who a router is, where it listens and whom it follows.
@@ -48,6 +49,11 @@ type Options struct {
 	// TraceRatio is the share 0..1 of the requests that are traced, of those whose client has not
 	// decided it. 0: as OTEL_TRACES_SAMPLER says, and without it all.
 	TraceRatio float64
+	// DiscoveryDir is the folder that files of endpoints must lie in. Empty: anywhere, by absolute
+	// paths.
+	DiscoveryDir string
+	// Finders of endpoints beside those in files and DNS, by kind of discovery in the table.
+	Finders map[string]discover.Finder
 	// DrainWithin bounds how long open requests are waited for on the way down; 0: 15 min.
 	DrainWithin time.Duration
 	Version     string
@@ -101,6 +107,11 @@ func (o Options) Validate() error {
 	}
 	if !(o.TraceRatio >= 0 && o.TraceRatio <= 1) {
 		problems = append(problems, fmt.Errorf("--trace-ratio is %v: give a share from 0 to 1", o.TraceRatio))
+	}
+	if o.DiscoveryDir != "" {
+		if info, err := os.Stat(o.DiscoveryDir); err != nil || !info.IsDir() {
+			problems = append(problems, fmt.Errorf("--discovery-dir %s is not a folder: name one that this router may read", o.DiscoveryDir))
+		}
 	}
 	if o.DrainWithin < 0 {
 		problems = append(problems, fmt.Errorf("--drain is %s: leave it out for %s", o.DrainWithin, DefaultDrainWithin))
