@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,7 +23,6 @@ func (x *exchange) failed(err error) Result {
 	r := &x.result
 	r.Cause = err
 	why := context.Cause(x.ctx)
-	var connect *connectError
 	switch {
 	case errors.Is(why, errLost):
 		r.Outcome, r.Lost, r.Cause = failover.Ignored, true, errLost
@@ -40,7 +40,7 @@ func (x *exchange) failed(err error) Result {
 	case errors.Is(why, errSilent), errors.Is(why, errStalled):
 		r.Outcome, r.Retryable, r.Cause = failover.Silence, true, errSilent
 		r.Err = timeout("first_byte_timeout", "the place sent no content in time")
-	case errors.As(err, &connect) || isHandshake(err):
+	case isConnect(err):
 		r.Outcome, r.Retryable, r.Exempt = failover.ConnectFailure, true, true
 		r.Err = x.fault("connect_failed", "the place can't be reached")
 	default:
@@ -63,8 +63,12 @@ func (x *exchange) unsigned(err error) Result {
 
 func isDeadline(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
-// isHandshake reports whether the connection was there and TLS over it was not.
-func isHandshake(err error) bool {
+// isConnect reports whether there was no connection, or no TLS over it: nothing was sent.
+func isConnect(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return true
+	}
 	text := err.Error()
 	return strings.Contains(text, "tls: ") || strings.Contains(text, "TLS handshake") || strings.Contains(text, "x509: ")
 }

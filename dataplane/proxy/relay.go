@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -16,14 +15,28 @@ type Options struct {
 	// Connect bounds connecting to a place of this region, 0: 1 s; ConnectPeer to a peer, with
 	// its handshake, 0: 3 s, an ocean's round trip times a lost packet.
 	Connect, ConnectPeer time.Duration
-	// Idle connections kept for each host, 0: 512, what a batch of streams ends with at once.
+	// Idle connections kept for each host, 0: 512, what a batch of streams ends with at once. How
+	// many are in use is not bounded.
 	Idle int
+	// WarmEvery is the pause between the looks of [Relay.Warm] at the connections to peers, 0: 5 s.
+	WarmEvery time.Duration
 }
 
 // Relay holds the warm connections. It is safe for concurrent use; make it with [New].
 type Relay struct {
 	places, peers *http.Transport
+	warmEvery     time.Duration
+	warmWithin    time.Duration
 }
+
+// How a connection whose other end has vanished without a word is found out: unanswered probes of
+// the kernel on a silent one, and on one with bytes under way the age of what is unacknowledged.
+const (
+	aliveAfter  = 3 * time.Second // of silence the first probe is sent
+	aliveEvery  = time.Second
+	aliveProbes = 4
+	deadAfter   = 7 * time.Second
+)
 
 // New makes a relay. It starts nothing.
 func New(o Options) *Relay {
@@ -36,6 +49,9 @@ func New(o Options) *Relay {
 	if o.Idle <= 0 {
 		o.Idle = 512
 	}
+	if o.WarmEvery <= 0 {
+		o.WarmEvery = 5 * time.Second
+	}
 	places := transport(o.Connect, o.Idle)
 	peers := transport(o.ConnectPeer, o.Idle)
 	if o.PeerTLS != nil {
@@ -44,7 +60,7 @@ func New(o Options) *Relay {
 		// A peer that vanished without a reset is noticed by pings, not by its requests' silence.
 		peers.HTTP2 = &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second}
 	}
-	return &Relay{places: places, peers: peers}
+	return &Relay{places: places, peers: peers, warmEvery: o.WarmEvery, warmWithin: 2 * o.ConnectPeer}
 }
 
 // Peer is the transport to peers, for what else is asked of them.
@@ -56,29 +72,26 @@ func (r *Relay) Close() {
 	r.peers.CloseIdleConnections()
 }
 
+// Dialer makes connections within connect, and finds out within seconds when their other end has
+// vanished: for transports of places beside the relay's own.
+func Dialer(connect time.Duration) *net.Dialer {
+	return &net.Dialer{
+		Timeout:         connect,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: aliveAfter, Interval: aliveEvery, Count: aliveProbes},
+		Control:         giveUpAfter(deadAfter),
+	}
+}
+
 func transport(connect time.Duration, idle int) *http.Transport {
-	dialer := &net.Dialer{Timeout: connect, KeepAlive: 5 * time.Second}
 	return &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := dialer.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, &connectError{err}
-			}
-			return c, nil
-		},
-		MaxIdleConns:           8 * idle,
+		DialContext:            Dialer(connect).DialContext,
 		MaxIdleConnsPerHost:    idle,
 		IdleConnTimeout:        90 * time.Second,
 		TLSHandshakeTimeout:    connect,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
-		WriteBufferSize:        16 << 10,
-		ReadBufferSize:         16 << 10,
+		// Each stream holds a connection, and thousands may be open. Bodies go past the buffers.
+		WriteBufferSize: 2 << 10,
+		ReadBufferSize:  4 << 10,
 	}
 }
-
-// connectError marks that nothing was sent.
-type connectError struct{ err error }
-
-func (e *connectError) Error() string { return e.err.Error() }
-func (e *connectError) Unwrap() error { return e.err }
