@@ -28,20 +28,23 @@ type Event struct {
 type Events struct {
 	r     io.Reader
 	buf   []byte
-	start int   // of the event being read
-	line  int   // start of the line being read
-	scan  int   // what has been looked at
-	end   int   // of what has been read
-	err   error // of r
-	cr    bool  // the line before ended with CR, so an LF here belongs to it
-	begun bool  // a line has been seen
-	data  []byte
-	lines int // data lines of the event
+	start int    // of the event being read
+	line  int    // start of the line being read
+	scan  int    // what has been looked at
+	end   int    // of what has been read
+	err   error  // of r
+	cr    bool   // the line before ended with CR, so an LF here belongs to it
+	begun bool   // a line has been seen
+	lines int    // data lines of the event
+	first span   // the first data line's value, counted from start
+	data  []byte // the values, if there are several
 	name  string
+	known string // the newest name that an event had
+	like  likeness
 }
 
 // NewEvents reads events from r.
-func NewEvents(r io.Reader) *Events { return &Events{r: r, buf: make([]byte, 4096), data: []byte{}} }
+func NewEvents(r io.Reader) *Events { return &Events{r: r, buf: make([]byte, 4096)} }
 
 // keptBuffer is how much of its buffers a reader of events keeps when it is reset, in bytes.
 const keptBuffer = 16 << 10
@@ -52,7 +55,9 @@ func (e *Events) Reset(r io.Reader) {
 	if cap(buf) > keptBuffer || cap(data) > keptBuffer {
 		buf, data = make([]byte, 4096), []byte{}
 	}
-	*e = Events{r: r, buf: buf, data: data[:0]}
+	like := e.like
+	like.forget()
+	*e = Events{r: r, buf: buf, data: data[:0], known: e.known, like: like}
 }
 
 // Next returns the next event; its Raw and Data stay valid until the next call. At the end of the
@@ -69,13 +74,13 @@ func (e *Events) Next() (Event, error) {
 				e.line = e.scan
 				continue
 			}
-			i := bytes.IndexAny(e.buf[e.scan:e.end], "\r\n")
-			if i < 0 {
+			i := lineEnd(e.buf[:e.end], e.scan)
+			if i == e.end {
 				e.scan = e.end
 				break
 			}
-			line := e.buf[e.line : e.scan+i]
-			e.scan += i + 1
+			line := span{e.line, i}
+			e.scan = i + 1
 			e.cr = e.buf[e.scan-1] == '\r'
 			if e.cr && e.scan < e.end && e.buf[e.scan] == '\n' {
 				e.scan++
@@ -83,10 +88,12 @@ func (e *Events) Next() (Event, error) {
 			}
 			e.line = e.scan
 			if !e.begun {
-				line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+				if bytes.HasPrefix(line.of(e.buf), []byte("\xef\xbb\xbf")) {
+					line.from += 3
+				}
 				e.begun = true
 			}
-			if len(line) == 0 {
+			if line.from == line.to {
 				return e.cut(), nil
 			}
 			e.field(line)
@@ -104,8 +111,24 @@ func (e *Events) Next() (Event, error) {
 // Pending says whether another whole event has been read and waits to be returned, so that a relay
 // may write several at once and flush after the last.
 func (e *Events) Pending() bool {
-	rest := e.buf[e.start:e.end]
-	return bytes.Contains(rest, []byte("\n\n")) || bytes.Contains(rest, []byte("\r\n\r\n")) || bytes.Contains(rest, []byte("\r\r"))
+	b, i := e.buf[:e.end], e.start
+	if e.cr && i < e.end && b[i] == '\n' {
+		i++
+	}
+	for i < e.end {
+		n := lineEnd(b, i)
+		if n == e.end {
+			return false
+		}
+		if n == i {
+			return true
+		}
+		i = n + 1
+		if b[n] == '\r' && i < e.end && b[i] == '\n' {
+			i++
+		}
+	}
+	return false
 }
 
 func (e *Events) fill() {
@@ -123,24 +146,42 @@ func (e *Events) fill() {
 }
 
 // field takes one line that isn't blank.
-func (e *Events) field(line []byte) {
-	name, value, _ := bytes.Cut(line, []byte(":"))
-	value = bytes.TrimPrefix(value, []byte(" "))
+func (e *Events) field(line span) {
+	b := line.of(e.buf)
+	name, value, colon := bytes.Cut(b, []byte(":"))
+	at := line.to - len(value)
+	if colon && len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+		at++
+	}
 	switch string(name) {
 	case "data":
-		if e.lines > 0 {
-			e.data = append(e.data, '\n')
+		switch e.lines {
+		case 0:
+			e.first = span{at - e.start, line.to - e.start}
+		case 1:
+			e.data = append(e.data, e.buf[e.start+e.first.from:e.start+e.first.to]...)
+			fallthrough
+		default:
+			e.data = append(append(e.data, '\n'), value...)
 		}
-		e.data = append(e.data, value...)
 		e.lines++
 	case "event":
-		e.name = string(value)
+		if string(value) != e.known {
+			e.known = string(value)
+		}
+		e.name = e.known
 	}
 }
 
 func (e *Events) cut() Event {
 	ev := Event{Raw: e.buf[e.start:e.scan:e.scan], Name: e.name}
-	if e.lines > 0 {
+	switch e.lines {
+	case 0:
+	case 1: // it stays where it is
+		from, to := e.start+e.first.from, e.start+e.first.to
+		ev.Data = e.buf[from:to:to]
+	default:
 		ev.Data = e.data
 	}
 	e.start = e.scan

@@ -227,21 +227,41 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-func BenchmarkEvents(b *testing.B) {
-	chunk := `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\n"
-	stream := strings.Repeat(chunk, 100)
+// answer is a stream of n events as vLLM sends it for a chat: a role, words, an end, usage, [DONE].
+func answer(n int) string {
+	chunk := func(rest string) string {
+		return `data: {"id":"chatcmpl-3f9c2a7d51b84e0c9b7f","object":"chat.completion.chunk","created":1764400000,"model":"llama-3.1-8b",` + rest + "}\n\n"
+	}
+	var b strings.Builder
+	b.WriteString(chunk(`"choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`))
+	for i := range n - 4 {
+		fmt.Fprintf(&b, chunk(`"choices":[{"index":0,"delta":{"content":" word%d"},"logprobs":null,"finish_reason":null}]`), i)
+	}
+	b.WriteString(chunk(`"choices":[{"index":0,"delta":{"content":""},"logprobs":null,"finish_reason":"stop","stop_reason":null}]`))
+	b.WriteString(chunk(`"choices":[],"usage":{"prompt_tokens":21,"total_tokens":85,"completion_tokens":64,"prompt_tokens_details":{"cached_tokens":16}}`))
+	b.WriteString("data: [DONE]\n\n")
+	return b.String()
+}
+
+// A stream of 66 events, read and classified, one by one as over a network.
+func BenchmarkEvents66(b *testing.B) {
+	stream := answer(66)
 	b.SetBytes(int64(len(stream)))
 	b.ReportAllocs()
+	e := NewEvents(nil)
 	for b.Loop() {
-		e := NewEvents(strings.NewReader(stream))
+		e.Reset(strings.NewReader(stream))
+		n, done := 0, false
 		for {
 			ev, err := e.Next()
 			if err != nil {
 				break
 			}
-			if Classify(ev.Data).Kind != Content {
-				b.Fatal("not content")
-			}
+			n++
+			done = e.Classify(ev.Data).Kind == Done
+		}
+		if n != 66 || !done {
+			b.Fatalf("%d events, done %v", n, done)
 		}
 	}
 }

@@ -199,3 +199,24 @@ func FuzzClassify(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkClassify(b *testing.B) {
+	for name, data := range map[string]string{
+		"chat":       `{"id":"chatcmpl-3f9c2a7d51b84e0c9b7f","object":"chat.completion.chunk","created":1764400000,"model":"llama-3.1-8b","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}],"system_fingerprint":"fp_44709d6fcb"}`,
+		"completion": `{"id":"cmpl-3f9c2a7d51b84e0c9b7f","object":"text_completion","created":1764400000,"model":"llama-3.1-8b","choices":[{"index":0,"text":" word","logprobs":null,"finish_reason":null}]}`,
+		"usage":      `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1764400000,"model":"llama-3.1-8b","choices":[],"usage":{"prompt_tokens":21,"total_tokens":23,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":16}}}`,
+		"message":    `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}`,
+		"response":   `{"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"Hi"}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			d := []byte(data)
+			b.SetBytes(int64(len(d)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if Classify(d).Kind == Error {
+					b.Fatal("an error")
+				}
+			}
+		})
+	}
+}

@@ -204,7 +204,22 @@ func literal(b []byte, i int, want string) int {
 // quoted checks the string that opens at i and returns what follows it, and whether it holds
 // escapes.
 func quoted(b []byte, i int) (end int, escaped bool) {
-	for i++; ; {
+	i++
+	for n := 0; n < 3 && i+8 <= len(b); n++ { // most strings are short and plain
+		if m := stops(word(b, i)); m != 0 {
+			if i += place(m); b[i] == '"' {
+				return i + 1, false
+			}
+			break
+		}
+		i += 8
+	}
+	return longQuoted(b, i)
+}
+
+// longQuoted is quoted from a place within the string on, with no escape before.
+func longQuoted(b []byte, i int) (end int, escaped bool) {
+	for ; ; escaped = true {
 		i = plain(b, i)
 		if i >= len(b) || b[i] < ' ' {
 			return badSyntax, false
@@ -212,7 +227,6 @@ func quoted(b []byte, i int) (end int, escaped bool) {
 		if b[i] == '"' {
 			return i + 1, escaped
 		}
-		escaped = true
 		if i+1 >= len(b) {
 			return badSyntax, false
 		}

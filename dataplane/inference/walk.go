@@ -40,8 +40,13 @@ func (w *walk) name() bool {
 		w.i = badSyntax
 		return false
 	}
-	end, _ := quoted(b, i)
-	if end < 0 {
+	end := i + 1
+	if end+8 <= len(b) { // most names are short and plain
+		end += place(stops(word(b, end)))
+	}
+	if end < len(b) && b[end] == '"' {
+		end++
+	} else if end, _ = quoted(b, i); end < 0 {
 		w.i = end
 		return false
 	}
@@ -64,11 +69,25 @@ func (w *walk) name() bool {
 	return end >= 0
 }
 
-// skip goes behind the value at w.i, which is within depth containers.
+// peek is the first byte of the value at w.i, which tells its type; 0 if there's none.
+func (w *walk) peek() byte {
+	if uint(w.i) >= uint(len(w.b)) {
+		return 0
+	}
+	return w.b[w.i]
+}
+
+// skip goes behind the value at w.i, which is within depth containers, and returns where it stands.
 func (w *walk) skip(depth int) span {
 	from := w.i
-	if w.i >= 0 {
-		w.i = scan(w.b, w.i, depth, nil)
+	switch {
+	case from < 0:
+	case w.peek() == '"':
+		w.i, _ = quoted(w.b, from)
+	case len(w.b)-from > 4 && string(w.b[from:from+4]) == "null":
+		w.i = from + 4
+	default:
+		w.i = scan(w.b, from, depth, nil)
 	}
 	return span{from, w.i}
 }

@@ -32,7 +32,7 @@ func place(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
 
 // plain returns where the plain run of a string's inside that starts at i ends.
 func plain(b []byte, i int) int {
-	for n := 0; n < 4 && i+8 <= len(b); n++ { // most strings are short
+	for n := 0; n < 4 && i+8 <= len(b); n++ { // between escapes there's often little
 		if m := stops(word(b, i)); m != 0 {
 			return i + place(m)
 		}
@@ -93,14 +93,21 @@ func decimal(x uint64, n int) uint64 {
 // numeral returns what follows the JSON number that starts at i, or -1, and its value if it is a
 // whole one of at most seven digits, else -1.
 func numeral(b []byte, i int) (end int, value int64) {
-	if i+8 <= len(b) {
+	if i+16 <= len(b) && b[i] != '0' {
 		x := word(b, i)
+		n := 8
 		if m := nonDigits(x); m != 0 {
-			n := place(m)
-			c := b[i+n]
-			if n > 0 && (b[i] != '0' || n == 1) && c != '.' && c|0x20 != 'e' {
-				return i + n, int64(decimal(x, n))
+			n = place(m)
+		} else if m = nonDigits(word(b, i+8)); m != 0 {
+			n += place(m)
+		} else {
+			return slowNumeral(b, i)
+		}
+		if c := b[i+n]; n > 0 && c != '.' && c|0x20 != 'e' {
+			if n > 7 {
+				return i + n, -1
 			}
+			return i + n, int64(decimal(x, n))
 		}
 	}
 	return slowNumeral(b, i)
