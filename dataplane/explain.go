@@ -21,12 +21,15 @@ type Record struct {
 	Tenant   fleet.TenantID `json:"tenant,omitempty"`
 	// Asked is the model as the client wrote it, Model the base model that it stands for, Adapter
 	// the adapter, if it is one.
-	Asked    string        `json:"asked,omitempty"`
-	Model    fleet.ModelID `json:"model,omitempty"`
-	Adapter  string        `json:"adapter,omitempty"`
-	Class    fleet.ClassID `json:"class,omitempty"`
-	Priority int32         `json:"priority"`
-	Stream   bool          `json:"stream"`
+	Asked   string        `json:"asked,omitempty"`
+	Model   fleet.ModelID `json:"model,omitempty"`
+	Adapter string        `json:"adapter,omitempty"`
+	Class   fleet.ClassID `json:"class,omitempty"`
+	// Policy is the TrafficPolicy whose rule speaks of it, Arm the arm of its split; empty: none.
+	Policy   string `json:"policy,omitempty"`
+	Arm      string `json:"arm,omitempty"`
+	Priority int32  `json:"priority"`
+	Stream   bool   `json:"stream"`
 	// Hop: it came from another region's router.
 	Hop bool `json:"hop,omitempty"`
 	// Epoch and Revision name the table that all of it was decided by.
@@ -71,6 +74,8 @@ type Tried struct {
 	Cluster  fleet.ClusterID  `json:"cluster"`
 	Region   fleet.RegionID   `json:"region"`
 	Endpoint fleet.EndpointID `json:"endpoint,omitempty"`
+	// Kind is first, retry, exempt (a retry outside the budget), hedge or rescue.
+	Kind string `json:"kind"`
 	// Among is how many endpoints there were to choose from, Why how the choice fell, and
 	// PredictedMs the time to the first token that was expected.
 	Among       int     `json:"among,omitempty"`

@@ -20,6 +20,7 @@ type metrics struct {
 	requests   *prometheus.CounterVec
 	attempts   *prometheus.CounterVec
 	refused    prometheus.Counter
+	arms       *prometheus.CounterVec
 	firstToken *prometheus.HistogramVec
 	perToken   *prometheus.HistogramVec
 	duration   *prometheus.HistogramVec
@@ -39,6 +40,10 @@ func newMetrics(reg prometheus.Registerer, r *Router) (*metrics, error) {
 			Name: "anabranch_router_retries_refused_total",
 			Help: "Retries that the budget of their destination forbade.",
 		}),
+		arms: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "anabranch_router_arm_requests_total",
+			Help: "Requests ended of a policy with a split, by the arm that they were on and how they ended (ok, client_gone, or the error code).",
+		}, []string{"policy", "arm", "code"}),
 		firstToken: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "gen_ai_server_time_to_first_token_seconds",
 			Help:    "Time from a request's arrival to the first content of its stream.",
@@ -59,7 +64,7 @@ func newMetrics(reg prometheus.Registerer, r *Router) (*metrics, error) {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
 	}
 	for _, c := range []prometheus.Collector{
-		m.requests, m.attempts, m.refused, m.firstToken, m.perToken, m.duration,
+		m.requests, m.attempts, m.refused, m.arms, m.firstToken, m.perToken, m.duration,
 		gauge("anabranch_router_in_flight", "Clients' requests open now.", func() float64 { return float64(r.inFlight.Load()) }),
 		gauge("anabranch_router_peer_in_flight", "Requests from other regions' routers open now.", func() float64 { return float64(r.hops.Load()) }),
 		gauge("anabranch_router_table_revision", "Revision of the table in force, 0 if there is none.", func() float64 {
@@ -108,6 +113,9 @@ func (m *metrics) ended(rec *Record, cluster string, last *proxy.Result, total t
 		code = "ok"
 	}
 	m.requests.WithLabelValues(model, cluster, strconv.Itoa(rec.Status), code).Inc()
+	if rec.Arm != "" {
+		m.arms.WithLabelValues(rec.Policy, rec.Arm, code).Inc()
+	}
 	if last == nil || !last.Committed {
 		return
 	}

@@ -29,6 +29,8 @@ type Options struct {
 	// PeerTLS is this router's certificate and the authority of its peers. Nil: plain text, for
 	// tests.
 	PeerTLS *tls.Config
+	// SecretsDir is the folder below which the files of credentials must lie. Empty: anywhere.
+	SecretsDir string
 	// Control tells how the router stands with the control plane, for the status page. Nil:
 	// nothing is told.
 	Control func() ControlStatus

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,63 +36,6 @@ func TestExplanationsKeepTheNewest(t *testing.T) {
 	e.add(&Record{ID: "r-11", Status: 7})
 	if e.find("r-11").Status != 7 {
 		t.Error("of two of the same name the older was found")
-	}
-}
-
-func TestSecretsAreReadAgainWhenTheirFileChanges(t *testing.T) {
-	now := time.Unix(1_700_000_000, 0)
-	s := newSecrets(func() time.Time { return now })
-	path := filepath.Join(t.TempDir(), "token")
-	c := &table.Cluster{ID: "c", Auth: &table.Credential{Type: "bearer", File: path}}
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	expect := func(want string, fails bool) {
-		t.Helper()
-		got, err := s.authorization(c)
-		if (err != nil) != fails || !fails && got != "Bearer "+want {
-			t.Errorf("got %q, %v; want %q", got, err, want)
-		}
-	}
-	expect("", true)
-	now = now.Add(secretAge)
-	write("one\n")
-	expect("one", false)
-	write("two")
-	expect("one", false) // it is looked at now and then
-	now = now.Add(secretAge)
-	expect("two", false)
-	now = now.Add(secretAge)
-	write("a\nb") // half replaced
-	expect("two", false)
-	now = now.Add(secretAge)
-	write("three")
-	expect("three", false)
-
-	h := http.Header{}
-	if err := s.authorize(c, h); err != nil || h.Get("Authorization") != "Bearer three" {
-		t.Errorf("header %v, %v", h, err)
-	}
-	if err := s.authorize(&table.Cluster{ID: "open"}, http.Header{}); err != nil {
-		t.Errorf("a cluster that wants none: %v", err)
-	}
-}
-
-func TestSecretsThatCantBe(t *testing.T) {
-	s := newSecrets(time.Now)
-	dir := t.TempDir()
-	for name, text := range map[string]string{"empty": " \n", "two lines": "a\nb", "large": strings.Repeat("x", maxSecret+1)} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, err := s.authorization(&table.Cluster{ID: "c", Auth: &table.Credential{Type: "bearer", File: path}})
-		if err == nil || !strings.Contains(err.Error(), "cluster c") || strings.Contains(err.Error(), "xxx") {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 
@@ -253,7 +194,7 @@ func TestTheLastFailureIsWordedForTheClient(t *testing.T) {
 
 func TestSilenceIsBoundedByWhatWasExpected(t *testing.T) {
 	w, _ := one(t)
-	n := w.routers[us]
+	n, now := w.routers[us], time.Now()
 	tab := n.tables.Load()
 	model, _, _ := tab.Model("llama")
 	c := n.places.Cluster("us-a")
@@ -264,20 +205,20 @@ func TestSilenceIsBoundedByWhatWasExpected(t *testing.T) {
 			request: inference.Request{Stream: stream, MaxTokens: tokens}, load: endpoint.Load{Model: "llama"},
 		}
 	}
-	if got := n.bound(trip(true, 0), &local); got != 5*time.Second {
+	if got := n.bound(trip(true, 0), &local, now); got != 5*time.Second {
 		t.Errorf("a stream: %s", got)
 	}
 	slow := local
 	slow.reason.Seconds = 3
-	if got := n.bound(trip(true, 0), &slow); got != 12*time.Second {
+	if got := n.bound(trip(true, 0), &slow, now); got != 12*time.Second {
 		t.Errorf("a stream expected in 3 s: %s", got)
 	}
-	short, long, unsaid := n.bound(trip(false, 10), &local), n.bound(trip(false, 1000), &local), n.bound(trip(false, 0), &local)
+	short, long, unsaid := n.bound(trip(false, 10), &local, now), n.bound(trip(false, 1000), &local, now), n.bound(trip(false, 0), &local, now)
 	if short <= 5*time.Second || long < 30*time.Second || unsaid <= long {
 		t.Errorf("whole answers: %s, %s, %s", short, long, unsaid)
 	}
 	far := place{target: &route.Target{Cluster: tab.Clusters["us-a"], Region: us, Remote: true}, cluster: c}
-	if got := n.bound(trip(true, 0), &far); got < 10*time.Second {
+	if got := n.bound(trip(true, 0), &far, now); got < 10*time.Second {
 		t.Errorf("in another region: %s", got)
 	}
 }

@@ -56,6 +56,14 @@ func notServed(method, path string, origin proxy.Origin) *proxy.Error {
 	}
 }
 
+// credentialMissing: what this router needs to prove itself to the cluster is not where the table says.
+func credentialMissing() *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusBadGateway, Type: proxy.TypeServer, Code: "credential_missing", Origin: proxy.FromRouter,
+		Message: "This router lacks the credential of the cluster.",
+	}
+}
+
 func wrongMethod(method, allowed string) *proxy.Error {
 	return &proxy.Error{
 		Status: http.StatusMethodNotAllowed, Type: proxy.TypeInvalidRequest, Code: "method_not_allowed", Origin: proxy.FromRouter,
@@ -73,7 +81,14 @@ func tooLarge() *proxy.Error {
 func encoded(encoding string) *proxy.Error {
 	return &proxy.Error{
 		Status: http.StatusUnsupportedMediaType, Type: proxy.TypeInvalidRequest, Code: "unsupported_encoding", Origin: proxy.FromRouter,
-		Message: fmt.Sprintf("The body has the Content-Encoding %.40q. Bodies are taken as they are (identity) only.", encoding),
+		Message: fmt.Sprintf("The body has the Content-Encoding %.40q. Bodies are taken as they are or with gzip.", encoding),
+	}
+}
+
+func corrupt() *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusBadRequest, Type: proxy.TypeInvalidRequest, Code: "body_corrupt", Origin: proxy.FromRouter,
+		Message: "The body is not whole, or not what its Content-Encoding says.",
 	}
 }
 

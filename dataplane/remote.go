@@ -14,8 +14,13 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/table"
-	"anabranch/dataplane/trace"
 	"anabranch/failover"
+)
+
+// The headers that tell a peer the rule of policy that speaks of a request, and the arm of its split.
+const (
+	headerPolicy = "X-Anabranch-Policy"
+	headerArm    = "X-Anabranch-Arm"
 )
 
 // probePath is where a peer says whether a cluster of its region can be used.
@@ -84,31 +89,31 @@ func (p *peers) each(region *table.Region, f func(base *url.URL) (through bool))
 
 // hop sends to a cluster of another region by way of a router there. Of several routers those that
 // can't be reached are passed over; the attempt fails when none can.
-func (r *Router) hop(ctx context.Context, x *trip, p *place, a *proxy.Attempt, span trace.Span) proxy.Result {
-	a.Peer = true
-	a.Set = []proxy.Field{
-		{Key: proxy.HeaderTenant, Value: string(x.tenant.ID)},
-		{Key: proxy.HeaderHop, Value: "1"},
-		{Key: proxy.HeaderClass, Value: string(x.class.ID)},
-		{Key: proxy.HeaderPriority, Value: strconv.Itoa(int(x.priority))},
-		{Key: proxy.HeaderFairness, Value: x.fairness},
-		{Key: proxy.HeaderClusterHint, Value: string(p.target.Cluster.ID)},
-		{Key: proxy.HeaderRequestID, Value: x.id},
-		{Key: "X-Request-Id", Value: x.name()},
-	}
-	a.Set = append(a.Set, traceFields(span)...)
-	result := proxy.Result{Outcome: failover.ConnectFailure, Retryable: true, Exempt: true}
-	call := p.cluster.Hop(x.load, r.now())
-	defer func() { r.done(call, p, &result) }()
-	err := r.peers.each(x.table.Regions[p.target.Region], func(base *url.URL) bool {
-		a.URL = at(base, x.q.URL)
-		result = r.do(ctx, x, p, a, call)
-		return result.Outcome != failover.ConnectFailure || result.Status != 0
+func (r *Router) hop(ctx context.Context, x *trip, t *try) {
+	t.a.Peer = true
+	t.a.Set = append(traceFields(t.span),
+		proxy.Field{Key: proxy.HeaderTenant, Value: string(x.tenant.ID)},
+		proxy.Field{Key: proxy.HeaderHop, Value: "1"},
+		proxy.Field{Key: proxy.HeaderClass, Value: string(x.class.ID)},
+		proxy.Field{Key: proxy.HeaderPriority, Value: strconv.Itoa(int(x.priority))},
+		proxy.Field{Key: proxy.HeaderFairness, Value: x.fairness},
+		proxy.Field{Key: proxy.HeaderClusterHint, Value: string(t.target.Hint())},
+		proxy.Field{Key: headerPolicy, Value: x.policy()},
+		proxy.Field{Key: headerArm, Value: x.armID()},
+		proxy.Field{Key: proxy.HeaderRequestID, Value: x.id},
+		proxy.Field{Key: "X-Request-Id", Value: x.name()},
+	)
+	t.result = proxy.Result{Outcome: failover.ConnectFailure, Retryable: true, Exempt: true}
+	call := t.cluster.Hop(x.load, r.now())
+	defer func() { r.done(call, t) }()
+	err := r.peers.each(x.table.Regions[t.target.Region], func(base *url.URL) bool {
+		t.a.URL = at(base, x.q.URL)
+		r.do(ctx, x, t, call)
+		return t.result.Outcome != failover.ConnectFailure || t.result.Status != 0
 	})
 	if err != nil {
-		result.Cause = err
+		t.result.Cause = err
 	}
-	return result
 }
 
 // probe asks another region's routers whether a cluster can be used, for its way back into use.

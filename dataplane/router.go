@@ -8,7 +8,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,11 +17,10 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/admit"
+	"anabranch/dataplane/credential"
 	"anabranch/dataplane/endpoint"
-	"anabranch/dataplane/inference"
 	"anabranch/dataplane/meter"
 	"anabranch/dataplane/proxy"
-	"anabranch/dataplane/route"
 	"anabranch/dataplane/table"
 	"anabranch/dataplane/trace"
 )
@@ -41,9 +39,11 @@ type Router struct {
 	admit    *admit.Admitter
 	meter    *meter.Meter
 	relay    *proxy.Relay
-	secrets  *secrets
+	secrets  *credential.Store
 	affinity *affinity
 	budget   *budget
+	hedges   hedges
+	shadows  *shadows
 	peers    *peers
 	waiting  *waiting
 	doubts   doubts
@@ -51,7 +51,6 @@ type Router struct {
 	metrics  *metrics
 	traces   *trace.Tracer
 	registry *prometheus.Registry
-	sight    func(fleet.ClusterID) route.Place
 
 	inFlight atomic.Int64 // clients' requests
 	hops     atomic.Int64 // requests from peers
@@ -71,7 +70,7 @@ func New(o Options) (*Router, error) {
 		o: o, region: o.Region, tables: o.Tables, now: o.Now, random: o.Random,
 		log:      o.Logger.With("component", "router"),
 		relay:    proxy.New(proxy.Options{PeerTLS: o.PeerTLS}),
-		secrets:  newSecrets(o.Now),
+		secrets:  credential.New(credential.Options{Dir: o.SecretsDir, Now: o.Now, Logger: o.Logger}),
 		affinity: newAffinity(o.Now()),
 		budget:   newBudget(),
 		waiting:  newWaiting(),
@@ -81,9 +80,8 @@ func New(o Options) (*Router, error) {
 	}
 	r.peers = newPeers(r.relay.Peer())
 	r.places = endpoint.New(endpoint.Options{
-		Region: o.Region, Authorize: r.secrets.authorize, Probe: r.probe, Now: o.Now, Logger: o.Logger,
+		Region: o.Region, Authorize: r.authorize, Probe: r.probe, Now: o.Now, Logger: o.Logger,
 	})
-	r.sight = r.evidence
 	var err error
 	if r.admit, err = admit.New(admit.Options{
 		Authority: o.Authority, Region: o.Region, Registerer: o.Registry, Now: o.Now, Logger: o.Logger,
@@ -91,6 +89,9 @@ func New(o Options) (*Router, error) {
 		return nil, err
 	}
 	if r.meter, err = meter.New(meter.Options{Authority: r.admit, Registerer: o.Registry, Logger: o.Logger}); err != nil {
+		return nil, err
+	}
+	if r.shadows, err = newShadows(o.Registry); err != nil {
 		return nil, err
 	}
 	if r.metrics, err = newMetrics(o.Registry, r); err != nil {
@@ -121,9 +122,11 @@ func (r *Router) Run(ctx context.Context) error {
 	beside.Go(part(ctx, r.meter.Run))
 	beside.Go(part(ctx, r.sweep))
 	beside.Wait()
+	r.shadows.end()
 	stopLast()
 	admitter.Wait()
 	r.relay.Close()
+	r.secrets.Close()
 	close(errs)
 	var problems []error
 	for err := range errs {
@@ -138,6 +141,7 @@ func (r *Router) sweep(ctx context.Context) error { return r.waiting.run(ctx, r.
 
 // Applied takes in a table that has just been put in force.
 func (r *Router) Applied(t *table.Table) {
+	r.secrets.Sync(t)
 	r.places.Sync(t)
 	r.peers.sync(t)
 	r.budget.keep(func(id fleet.ClusterID) bool { return t.Clusters[id] != nil })
@@ -156,16 +160,6 @@ func (r *Router) Report(now time.Time) *routerpb.Report {
 	return report
 }
 
-// evidence is the router's own sight of a cluster, for the choice among them.
-func (r *Router) evidence(id fleet.ClusterID) route.Place {
-	c := r.places.Cluster(id)
-	if c == nil {
-		return route.Place{}
-	}
-	e := c.Evidence(r.now())
-	return route.Place{Ejected: e.Ejected, Reason: e.Reason, Saturation: e.Saturation, Wait: e.Wait}
-}
-
 // serve is the line that a client's request takes. What goes wrong in a step is answered, and the
 // line ends there.
 func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
@@ -177,7 +171,7 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	x.holds(t)
-	if !x.authenticate(q) || !x.read(q) {
+	if !x.authenticate(q) || !r.read(x, q) {
 		return
 	}
 	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, x.output))
@@ -194,11 +188,9 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		r.meter.Settle(ticket, usage, fate)
 	}()
 
-	choice := route.Choose(route.Input{
-		Table: t, Region: r.region, Model: x.model, Class: x.class, Tenant: x.tenant,
-		Key: r.key(x, q), Local: r.sight,
-	})
-	r.send(ctx, x, &choice)
+	r.choose(x)
+	r.shadow(x)
+	r.send(ctx, x)
 }
 
 // serveHop is the same line for a request from another region's router, which has authenticated
@@ -212,58 +204,10 @@ func (r *Router) serveHop(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	x.holds(t)
-	if !x.trust(q) || !x.read(q) {
+	if !x.trust(q) || !r.read(x, q) {
 		return
 	}
-	choice := route.Choose(route.Input{
-		Table: t, Region: r.region, Model: x.model, Class: x.class, Tenant: x.tenant,
-		Key: r.key(x, q), Hop: true, Local: r.sight,
-	})
-	prefer(&choice, fleet.ClusterID(q.Header.Get(proxy.HeaderClusterHint)))
-	r.send(ctx, x, &choice)
-}
-
-// key is the affinity key: of what the client says belongs together, else of how its prompt
-// begins.
-func (r *Router) key(x *trip, q *http.Request) uint64 {
-	name := x.request.CacheKey
-	if name == "" {
-		name = q.Header.Get("X-Anabranch-Session")
-	}
-	if name == "" {
-		name = q.Header.Get("X-Amzn-Sagemaker-Prefix-Aware-Id")
-	}
-	if name != "" {
-		return named(x.tenant.ID, x.request.Model, name)
-	}
-	return r.affinity.key(x.request.Blocks, r.random(), x.start)
-}
-
-// read takes in the body and what the table says of it. False: it has been answered.
-func (x *trip) read(q *http.Request) bool {
-	for _, encoding := range q.Header["Content-Encoding"] {
-		if encoding != "" && !strings.EqualFold(encoding, "identity") {
-			x.w.Header().Set("Accept-Encoding", "identity") // RFC 9110, section 15.5.16
-			x.refuse(encoded(encoding))
-			return false
-		}
-	}
-	body, problem := readBody(x.w, q)
-	if problem != nil {
-		x.refuse(problem)
-		return false
-	}
-	request, err := inference.Read(q.URL.Path, body, salt(x.tenant.ID))
-	if err != nil {
-		x.refuse(problemOf(err))
-		return false
-	}
-	model, adapter, ok := x.table.Model(request.Model)
-	x.body, x.request = body, request
-	if !ok {
-		x.refuse(unknownModel(request.Model))
-		return false
-	}
-	x.models(model, adapter)
-	return true
+	r.choose(x)
+	prefer(&x.choice, fleet.ClusterID(q.Header.Get(proxy.HeaderClusterHint)))
+	r.send(ctx, x)
 }

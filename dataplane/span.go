@@ -10,17 +10,17 @@ import (
 )
 
 // beginSpan begins the span of an attempt at a place.
-func (r *Router) beginSpan(ctx context.Context, x *trip, p *place) (context.Context, trace.Span) {
+func (r *Router) beginSpan(ctx context.Context, x *trip, t *try) (context.Context, trace.Span) {
 	if r.traces == nil {
 		return ctx, trace.Span{}
 	}
 	a := trace.Attempt{
-		API: x.request.API, Model: x.request.Model, Cluster: string(p.target.Cluster.ID), Region: string(p.target.Region),
-		Number: x.attempts, Kind: x.kind, Predicted: p.reason.Seconds,
+		API: x.request.API, Model: x.request.Model, Cluster: string(t.target.Cluster.ID), Region: string(t.target.Region),
+		Number: t.number, Kind: t.kind, Predicted: t.reason.Seconds,
 	}
-	if p.endpoint != nil {
-		a.Endpoint = string(p.endpoint.ID)
-		if u, err := url.Parse(p.endpoint.URL); err == nil { // the table was validated
+	if t.endpoint != nil {
+		a.Endpoint = string(t.endpoint.ID)
+		if u, err := url.Parse(t.endpoint.URL); err == nil { // the table was validated
 			a.Host, a.Port = u.Hostname(), u.Port()
 		}
 	}

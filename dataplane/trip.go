@@ -1,37 +1,23 @@
 package dataplane
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"anabranch/api/fleet"
-	"anabranch/dataplane/admit"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/meter"
 	"anabranch/dataplane/pick"
 	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/route"
 	"anabranch/dataplane/table"
 	"anabranch/dataplane/trace"
 )
-
-// maxBody bounds a request's body in bytes; all of it is held so that it can be sent again.
-const maxBody = 10 << 20
-
-// firstPiece is the most that is set aside for a body before any of it has come, whatever length the
-// client announces.
-const firstPiece = 64 << 10
-
-// bodyWithin bounds the time that a client may take to send its body.
-const bodyWithin = 60 * time.Second
 
 // recordedPath is how much of a request's path its record keeps: anybody may send a long one.
 const recordedPath = 256
@@ -44,6 +30,8 @@ type trip struct {
 	start time.Time
 	id    string // ours
 	hop   bool
+	// shadow: a copy that nobody waits for.
+	shadow bool
 
 	table    *table.Table
 	tenant   *table.Tenant
@@ -55,22 +43,29 @@ type trip struct {
 	model   *table.Model
 	adapter string
 	class   *table.Class
-	wanted  fleet.ClassID // by a peer
-	prompt  int64         // tokens, estimated
-	output  int64         // tokens, reserved
-	out     []byte        // the body as places get it
+	wanted  fleet.ClassID     // by a peer
+	rule    *table.Rule       // of policy; nil: none speaks of it
+	arm     *table.Arm        // of the rule's split; nil: it has none
+	only    []fleet.ClusterID // by the rule or the arm; empty: any
+	key     uint64            // of affinity
+	prefix  uint64            // of pick mode prefix-hash
+	prompt  int64             // tokens, estimated
+	output  int64             // tokens, reserved
+	out     []byte            // the body as the last place got it
+	outName string            // of the model in it
 	load    endpoint.Load
 
 	attempts int
 	unknown  int    // attempts at places that did not know what is asked for
-	kind     string // of the attempt: first, retry or exempt
-	at       place  // of the attempt
+	kind     string // of the next attempt: first, retry or exempt
+	at       place  // of the last attempt
 	reached  bool   // a place may have seen it
 	served   fleet.ClusterID
 	last     *proxy.Result
 	problem  *proxy.Error // answered by the router
 	record   *Record
 
+	choice     route.Choice
 	tried      []*endpoint.Endpoint
 	hopped     []fleet.ClusterID
 	endpoints  []*endpoint.Endpoint
@@ -211,32 +206,6 @@ func (x *trip) authenticate(q *http.Request) bool {
 	return true
 }
 
-// models fills in what follows from the model.
-func (x *trip) models(m *table.Model, adapter string) {
-	x.model, x.adapter = m, adapter
-	x.class = x.table.Class(m.ID)
-	if c, ok := x.table.ClassNamed(x.wanted, m.ID); ok && x.wanted != "" {
-		x.class = c
-	}
-	x.prompt = admit.InputTokens(x.request.PromptBytes)
-	x.output = admit.OutputTokens(x.request.MaxTokens)
-	x.record.Model, x.record.Adapter, x.record.Class = m.ID, adapter, x.class.ID
-	x.span.Asked(&trace.Asked{
-		ID: x.id, Tenant: string(x.record.Tenant), API: x.request.API, Model: x.request.Model, Class: string(x.class.ID),
-		Stream: x.request.Stream, MaxTokens: x.request.MaxTokens,
-	})
-	// Places know the base model by its name, and adapters by theirs.
-	name := adapter
-	if name == "" {
-		name = string(m.ID)
-	}
-	x.out = x.request.Rewrite(x.body, name, true)
-	x.load = endpoint.Load{
-		Model: m.ID, Adapter: adapter, PromptTokens: x.prompt, PromptBytes: x.request.PromptBytes,
-		Blocks: x.request.Blocks, Stream: x.request.Stream,
-	}
-}
-
 // account is what the request used, and how it ended for its quotas.
 func (x *trip) account() (meter.Usage, meter.Fate) {
 	last := x.last
@@ -306,55 +275,6 @@ func fairness(t *table.Tenant, h http.Header) string {
 		return string(t.ID) + "/" + id
 	}
 	return string(t.ID)
-}
-
-// readBody takes in all of the body, or says what is wrong with it.
-func readBody(w http.ResponseWriter, q *http.Request) ([]byte, *proxy.Error) {
-	if q.ContentLength > maxBody {
-		return nil, tooLarge()
-	}
-	size := q.ContentLength
-	if size < 0 {
-		size = 4 << 10
-	}
-	body, err := readAll(http.MaxBytesReader(w, q.Body, maxBody), size)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, tooLarge()
-	case err != nil:
-		return nil, unreadable()
-	}
-	// Or a long answer would look like a client that left.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return body, nil
-}
-
-// readAll is io.ReadAll with room for the size expected, as it comes.
-func readAll(from io.Reader, size int64) ([]byte, error) {
-	b := make([]byte, 0, min(size, firstPiece)+1)
-	for {
-		n, err := from.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if errors.Is(err, io.EOF) {
-			return b, nil
-		}
-		if err != nil {
-			return b, err
-		}
-		if len(b) == cap(b) {
-			more := min(int64(len(b)), max(size+1-int64(len(b)), bytes.MinRead))
-			b = slices.Grow(b, int(more))
-		}
-	}
-}
-
-func problemOf(err error) *proxy.Error {
-	var p *inference.Problem
-	if errors.As(err, &p) {
-		return malformed(p)
-	}
-	return malformed(&inference.Problem{Message: "The body can't be read."})
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

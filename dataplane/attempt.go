@@ -1,0 +1,257 @@
+package dataplane
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/dataplane/endpoint"
+	"anabranch/dataplane/inference"
+	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/table"
+	"anabranch/dataplane/trace"
+	"anabranch/failover"
+)
+
+// try is one attempt at a place: what is sent, and then how it went.
+type try struct {
+	place
+	number int
+	kind   string // first, retry, exempt, hedge or rescue
+	began  time.Time
+	a      proxy.Attempt
+	span   trace.Span
+	result proxy.Result
+	// reached: the place may have seen it.
+	reached bool
+	// panicked is what run panicked with in a goroutine of its own. Nil: it did not.
+	panicked any
+}
+
+// attempt makes one attempt at a place, or two when the first is late and the class hedges, and
+// learns from it. An answer that breaks off is continued elsewhere if the class wants that.
+func (r *Router) attempt(ctx context.Context, x *trip, p *place) {
+	first := r.begun(x, p, x.kind)
+	if after := r.hedgeAfter(x, first); after > 0 {
+		r.race(ctx, x, first, after)
+	} else {
+		r.run(ctx, x, first)
+		r.took(x, first)
+	}
+	r.rescue(ctx, x)
+}
+
+// begun counts an attempt in.
+func (r *Router) begun(x *trip, p *place, kind string) *try {
+	x.attempts++
+	t := &try{place: *p, number: x.attempts, kind: kind, began: r.now()}
+	if p.endpoint != nil {
+		x.tried = append(x.tried, p.endpoint)
+	} else {
+		x.hopped = append(x.hopped, p.target.Cluster.ID)
+	}
+	t.a = proxy.Attempt{
+		Body: x.bodyFor(p.target.Cluster), Client: x.q.Header, KeepUsage: x.request.IncludeUsage,
+		FirstByte: r.bound(x, p, t.began), Stall: x.class.Stall, Keep: x.rescuable(p),
+	}
+	return t
+}
+
+// run makes the attempt. It changes nothing of the trip but what the client is answered with, so
+// that two may run at once.
+func (r *Router) run(ctx context.Context, x *trip, t *try) {
+	ctx, t.span = r.beginSpan(ctx, x, t)
+	if t.endpoint != nil {
+		r.direct(ctx, x, t)
+	} else {
+		r.hop(ctx, x, t)
+	}
+	endSpan(t.span, &t.result)
+}
+
+// took takes in how an attempt went; it is the last one now.
+func (r *Router) took(x *trip, t *try) {
+	if t.panicked != nil {
+		panic(t.panicked)
+	}
+	x.at, x.last = t.place, &t.result
+	result := &t.result
+	x.reached = x.reached || t.reached
+	if wasUnknown(result) {
+		x.unknown++
+	}
+	if result.Committed {
+		x.served = t.target.Cluster.ID
+		if other := fleet.ClusterID(result.Served.Cluster); x.table.Clusters[other] != nil {
+			x.served = other
+		}
+	}
+	r.metrics.attempted(string(t.target.Cluster.ID), t.kind, result.Outcome)
+	x.note(t, r.now())
+}
+
+// direct sends to an endpoint of this region.
+func (r *Router) direct(ctx context.Context, x *trip, t *try) {
+	secret, err := r.secrets.For(t.target.Cluster)
+	if err != nil {
+		t.result = proxy.Result{Outcome: failover.Ignored, Retryable: true, Cause: err, Err: credentialMissing()}
+		return
+	}
+	t.a.Sign, t.a.Transport = secret.Sign, secret.Transport()
+	base, err := r.peers.base(t.endpoint.URL)
+	if err != nil {
+		t.result = proxy.Result{Outcome: failover.Ignored, Retryable: true, Cause: err}
+		return
+	}
+	t.a.URL = at(base, x.q.URL)
+	if t.target.Cluster.Kind == table.KindGateway {
+		t.a.Origin = proxy.FromCluster
+	}
+	t.a.Set = append(traceFields(t.span),
+		proxy.Field{Key: proxy.HeaderFairness, Value: x.fairness},
+		proxy.Field{Key: proxy.HeaderObjective, Value: objective(x.priority)},
+		proxy.Field{Key: "X-Request-Id", Value: x.name()},
+	)
+	call := t.endpoint.Begin(x.load, r.now())
+	t.result = proxy.Result{Outcome: failover.Ignored} // if Do panics
+	defer func() { r.done(call, t) }()
+	r.do(ctx, x, t, call)
+}
+
+// do makes the attempt, watched for as long as it has no content.
+func (r *Router) do(ctx context.Context, x *trip, t *try, call *endpoint.Call) {
+	t.a.Commit = func(h http.Header, served proxy.Place) {
+		now := r.now()
+		call.FirstToken(now)
+		x.record.FirstByteMs = milliseconds(now.Sub(x.start))
+		x.answers(h, t, served)
+	}
+	defer r.waiting.add(&t.a, &t.place, r.now(), x.class.FirstByteFloor)()
+	t.result = r.relay.Do(ctx, x.w, &t.a)
+	t.reached = t.reached || t.result.Outcome != failover.ConnectFailure || t.result.Status != 0
+}
+
+// done counts an attempt out of its place.
+func (r *Router) done(call *endpoint.Call, t *try) {
+	result := &t.result
+	outcome := result.Outcome
+	if served := result.Served.Cluster; outcome == failover.OK && served != "" && served != string(t.target.Cluster.ID) {
+		outcome = failover.Ignored // the peer chose another of its clusters
+	}
+	now := r.now()
+	if t.endpoint != nil {
+		r.doubts.note(t.cluster.ID, outcome, now)
+	}
+	call.Done(endpoint.Result{
+		Outcome: outcome, FirstToken: result.FirstByte, Usage: result.Usage, Output: result.Events,
+		Busy: wasBusy(result), RetryAfter: retryAfter(result),
+	}, now)
+}
+
+// answers tells the client where its answer comes from.
+func (x *trip) answers(h http.Header, t *try, served proxy.Place) {
+	attempts := t.number + max(served.Attempts-1, 0)
+	if t.endpoint != nil {
+		served = proxy.Place{Region: string(t.target.Region), Cluster: string(t.target.Cluster.ID), Endpoint: string(t.endpoint.ID)}
+	}
+	if served.Cluster == "" {
+		served.Region, served.Cluster = string(t.target.Region), string(t.target.Cluster.ID)
+	}
+	h[proxy.HeaderRegion] = []string{served.Region}
+	h[proxy.HeaderCluster] = []string{served.Cluster}
+	if served.Endpoint != "" {
+		h[proxy.HeaderEndpoint] = []string{served.Endpoint}
+	}
+	h[proxy.HeaderAttempts] = []string{strconv.Itoa(attempts)}
+	h["X-Request-Id"] = []string{x.name()}
+}
+
+// name is the request's name to others: the client's own if it gave one.
+func (x *trip) name() string {
+	if x.record.ClientID != "" {
+		return x.record.ClientID
+	}
+	return x.id
+}
+
+// note adds an attempt to the record.
+func (x *trip) note(t *try, now time.Time) {
+	result := &t.result
+	tried := Tried{
+		Cluster: t.target.Cluster.ID, Region: t.target.Region, Kind: t.kind, Among: t.among, Status: result.Status,
+		PredictedMs: t.reason.Seconds * 1e3, FirstByteMs: milliseconds(result.FirstByte), TookMs: milliseconds(now.Sub(t.began)),
+	}
+	if t.endpoint != nil {
+		tried.Endpoint, tried.Why = t.endpoint.ID, t.reason.Why.String()
+	} else {
+		tried.Why = "hop"
+		tried.PredictedMs = milliseconds(t.cluster.Evidence(now).Wait)
+	}
+	switch {
+	case result.Lost:
+		tried.Code = "lost"
+	case result.Err != nil:
+		tried.Code = result.Err.Code
+	}
+	x.record.Attempts = append(x.record.Attempts, tried)
+}
+
+const (
+	// slack is how many times the predicted time to the first token may pass in silence.
+	slack = 4
+	// unsaidTokens is the length assumed of an answer that is not streamed and whose length the
+	// request does not bound, and stepFloor the least time in seconds assumed for each of its tokens.
+	unsaidTokens = 4096
+	stepFloor    = 0.03
+)
+
+// bound is how long a place may be silent before the first content, as learned there. An answer that
+// is not streamed shows nothing until it is whole, so its length counts; should its place be found
+// dead before, the attempt is abandoned.
+func (r *Router) bound(x *trip, p *place, now time.Time) time.Duration {
+	predicted := time.Duration(p.reason.Seconds * float64(time.Second))
+	if p.endpoint == nil {
+		predicted = p.cluster.Evidence(now).Wait + x.table.RTT(r.region, p.target.Region)
+	}
+	d := max(x.class.FirstByteFloor, slack*predicted)
+	if p.endpoint == nil {
+		d *= 2 // the router there may try two places
+	}
+	if x.request.Stream || x.request.API == inference.Embeddings {
+		return d
+	}
+	tokens, step := x.request.MaxTokens, stepFloor
+	if tokens == 0 {
+		tokens = unsaidTokens
+	}
+	if p.endpoint != nil {
+		if rates := p.endpoint.Rates(x.model.ID); rates != nil {
+			l := rates.Learned()
+			step = max(step, 2*(l.Step+l.StepMore*float64(p.endpoint.InFlight())))
+		}
+	}
+	return d + time.Duration(float64(tokens)*step*float64(time.Second))
+}
+
+// at is a place's URL with the path of the request behind it.
+func at(base *url.URL, request *url.URL) *url.URL {
+	u := *base
+	u.Path = base.Path + request.Path
+	if request.RawPath != "" {
+		u.RawPath = base.EscapedPath() + request.RawPath
+	}
+	u.RawQuery = request.RawQuery
+	return &u
+}
+
+// authorize proves the router to a cluster that is scraped or looked at.
+func (r *Router) authorize(c *table.Cluster, h http.Header) error {
+	secret, err := r.secrets.For(c)
+	if err != nil || secret == nil {
+		return err
+	}
+	return secret.Sign(&http.Request{Header: h, URL: &url.URL{}}, nil)
+}

@@ -1,0 +1,132 @@
+package dataplane
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/table"
+)
+
+// Hedging: when the first place is later than almost all answers from it are, a copy of the request
+// goes to a second place that has room, and the first content wins. Only requests that never had
+// content are copied, and only a small share of them. (Dean and Barroso, "The Tail at Scale",
+// Communications of the ACM 56(2), 2013.)
+
+const (
+	// hedgeShare and hedgeSaturation hold where a class says nothing: the share of requests that
+	// may be copied, and the load above which a place gets no copies.
+	hedgeShare      = 0.02
+	hedgeSaturation = 0.7
+	// hedgeSaved is how many copies a quiet time may save up.
+	hedgeSaved = 5.0
+)
+
+// hedges counts what share of requests is copied.
+type hedges struct {
+	mu    sync.Mutex // guards saved
+	saved float64    // copies that may be made
+}
+
+// asked counts a request that may be copied.
+func (h *hedges) asked(share float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.saved = math.Min(h.saved+share, hedgeSaved)
+}
+
+// take says whether a copy may go, and counts it.
+func (h *hedges) take() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.saved < 1 {
+		return false
+	}
+	h.saved--
+	return true
+}
+
+// hedgeAfter is the silence after which a copy of an attempt may go elsewhere; 0: none may. Only a
+// request's first attempt is copied.
+func (r *Router) hedgeAfter(x *trip, t *try) time.Duration {
+	h := x.class.Hedge
+	if h == nil || t.number > 1 || x.hop {
+		return 0
+	}
+	share := h.MaxShare
+	if share == 0 {
+		share = hedgeShare
+	}
+	r.hedges.asked(share)
+	return h.After
+}
+
+// race runs an attempt, and when it has no content after a while another beside it.
+func (r *Router) race(ctx context.Context, x *trip, first *try, after time.Duration) {
+	var race proxy.Race
+	race.Enter(&first.a)
+	ended := make(chan *try, 2)
+	start := func(t *try) {
+		go func() {
+			defer func() {
+				t.panicked = recover() // the server's goroutine is the one to recover from it
+				ended <- t
+			}()
+			r.run(ctx, x, t)
+		}()
+	}
+	start(first)
+	late := time.NewTimer(after)
+	defer late.Stop()
+	select {
+	case t := <-ended:
+		r.took(x, t)
+		return
+	case <-late.C:
+	}
+	second := r.copyOf(x, first, &race)
+	if second == nil {
+		r.took(x, <-ended)
+		return
+	}
+	race.Enter(&second.a)
+	start(second)
+	one, two := <-ended, <-ended // whoever loses ends at once
+	if one.result.Committed {
+		one, two = two, one // who answered comes last
+	}
+	r.took(x, one)
+	r.took(x, two)
+}
+
+// copyOf finds where a copy may go: to the first target with a place that was not tried and has room.
+// Nil: nowhere, or enough requests are copied already.
+func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
+	if race.Won() {
+		return nil
+	}
+	most := x.class.Hedge.MaxSaturation
+	if most == 0 {
+		most = hedgeSaturation
+	}
+	now := r.now()
+	for i := range x.choice.Targets {
+		target := &x.choice.Targets[i]
+		cluster := r.places.Cluster(target.Cluster.ID)
+		if cluster == nil || target.Cluster.Kind == table.KindProvider || cluster.Evidence(now).Saturation > most {
+			continue
+		}
+		p, ok := r.place(x, target)
+		if !ok || p.endpoint != nil && p.endpoint == first.endpoint {
+			continue
+		}
+		if !r.hedges.take() {
+			return nil
+		}
+		r.budget.sent(target.Cluster.ID, now)
+		return r.begun(x, &p, "hedge")
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package dataplane
+
+import (
+	"net/http"
+
+	"anabranch/api/fleet"
+	"anabranch/dataplane/admit"
+	"anabranch/dataplane/endpoint"
+	"anabranch/dataplane/route"
+	"anabranch/dataplane/table"
+	"anabranch/dataplane/trace"
+)
+
+// obey finds what policy says of the request: its rule, the arm of a split, the model that is really
+// asked for, and its class. False: it has been answered.
+func (x *trip) obey(q *http.Request, asked *table.Model, adapter string) bool {
+	if x.hop {
+		x.told(q.Header)
+	} else if x.rule = x.table.Rule(asked, x.tenant, q.URL.Path, q.Header); x.rule != nil {
+		if i := route.Draw(x.rule.Arms, x.key); i >= 0 {
+			x.arm = &x.rule.Arms[i]
+		}
+	}
+	name, only := x.rule.Wants(x.arm)
+	model := asked
+	if name != "" && !x.hop { // over a hop the body has the new name already
+		var ok bool
+		if model, adapter, ok = x.table.Model(name); !ok {
+			x.refuse(unknownModel(name)) // can't be: the table was validated
+			return false
+		}
+	}
+	x.only = only
+	x.models(model, adapter)
+	return true
+}
+
+// told takes over the rule and the arm that the peer has found.
+func (x *trip) told(h http.Header) {
+	x.rule = x.table.RuleOf(h.Get(headerPolicy))
+	if x.rule != nil {
+		x.arm = x.rule.Arm(h.Get(headerArm))
+	}
+}
+
+// models fills in what follows from the model.
+func (x *trip) models(m *table.Model, adapter string) {
+	x.model, x.adapter = m, adapter
+	x.class = x.table.ClassOf(x.rule, m.ID)
+	if c, ok := x.table.ClassNamed(x.wanted, m.ID); ok && x.wanted != "" {
+		x.class = c
+	}
+	x.prompt = admit.InputTokens(x.request.PromptBytes)
+	x.output = admit.OutputTokens(x.request.MaxTokens)
+	x.record.Model, x.record.Adapter, x.record.Class = m.ID, adapter, x.class.ID
+	x.record.Policy, x.record.Arm = x.policy(), x.armID()
+	x.span.Asked(&trace.Asked{
+		ID: x.id, Tenant: string(x.record.Tenant), API: x.request.API, Model: x.asks(), Class: string(x.class.ID),
+		Stream: x.request.Stream, MaxTokens: x.request.MaxTokens,
+	})
+	x.load = endpoint.Load{
+		Model: m.ID, Adapter: adapter, PromptTokens: x.prompt, PromptBytes: x.request.PromptBytes,
+		Blocks: x.request.Blocks, Stream: x.request.Stream,
+	}
+}
+
+// policy and armID name the rule and the arm; empty: there is none.
+func (x *trip) policy() string {
+	if x.rule == nil {
+		return ""
+	}
+	return x.rule.Policy
+}
+
+func (x *trip) armID() string {
+	if x.arm == nil {
+		return ""
+	}
+	return x.arm.ID
+}
+
+// asks is the name that places know what is asked for by: the adapter's, or the base model's.
+func (x *trip) asks() string {
+	if x.adapter != "" {
+		return x.adapter
+	}
+	return string(x.model.ID)
+}
+
+// bodyFor is the request as a cluster gets it: with the name that the model has there, and asking for
+// usage. It is made once for each name.
+func (x *trip) bodyFor(c *table.Cluster) []byte {
+	name := c.NameOf(x.asks())
+	if x.out == nil || x.outName != name {
+		x.out, x.outName = x.request.Rewrite(x.body, name, true), name
+	}
+	return x.out
+}
+
+// choose picks the clusters.
+func (r *Router) choose(x *trip) {
+	in := route.Input{
+		Table: x.table, Region: r.region, Model: x.model, Class: x.class, Tenant: x.tenant, Only: x.only,
+		Key: x.key, Hop: x.hop, Local: func(id fleet.ClusterID) route.Place { return r.evidence(x, id) },
+	}
+	if x.rule != nil {
+		in.Residency = x.rule.Residency
+	}
+	x.choice.Fill(&in)
+	x.record.chose(&x.choice)
+}
+
+// evidence is the router's own sight of a cluster, for the choice among them.
+func (r *Router) evidence(_ *trip, id fleet.ClusterID) route.Place {
+	c := r.places.Cluster(id)
+	if c == nil {
+		return route.Place{}
+	}
+	e := c.Evidence(r.now())
+	return route.Place{Ejected: e.Ejected, Reason: e.Reason, Saturation: e.Saturation, Wait: e.Wait}
+}
