@@ -10,8 +10,8 @@ const (
 	Fresh
 )
 
-// AdapterState says what it takes to use the request's adapter at a candidate. Of two that are
-// equally good otherwise the lower is taken.
+// AdapterState says what it takes to use the request's adapter at a candidate. Of near-ties the
+// lower is taken.
 type AdapterState uint8
 
 // The states.

@@ -5,9 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"pgregory.net/rapid"
 )
+
+var allModes = []Mode{PredictedTTFT, RoundRobin, Random, LeastOutstanding, PrefixHash}
 
 // idle is a fresh candidate with nothing to do, at 10,000 tokens per second.
 func idle() Candidate {
@@ -172,7 +172,7 @@ func TestOtherModes(t *testing.T) {
 }
 
 func TestModeNames(t *testing.T) {
-	for _, m := range []Mode{PredictedTTFT, RoundRobin, Random, LeastOutstanding, PrefixHash} {
+	for _, m := range allModes {
 		if got, ok := ModeOf(m.String()); !ok || got != m {
 			t.Errorf("%s reads as %s, %v", m, got, ok)
 		}
@@ -215,48 +215,13 @@ func TestPredictIsInSeconds(t *testing.T) {
 	}
 }
 
-// Best against the obvious way: sort by prediction, take any within the tie of the least.
-func TestBestIsNeverWorseThanATie(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 30).Draw(t, "n")
-		cands := make([]Candidate, n)
-		for i := range cands {
-			cands[i] = Candidate{
-				Freshness: Freshness(rapid.IntRange(0, 2).Draw(t, "freshness")),
-				Waiting:   rapid.Float64Range(0, 100).Draw(t, "waiting"), InFlight: int64(rapid.IntRange(0, 50).Draw(t, "inflight")),
-				Backlog: rapid.Float64Range(0, 1e6).Draw(t, "backlog"), Cached: int64(rapid.IntRange(0, 9000).Draw(t, "cached")),
-				KV: rapid.Float64Range(0, 1).Draw(t, "kv"), Prefill: rapid.Float64Range(0, 50_000).Draw(t, "prefill"), Turn: 0.1,
-			}
-		}
-		req := Request{PromptTokens: int64(rapid.IntRange(0, 8000).Draw(t, "prompt"))}
-		mode := Mode(rapid.IntRange(0, 3).Draw(t, "mode"))
-		got, reason := Best(req, cands, mode, rapid.Uint64().Draw(t, "rnd"))
-		if got < 0 || got >= n {
-			t.Fatalf("chose %d of %d", got, n)
-		}
-		if reason.Seconds != Predict(req, &cands[got]) {
-			t.Fatalf("says %v s, it is %v s", reason.Seconds, Predict(req, &cands[got]))
-		}
-		if reason.Why != Least && reason.Why != Tie {
-			return
-		}
-		least := math.Inf(1)
-		for i := range cands {
-			if cands[i].Freshness == Fresh {
-				least = min(least, Predict(req, &cands[i]))
-			}
-		}
-		if cands[got].Freshness != Fresh || reason.Seconds > max(least*(1+NearTie), least+tieFloor) {
-			t.Fatalf("chose %v s, the least is %v s", reason.Seconds, least)
-		}
-	})
-}
-
 func TestBestDoesNotAllocate(t *testing.T) {
-	cands := bench(100)
-	for _, mode := range []Mode{PredictedTTFT, RoundRobin, Random, LeastOutstanding, PrefixHash} {
-		if n := testing.AllocsPerRun(50, func() { Best(Request{PromptTokens: 1000}, cands, mode, 12345) }); n != 0 {
-			t.Errorf("%s: %v allocations", mode, n)
+	for _, mode := range allModes {
+		for _, size := range []int{2, 100, 1000} {
+			cands := bench(size)
+			if n := testing.AllocsPerRun(50, func() { Best(Request{PromptTokens: 1000, Concurrency: 4}, cands, mode, 12345) }); n != 0 {
+				t.Errorf("%s among %d: %v allocations", mode, size, n)
+			}
 		}
 	}
 }
@@ -268,21 +233,24 @@ func bench(n int) []Candidate {
 		cands[i] = with(func(c *Candidate) {
 			c.Waiting, c.Running, c.KV = float64(rnd.IntN(3)), float64(rnd.IntN(100)), rnd.Float64()
 			c.Backlog, c.Cached = float64(rnd.IntN(9000)), int64(rnd.IntN(2000))
+			c.Hash, c.InFlight = rnd.Uint64(), int64(rnd.IntN(8))
 		})
 	}
 	return cands
 }
 
 func BenchmarkBest(b *testing.B) {
-	for _, n := range []int{10, 100, 1000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			cands := bench(n)
-			b.ReportAllocs()
-			rnd := uint64(1)
-			for b.Loop() {
-				rnd = mix(rnd)
-				Best(Request{PromptTokens: 2000}, cands, PredictedTTFT, rnd)
-			}
-		})
+	for _, mode := range allModes {
+		for _, n := range []int{10, 100, 1000, 10_000} {
+			b.Run(fmt.Sprint(mode, "/", n), func(b *testing.B) {
+				cands := bench(n)
+				b.ReportAllocs()
+				rnd := uint64(1)
+				for b.Loop() {
+					rnd = mix(rnd)
+					Best(Request{PromptTokens: 2000, PrefixKey: rnd, Concurrency: 4}, cands, mode, rnd)
+				}
+			})
+		}
 	}
 }

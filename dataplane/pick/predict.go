@@ -28,22 +28,30 @@ type Times struct {
 func (t Times) Total() float64 { return t.Wait + t.Prefill + t.Adapter + t.KV }
 
 // Expect predicts the time to the first token at a candidate.
-func Expect(req Request, c *Candidate) Times {
-	rate := c.Prefill
-	if !(rate > 0) {
-		rate = defaultPrefill
-	}
-	perToken := 1 / rate
-	t := Times{Wait: max(c.Backlog, 0) * perToken, Adapter: c.Adapter}
+func Expect(req Request, c *Candidate) (t Times) {
+	perToken := 1 / c.rate()
+	t.Wait = max(c.Backlog, 0) * perToken
 	if c.Waiting > 0 {
 		t.Wait = max(t.Wait, c.Waiting*c.Turn)
 	}
 	t.Prefill = c.Overhead + float64(max(req.PromptTokens-c.Cached, 0))*perToken
-	if over := c.KV - kvFull; over > 0 {
-		over = min(over/(1-kvFull), 1)
-		t.KV = kvPenalty * over * over
+	t.Adapter = c.Adapter
+	if c.KV > kvFull {
+		t.KV = pressure(c.KV)
 	}
 	return t
+}
+
+func (c *Candidate) rate() float64 {
+	if c.Prefill > 0 {
+		return c.Prefill
+	}
+	return defaultPrefill
+}
+
+func pressure(kv float64) float64 {
+	over := min((kv-kvFull)/(1-kvFull), 1)
+	return kvPenalty * over * over
 }
 
 // Predict is the expected time to the first token at a candidate, in seconds.

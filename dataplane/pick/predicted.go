@@ -54,16 +54,16 @@ func predicted(req Request, cands []Candidate, rnd uint64) (int, Reason) {
 	return i, reason
 }
 
-// tied draws among those with a score within the limit where the adapter fits best: each has a
-// number made of its hash and rnd, and the largest wins, in whatever order they stand.
+// tied draws among those with a score within the limit, the warmest if they differ: each has a number
+// made of its hash and rnd, and the largest wins, in whatever order they stand.
 func tied(req Request, cands []Candidate, scores *[kept]float64, limit float64, rnd uint64) (int, Why) {
-	best, ties, others, largest := -1, 0, 0, uint64(0)
+	best, lowest, ties, others, largest := -1, uint8(0), 0, 0, uint64(0)
 	for i := range cands {
 		c := &cands[i]
 		if c.Freshness != Fresh {
 			continue
 		}
-		s := 0.0
+		var s float64
 		if i < kept {
 			s = scores[i]
 		} else {
@@ -72,12 +72,12 @@ func tied(req Request, cands []Candidate, scores *[kept]float64, limit float64, 
 		if !(s <= limit) {
 			continue
 		}
-		number := lot(c, i, rnd)
+		number, cold := lot(c, i, rnd), coldness(req, c)
 		switch {
-		case best < 0 || c.AdapterState < cands[best].AdapterState:
+		case best < 0 || cold < lowest:
 			others += ties
-			best, ties, largest = i, 1, number
-		case c.AdapterState > cands[best].AdapterState:
+			best, lowest, ties, largest = i, cold, 1, number
+		case cold > lowest:
 			others++
 		default:
 			ties++
@@ -87,9 +87,20 @@ func tied(req Request, cands []Candidate, scores *[kept]float64, limit float64, 
 		}
 	}
 	if ties == 1 && others > 0 {
-		return best, Fits
+		return best, Warmer
 	}
 	return best, Tie
+}
+
+// coldness is what a place would have to do that an equally good one need not: load the adapter, push
+// out another, compute a prompt of which it has less than half. The one prompt of a burst stays where
+// it is being computed, since waiting for that takes no longer than computing it elsewhere.
+func coldness(req Request, c *Candidate) uint8 {
+	cold := uint8(c.AdapterState) * 2
+	if 2*c.Cached < req.PromptTokens {
+		cold++
+	}
+	return cold
 }
 
 // twoDraw is power of two choices: two different candidates drawn, the better taken.

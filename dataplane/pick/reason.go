@@ -9,7 +9,7 @@ const (
 	Only               // one candidate
 	Least              // the least predicted time
 	Tie                // drawn among those within NearTie of the least
-	Fits               // of those within NearTie of the least, where the adapter fits best
+	Warmer             // of those within NearTie of the least, the one that has the adapter or the prompt
 	TwoDraw            // signals too old: the better of two drawn, the fresher or less in flight
 	Turned             // round-robin
 	Drawn              // random
@@ -21,7 +21,7 @@ const (
 
 var whys = [...]string{
 	"no candidate", "only candidate", "least predicted first-token time", "drawn among near-ties",
-	"near-tie where the adapter fits best", "signals stale: better of two drawn", "round-robin", "random",
+	"near-tie that has the adapter or the prompt", "signals stale: better of two drawn", "round-robin", "random",
 	"fewest in flight", "placed by prefix", "placed by prefix: next with room",
 	"placed by prefix: none with room, fewest in flight",
 }

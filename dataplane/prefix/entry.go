@@ -1,6 +1,9 @@
 package prefix
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // tick is the unit of stamps: 30 bits of it are three years.
 const (
@@ -35,6 +38,7 @@ func (x *Index) stamp(now time.Time) uint32 {
 // view is how a holder's entries look at a moment.
 type view struct {
 	now     uint32 // the moment
+	age     uint32 // how long what is confirmed is believed
 	at      uint32 // the stamp of what is written now
 	oldest  uint32 // of what is confirmed
 	pending uint32 // oldest of what is reserved
@@ -43,7 +47,7 @@ type view struct {
 }
 
 func (x *Index) view(h *Holder, now time.Time) view {
-	v := view{now: x.stamp(now), horizon: h.horizon.Load(), precise: h.precise.Load()}
+	v := view{now: x.stamp(now), age: x.age, horizon: h.horizon.Load(), precise: h.precise.Load()}
 	v.at = max(v.now, v.horizon) // what comes after everything was cleared is there, even in the same tick
 	v.oldest = max(v.now-x.age, v.horizon)
 	v.pending = max(v.now-min(uint32(ReserveFor/tick), v.now), v.horizon)
@@ -63,6 +67,14 @@ func (v *view) believes(e entry) bool {
 	return e.stamp() >= v.oldest
 }
 
+// lasts says whether an entry will still be believed when a reservation made now no longer is.
+func (v *view) lasts(e entry) bool {
+	if e.kind() == held && v.precise {
+		return v.believes(e)
+	}
+	return e.kind() != reserved && v.believes(e) && e.stamp() >= min(v.now-v.age+uint32(ReserveFor/tick), v.now)
+}
+
 func (x *Index) place(h *Holder, block uint64) (bucket int, tag uint64) {
 	k := mix(block)
 	return int((k ^ h.salt%spread) & uint64(len(x.buckets)-1)), mix(k^h.salt) >> 32
@@ -79,32 +91,40 @@ func (x *Index) find(h *Holder, block uint64) (entry, bool) {
 	return 0, false
 }
 
-// put replaces a block's entry, 0 if it has none, by what change makes of it; 0 takes it out. For a
-// new one the oldest of its bucket makes room.
+// put replaces a block's entry, 0 if it has none, by what change makes of it; 0 takes it out.
 func (x *Index) put(h *Holder, block uint64, change func(entry) entry) {
 	at, tag := x.place(h, block)
-	bucket := &x.buckets[at]
+	update(&x.buckets[at], tag, change)
+}
+
+// update changes the entry of a tag in its bucket; for a new one the oldest there makes room. It says
+// whether anything changed.
+func update(bucket *[ways]atomic.Uint64, tag uint64, change func(entry) entry) bool {
 	oldest, stamp := 0, ^uint32(0)
 	for i := range bucket {
 		e := bucket[i].Load()
 		old := entry(e)
 		if e>>32 == tag && old != 0 {
-			switch next := change(old); next {
+			next := change(old)
+			switch next {
 			case old:
 			case 0:
 				bucket[i].CompareAndSwap(e, 0)
 			default:
 				bucket[i].Store(tag<<32 | uint64(next))
 			}
-			return
+			return next != old
 		}
 		if s := old.stamp(); s < stamp {
 			oldest, stamp = i, s
 		}
 	}
-	if next := change(0); next != 0 {
-		bucket[oldest].Store(tag<<32 | uint64(next))
+	next := change(0)
+	if next == 0 || next.stamp() < stamp { // one that is handed over may be older than all here
+		return false
 	}
+	bucket[oldest].Store(tag<<32 | uint64(next))
+	return true
 }
 
 // mix is the finalizer of SplitMix64.

@@ -90,13 +90,13 @@ func (x *Index) Match(h *Holder, blocks []uint64, now time.Time) Match {
 }
 
 // Reserve notes that a request with the prompt is about to go to a holder, so that others of a
-// burst follow it before it has a first token. What the holder has already stays as it is; the rest
-// is believed for [ReserveFor] unless [Index.Confirm] comes.
+// burst follow it before it has a first token. What the holder has already stays as it is, unless it
+// is about to be too old; the rest is believed for [ReserveFor] unless [Index.Confirm] comes.
 func (x *Index) Reserve(h *Holder, blocks []uint64, now time.Time) {
 	v := x.view(h, now)
 	for _, b := range blocks {
 		x.put(h, b, func(old entry) entry {
-			if old != 0 && old.kind() != reserved && v.believes(old) {
+			if old != 0 && v.lasts(old) {
 				return old
 			}
 			return stamped(v.at, reserved)
