@@ -31,7 +31,7 @@ func TestABusyEndpointIsLeftAlone(t *testing.T) {
 	if most := 1 + int(time.Since(began)/time.Second); retried > most || bad.requests.Load() != int64(retried) || far.requests.Load() != 0 {
 		t.Errorf("%d retried, at most %d expected; %d at the busy one, %d far away", retried, most, bad.requests.Load(), far.requests.Load())
 	}
-	if dead, why := w.routers[us].places.Of("us-a")[0].Ejected(); dead {
+	if dead, why := w.routers[us].places.Cluster("us-a").Endpoints()[0].Ejected(); dead {
 		t.Errorf("ejected: %s", why)
 	}
 }

@@ -14,6 +14,7 @@ type backlog struct {
 	mu         sync.Mutex // guards what follows
 	exact      float64    // tokens of streams without a first token
 	count      int        // of these streams
+	rate       float64    // tokens/s, as last told
 	since      time.Time  // when the prompt that is being computed was begun, as far as is known
 	fluid      float64    // tokens of others, at the time at
 	head, tail *queued    // of others, those with tokens left
@@ -30,6 +31,7 @@ type queued struct {
 func (b *backlog) add(q *queued, now time.Time, rate float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.rate = rate
 	if q.stream {
 		if b.count == 0 {
 			b.since = now
@@ -78,6 +80,17 @@ func (b *backlog) tokens(now time.Time, rate float64) float64 {
 	}
 	done := max(now.Sub(b.since).Seconds()*rate, 0)
 	return b.fluid + b.exact - min(done, b.exact/float64(b.count))
+}
+
+// expected is how long the prompt that is being computed takes, as one of mean size, at the rate last
+// used; 0 if there is none whose first token would be told.
+func (b *backlog) expected() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.count == 0 || b.rate <= 0 {
+		return 0
+	}
+	return seconds(b.exact / float64(b.count) / b.rate)
 }
 
 // drain takes out what the rate has done since it was last asked.

@@ -125,7 +125,7 @@ func TestWhatHasEndedIsNoLoad(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		for _, outcome := range []failover.Outcome{failover.OK, failover.ConnectFailure, failover.ServerFault, failover.Silence, failover.Ignored} {
 			r, now := still(t)
-			e := r.Of("a")[0]
+			e := r.of("a")[0]
 			c := e.Begin(Load{Model: "m", PromptTokens: 2_250_000, PromptBytes: 9_000_000, Stream: stream}, *now)
 			*now = now.Add(loadEvery)
 			if s := r.Cluster("a").Evidence(*now).Saturation; s <= 1 {

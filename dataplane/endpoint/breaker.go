@@ -18,11 +18,18 @@ type breaker struct {
 	doubtful bool // something went wrong that no canary has looked into
 	hurried  bool // the place shows signs of life: don't wait for the probe to be due
 	failed   int  // canaries in a row
+	refusals int  // connect failures in a row
+	accused  bool // requests alone would have ejected it, which was not permitted
 
 	// reason is what ejected the place, nil while it is in use; the request path reads it.
 	reason atomic.Pointer[string]
-	// trusting: outcomes alone don't make it doubt, since others look into them.
-	trusting bool
+	// byRequests: ejected for how requests went, which no canary has confirmed.
+	byRequests atomic.Bool
+	// permit asks whether the place may be ejected for how requests went, and if so sets byRequests.
+	// Nil: always. It must not use the breaker otherwise.
+	permit func(*breaker) bool
+	// costly: canaries cost money, and are sent only while the place is ejected.
+	costly bool
 	// kick wakes the canary's goroutine; it holds one wake-up.
 	kick chan struct{}
 }
@@ -53,18 +60,34 @@ func (b *breaker) record(o failover.Outcome, now time.Time) {
 	if out, _ := b.ejector.Ejected(); out || o == failover.Ignored {
 		return
 	}
-	b.ejector = b.ejector.Record(o, b.cfg, now)
-	if o != failover.OK && !b.trusting {
-		b.doubtful = true
-	}
+	b.count(o, now)
+	b.doubtful = b.doubtful || o != failover.OK && !b.costly
 	b.publish()
+}
+
+// count judges the place anew with one more outcome. The caller holds the lock.
+func (b *breaker) count(o failover.Outcome, now time.Time) {
+	was, _ := b.ejector.Ejected()
+	switch o {
+	case failover.OK:
+		b.refusals = 0
+	case failover.ConnectFailure:
+		b.refusals++
+	default:
+	}
+	before := b.ejector
+	b.ejector = before.Record(o, b.cfg, now)
+	if out, _ := b.ejector.Ejected(); out && !was && b.refusals < b.cfg.ConnectFailures && b.permit != nil && !b.permit(b) {
+		// It may be the requests. A canary decides.
+		b.ejector, b.accused = before, true
+	}
 }
 
 // doubt asks for a canary without counting anything: something looks wrong.
 func (b *breaker) doubt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.doubtful {
+	if !b.doubtful && !b.costly {
 		b.doubtful = true
 		b.wake()
 	}
@@ -109,21 +132,26 @@ func (b *breaker) idle() bool {
 }
 
 // probed takes in how a canary went. As many failures in a row as connect failures would eject,
-// whatever their kind, eject: a canary is small, and nobody's fault but the place's. Restored: this
-// one brought the place back.
+// whatever their kind, eject: a canary is small, and nobody's fault but the place's. One that is
+// answered clears a place of what requests alone accuse it of. Restored: this one brought the place
+// back.
 func (b *breaker) probed(o failover.Outcome, what string, now time.Time) (restored bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was, _ := b.ejector.Ejected()
+	b.count(o, now)
 	switch o {
 	case failover.OK:
 		b.doubtful, b.failed = false, 0
+		if b.accused {
+			b.ejector, b.accused = failover.Ejector{}, false
+		}
 	case failover.Ignored:
 		b.doubtful = false
 	default:
 		b.failed++
+		b.byRequests.Store(false)
 	}
-	b.ejector = b.ejector.Record(o, b.cfg, now)
 	if b.failed >= b.cfg.ConnectFailures {
 		b.ejector = b.ejector.Eject("canaries fail: "+what, b.cfg, now)
 	}
@@ -140,11 +168,12 @@ func (b *breaker) publish() {
 	switch {
 	case !out && shown != nil:
 		b.reason.Store(nil)
+		b.byRequests.Store(false)
 	case out && (shown == nil || *shown != reason):
 		b.reason.Store(&reason)
 	}
 	if out {
-		b.doubtful = false
+		b.doubtful, b.accused = false, false
 	}
 	if out || b.doubtful {
 		b.wake()

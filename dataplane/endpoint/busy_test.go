@@ -27,14 +27,14 @@ func TestABusyEndpointComesOnlyWhereNoOtherIsLeft(t *testing.T) {
 				return ids
 			}
 			everyone := names()
-			e := r.Of("a")[0]
+			e := r.of("a")[0]
 			e.Begin(l, *now).Done(Result{Outcome: failover.Ignored, Busy: true, RetryAfter: c.says}, *now)
 			e.Begin(l, *now).Done(Result{Outcome: failover.Ignored, Busy: true, RetryAfter: time.Millisecond}, *now)
 			e.Begin(l, *now).Done(Result{Outcome: failover.OK, FirstToken: 1}, *now)
 			if !e.Busy(*now) || names() == everyone {
 				t.Errorf("it is among %s", names())
 			}
-			for _, sibling := range r.Of("a")[1:] {
+			for _, sibling := range r.of("a")[1:] {
 				sibling.Begin(l, *now).Done(Result{Outcome: failover.Ignored, Busy: true, RetryAfter: time.Minute}, *now)
 			}
 			if names() != everyone {
@@ -52,7 +52,7 @@ func TestABusyEndpointComesOnlyWhereNoOtherIsLeft(t *testing.T) {
 
 func TestDoubt(t *testing.T) {
 	r, now := still(t)
-	e := r.Of("a")[0]
+	e := r.of("a")[0]
 	floor := e.floor()
 	short, long := Load{Model: "m", PromptTokens: 10}, Load{Model: "m", PromptTokens: 1_000_000}
 	after := func(l *Load, d time.Duration) bool { return e.Doubtful(l, now.Add(d)) }

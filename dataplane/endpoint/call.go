@@ -14,13 +14,17 @@ import (
 type Call struct {
 	cluster  *Cluster
 	endpoint *Endpoint // nil: in another region
+	index    *prefix.Index
+	holder   *prefix.Holder
 	load     Load
 	began    time.Time
+	order    uint64  // among those ever begun there
 	uncached float64 // tokens believed
 	queued   queued  // of these, what the backlog has
 	match    prefix.Match
 	ahead    float64 // prompt tokens that were to be computed before its own
 	room     bool    // the batch had room, so that only those were to be waited for
+	loads    bool    // its adapter was not there
 	batch    float64 // requests in the batch when it began
 	first    atomic.Bool
 	done     atomic.Bool
@@ -36,40 +40,59 @@ type Result struct {
 	// Output is how many tokens came, where Usage doesn't say.
 	Output int64
 	// Busy: the place answered that it has no room now, RetryAfter for how long; 0: it didn't say.
+	// That is never a failure, whatever Outcome says.
 	Busy       bool
 	RetryAfter time.Duration
+	// RateLimit is what a provider says is left; zero if it didn't.
+	RateLimit RateLimit
+	// Saturation is what the router of another region says of the cluster's load, where
+	// HasSaturation.
+	Saturation    float64
+	HasSaturation bool
 }
 
 // Begin counts a request in. From now on the endpoint is believed to hold its prompt.
 func (e *Endpoint) Begin(l Load, now time.Time) *Call {
-	c := &Call{cluster: e.Cluster, endpoint: e, load: l, began: now}
-	r := e.rates[l.Model]
-	rate := believedPrefill
-	if r != nil {
-		rate = r.Learned().Prefill
+	c := &Call{cluster: e.Cluster, endpoint: e, index: e.index, holder: e.holder, load: l, began: now}
+	var learned Learned
+	if r := e.rates[l.Model]; r != nil {
+		learned = r.Learned()
 	}
-	s := e.signals.Load()
-	freshness := s.Freshness(now)
+	rate := learned.Prefill
+	if rate <= 0 {
+		rate = believedPrefill
+	}
+	s, inFlight := e.signals.Load(), e.inFlight.Load()
 	slots := e.slots.load()
 	var waiting float64
-	waiting, c.batch = s.load(e.inFlight.Load(), slots, freshness)
+	waiting, c.batch = s.load(inFlight, slots, e.freshness(s, inFlight, now))
 	c.ahead = e.backlog.tokens(now, rate)
 	c.room = waiting+c.batch < slots
 	c.match = e.index.Match(e.holder, l.Blocks, now)
-	c.uncached = float64(l.PromptTokens - l.cached(c.match.Blocks))
+	cached := l.cached(c.match.Blocks)
+	e.trust.begin(float64(l.PromptTokens), float64(cached))
+	c.uncached = float64(l.PromptTokens - e.trusted(cached))
 	e.index.Reserve(e.holder, l.Blocks, now)
 	if l.Adapter != "" {
-		c.room = c.room && e.hasAdapter(s, l.Adapter)
+		state, _ := e.adapter(s, l.Adapter, &learned)
+		c.loads = state != resident
 		e.sentAdapter(l.Adapter)
 	}
 	c.queued = queued{left: c.uncached, stream: l.Stream}
 	e.backlog.add(&c.queued, now, rate)
-	if e.inFlight.Load() == 0 {
+	if inFlight == 0 {
 		e.progress.Store(now.UnixNano()) // it was idle, which isn't being stuck
+		e.occupied.Store(now.UnixNano())
 	}
 	e.inFlight.Add(1)
-	e.begun.Add(1)
+	c.order = e.begun.Add(1)
 	e.Cluster.inFlight.Add(1)
+	if e.dozing.Load() && e.dozing.CompareAndSwap(true, false) {
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+	}
 	return c
 }
 
@@ -77,17 +100,27 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 // router.
 func (c *Cluster) Hop(l Load, now time.Time) *Call {
 	c.inFlight.Add(1)
-	return &Call{cluster: c, load: l, began: now}
+	call := &Call{cluster: c, index: c.index, holder: c.holder, load: l, began: now, room: true}
+	if c.index != nil {
+		call.match = c.index.Match(c.holder, l.Blocks, now)
+		c.index.Reserve(c.holder, l.Blocks, now)
+	}
+	call.uncached = float64(l.PromptTokens - l.cached(call.match.Blocks))
+	return call
 }
 
 // FirstToken says that the first content has come.
 func (c *Call) FirstToken(now time.Time) {
-	if c.endpoint == nil || !c.first.CompareAndSwap(false, true) {
+	if !c.first.CompareAndSwap(false, true) {
 		return
 	}
-	c.endpoint.flows(now)
-	c.endpoint.backlog.took(&c.queued, now)
-	c.endpoint.index.Confirm(c.endpoint.holder, c.load.Blocks, now)
+	if e := c.endpoint; e != nil {
+		e.flows(now)
+		e.backlog.took(&c.queued, now)
+	}
+	if c.index != nil {
+		c.index.Confirm(c.holder, c.load.Blocks, now)
+	}
 }
 
 // Done counts the request out, and learns from it.
@@ -95,78 +128,122 @@ func (c *Call) Done(r Result, now time.Time) {
 	if !c.done.CompareAndSwap(false, true) {
 		return
 	}
-	c.cluster.end(&c.load, r, now)
-	e := c.endpoint
-	if e == nil {
-		c.cluster.breaker.record(r.Outcome, now)
-		return
+	if r.Busy {
+		r.Outcome = failover.Ignored
 	}
+	c.cluster.end(&c.load, r, now.Sub(c.began), now)
+	unsaid := c.first.CompareAndSwap(false, true)
+	if c.endpoint != nil {
+		c.leave(r, unsaid, now)
+	} else {
+		c.cluster.heard(r, now)
+	}
+	ok := r.Outcome == failover.OK && r.FirstToken > 0
+	switch {
+	case c.index == nil:
+	case ok && unsaid:
+		c.index.Confirm(c.holder, c.load.Blocks, now)
+	case r.FirstToken <= 0 && c.match.Blocks < len(c.load.Blocks):
+		c.index.Forget(c.holder, c.load.Blocks[c.match.Blocks:])
+	}
+	if ok {
+		c.learn(r, now)
+	}
+}
+
+// leave counts the request out of its endpoint.
+func (c *Call) leave(r Result, unsaid bool, now time.Time) {
+	e := c.endpoint
 	e.inFlight.Add(-1)
-	if c.first.CompareAndSwap(false, true) {
+	e.ended.Add(1)
+	if unsaid {
 		e.backlog.took(&c.queued, now)
-		if r.Outcome == failover.OK && r.FirstToken > 0 {
-			e.index.Confirm(e.holder, c.load.Blocks, now)
-		}
 	}
 	if r.Outcome == failover.Silence {
 		e.hung.Store(true)
 	}
 	if r.Busy {
-		e.backOff(r.RetryAfter, now)
+		e.busy.backOff(r.RetryAfter, now)
 	}
+	e.told(limits{RateLimit: r.RateLimit, at: c.began, order: c.order}, now)
 	e.breaker.record(r.Outcome, now)
-	if out, _ := e.breaker.ejected(); !out {
-		// What an ejected endpoint did is its own fault, not the cluster's.
-		c.cluster.breaker.record(r.Outcome, now)
-	}
-	if r.Outcome != failover.OK || r.FirstToken <= 0 {
-		if r.FirstToken <= 0 && c.match.Blocks < len(c.load.Blocks) {
-			e.index.Forget(e.holder, c.load.Blocks[c.match.Blocks:])
+	if r.Outcome == failover.OK && r.FirstToken > 0 {
+		e.flows(now)
+		e.ramp.answered()
+		if p := e.paces[c.load.Model]; p != nil {
+			p.note(c.load.times(r, now.Sub(c.began), now))
 		}
-		return
 	}
-	e.flows(now)
-	c.learn(r, now)
+}
+
+// heard takes in what an answer by way of another region's router says of the cluster.
+func (c *Cluster) heard(r Result, now time.Time) {
+	if r.Busy {
+		c.busy.backOff(r.RetryAfter, now)
+	}
+	if r.HasSaturation {
+		c.told.Store(&told{now, max(r.Saturation, 0)})
+	}
+	c.breaker.record(r.Outcome, now)
+}
+
+// times of a whole answer: to its first token, and the mean between its tokens; 0 where it was not
+// streamed, or had but one.
+func (l *Load) times(r Result, took time.Duration, now time.Time) (first, gap time.Duration, at time.Time) {
+	if !l.Stream {
+		return 0, 0, now
+	}
+	if output := max(r.Usage.Completion, r.Output); output > 1 {
+		gap = (took - r.FirstToken) / time.Duration(output-1)
+	}
+	return r.FirstToken, gap, now
 }
 
 // learn corrects what was believed of rates and cache by what was seen.
 func (c *Call) learn(r Result, now time.Time) {
-	e := c.endpoint
 	prompt, uncached := float64(c.load.PromptTokens), c.uncached
 	if r.Usage.Prompt > 0 {
 		share := uncached / max(prompt, 1)
 		prompt = float64(r.Usage.Prompt)
 		uncached = share * prompt
 	}
-	if r.Usage.Cached > 0 {
+	e := c.endpoint
+	if e != nil && r.Usage.Cached > 0 {
 		e.caches.Store(true)
 	}
-	if e.caches.Load() && r.Usage.Prompt > 0 {
+	if r.Usage.Prompt > 0 && (r.Usage.Cached > 0 || e != nil && e.caches.Load()) {
 		uncached = float64(r.Usage.Prompt - r.Usage.Cached)
 		bytes := float64(c.load.PromptBytes) * float64(r.Usage.Cached) / prompt
-		e.index.Correct(e.holder, c.match, int(bytes)/inference.BlockBytes, now)
+		c.index.Correct(c.holder, c.match, int(bytes)/inference.BlockBytes, now)
 	}
-	rates := e.rates[c.load.Model]
+	rates := c.cluster.rates[c.load.Model]
+	if e != nil {
+		rates = e.rates[c.load.Model]
+	}
 	if rates == nil {
 		return
 	}
 	f := finished{
 		prompt: prompt, uncached: uncached, output: float64(max(r.Usage.Completion, r.Output)),
-		ahead: c.ahead, hold: now.Sub(c.began), room: c.room,
+		ahead: c.ahead, hold: now.Sub(c.began), room: c.room, loads: c.loads,
 	}
 	if c.load.Stream { // otherwise the first token came with the last
 		f.ttft = r.FirstToken
 		f.decode = f.hold - r.FirstToken
 		f.hold = f.decode
-		s := e.signals.Load()
-		_, running := s.load(e.inFlight.Load(), e.slots.load(), s.Freshness(now))
-		f.batch = (c.batch + running + 2) / 2 // mean of begin and end, itself in both
+		if e == nil {
+			f.ttft = max(f.ttft-time.Duration(c.cluster.rtt.Load()), 0)
+		} else {
+			s, inFlight := e.signals.Load(), e.inFlight.Load()
+			_, running := s.load(inFlight, e.slots.load(), s.Freshness(now))
+			f.batch = (c.batch + running + 2) / 2 // mean of begin and end, itself in both
+		}
 	}
 	rates.learn(f)
 }
 
 // end counts a request out of its cluster, and into the window of its model.
-func (c *Cluster) end(l *Load, r Result, now time.Time) {
+func (c *Cluster) end(l *Load, r Result, took time.Duration, now time.Time) {
 	c.inFlight.Add(-1)
 	w := c.windows[l.Model]
 	if w == nil {
@@ -184,6 +261,7 @@ func (c *Cluster) end(l *Load, r Result, now time.Time) {
 		w.work.add(float64(prompt) + w.weight.load()*float64(max(r.Usage.Completion, r.Output)))
 		if l.Stream && r.FirstToken > 0 {
 			w.ttft.add(r.FirstToken, now)
+			w.note(l.times(r, took, now))
 		}
 	case failover.Ignored:
 	}

@@ -1,10 +1,12 @@
 package endpoint
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"anabranch/api/routerpb"
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/pick"
 	"anabranch/failover"
@@ -26,7 +28,7 @@ func prompt(n int) Load {
 
 func TestInFlightReturnsToZero(t *testing.T) {
 	r, now := still(t)
-	e := r.Of("a")[0]
+	e := r.of("a")[0]
 	outcomes := []failover.Outcome{failover.OK, failover.ConnectFailure, failover.ServerFault, failover.Silence, failover.Ignored}
 	var all sync.WaitGroup
 	for i := range 200 {
@@ -56,7 +58,7 @@ func TestInFlightReturnsToZero(t *testing.T) {
 
 func TestDispatchCountsAtOnce(t *testing.T) {
 	r, now := still(t)
-	e := r.Of("a")[0]
+	e := r.of("a")[0]
 	l := prompt(8)
 	before := e.Candidate(&l, *now)
 	other := prompt(8)
@@ -80,7 +82,7 @@ func TestDispatchCountsAtOnce(t *testing.T) {
 
 func TestPromptIsBelievedCachedOnceSent(t *testing.T) {
 	r, now := still(t)
-	e, other := r.Of("a")[0], r.Of("a")[1]
+	e, other := r.of("a")[0], r.of("a")[1]
 	l := prompt(8)
 	if got := e.Candidate(&l, *now).Cached; got != 0 {
 		t.Fatalf("%d tokens cached before anything was sent", got)
@@ -100,7 +102,7 @@ func TestPromptIsBelievedCachedOnceSent(t *testing.T) {
 
 func TestRepliesCorrectTheCache(t *testing.T) {
 	r, now := still(t)
-	e := r.Of("a")[0]
+	e := r.of("a")[0]
 	l := prompt(16)
 	answer := func(cached int64) {
 		c := e.Begin(l, *now)
@@ -126,7 +128,7 @@ func TestRepliesCorrectTheCache(t *testing.T) {
 
 func TestServersThatDoNotTellOfCachesAreBelieved(t *testing.T) {
 	r, now := still(t)
-	e := r.Of("a")[0]
+	e := r.of("a")[0]
 	l := prompt(16)
 	for range 3 {
 		c := e.Begin(l, *now)
@@ -140,7 +142,7 @@ func TestServersThatDoNotTellOfCachesAreBelieved(t *testing.T) {
 
 func TestAdapters(t *testing.T) {
 	r, now := still(t)
-	e := r.Of("a")[0]
+	e := r.of("a")[0]
 	cost := func(adapter string) float64 {
 		return e.Candidate(&Load{Model: "m", Adapter: adapter}, *now).Adapter
 	}
@@ -165,7 +167,7 @@ func TestAdapters(t *testing.T) {
 
 func TestRatesAreSharedByClass(t *testing.T) {
 	r, now := still(t)
-	h1, a100, h2 := r.Of("a")[0], r.Of("a")[1], r.Of("b")[0]
+	h1, a100, h2 := r.of("a")[0], r.of("a")[1], r.of("b")[0]
 	for range 20 {
 		l := prompt(0)
 		l.PromptTokens = 4000
@@ -200,8 +202,8 @@ func TestHopsCountForTheCluster(t *testing.T) {
 	if e.InFlight() != 0 {
 		t.Errorf("%d in flight after the end", e.InFlight())
 	}
-	if ev := e.Evidence(now.Add(time.Second)); !near(ms(ev.Wait), 200, 0.1) {
-		t.Errorf("first tokens took 280 ms, the way is 80: wait %v", ev.Wait)
+	if got := e.Predict(&Load{Model: "m", PromptTokens: believedPrompt}, now.Add(time.Second)); !near(ms(got), 200, 0.1) {
+		t.Errorf("first tokens took 280 ms, the way is 80: predicted %v", got)
 	}
 	for range 3 {
 		e.Hop(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ConnectFailure}, *now)
@@ -238,19 +240,50 @@ func TestAClusterIsEjectedWithTheLastOfItsEndpoints(t *testing.T) {
 	}
 }
 
-func TestAClusterThatFailsAsAWholeIsEjectedAsOne(t *testing.T) {
-	r, now := still(t)
-	a := r.Cluster("a")
-	for i := range 24 { // too few at each endpoint to judge it
-		e := a.Endpoints()[i%2]
-		o := failover.OK
-		if i%4 < 2 {
-			o = failover.ServerFault
+// How many of a cluster's endpoints may be ejected for how requests went alone.
+func TestRequestsAloneEjectAtMostHalf(t *testing.T) {
+	for _, tt := range []struct{ endpoints, left int }{{1, 1}, {2, 1}, {3, 2}, {4, 2}, {5, 3}, {8, 4}} {
+		r, now := still(t)
+		r.Sync(world(t, func(pb *routerpb.Table) {
+			pb.Clusters[0].Endpoints = nil
+			for i := range tt.endpoints {
+				name := fmt.Sprint("x", i)
+				pb.Clusters[0].Endpoints = append(pb.Clusters[0].Endpoints, &routerpb.Endpoint{Id: name, Url: "http://" + name, Class: "h100"})
+			}
+		}))
+		inUse := func() (n int) {
+			for _, e := range r.of("a") {
+				if out, _ := e.Ejected(); !out {
+					n++
+				}
+			}
+			return n
 		}
-		e.Begin(Load{Model: "m"}, *now).Done(Result{Outcome: o}, *now)
-	}
-	if out, _ := a.Ejected(); !out {
-		t.Error("half of 24 requests failed")
+		fail := func(o failover.Outcome) {
+			for range 30 {
+				for _, e := range r.of("a") {
+					e.Begin(Load{Model: "m"}, *now).Done(Result{Outcome: o}, *now)
+				}
+			}
+		}
+		fail(failover.ServerFault)
+		if n := inUse(); n != tt.left {
+			t.Errorf("of %d endpoints %d are left after server faults, want %d", tt.endpoints, n, tt.left)
+		}
+		fail(failover.Silence)
+		if n := inUse(); n != tt.left {
+			t.Errorf("of %d endpoints %d are left after silences, want %d", tt.endpoints, n, tt.left)
+		}
+		for _, e := range r.of("a") {
+			e.Begin(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ServerFault, Busy: true}, *now)
+		}
+		if n := inUse(); n != tt.left {
+			t.Errorf("of %d endpoints %d are left after all said that they have no room, want %d", tt.endpoints, n, tt.left)
+		}
+		fail(failover.ConnectFailure)
+		if n := inUse(); n != 0 {
+			t.Errorf("of %d endpoints that refuse connections %d are in use", tt.endpoints, n)
+		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"anabranch/failover"
@@ -89,7 +88,7 @@ func (r *Registry) ask(ctx context.Context, e *Endpoint) error {
 	spec := e.Cluster.Spec()
 	model := ""
 	if len(spec.Models) > 0 {
-		model = string(spec.Models[0])
+		model = spec.NameOf(string(spec.Models[0]))
 	}
 	body, err := json.Marshal(map[string]any{
 		"model": model, "max_tokens": 1, "messages": []map[string]string{{"role": "user", "content": "ping"}},
@@ -103,10 +102,7 @@ func (r *Registry) ask(ctx context.Context, e *Endpoint) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set(CanaryHeader, "1")
-	if err := r.authorize(e.Cluster, req.Header); err != nil {
-		return err
-	}
-	resp, err := r.opt.Transport.RoundTrip(req)
+	resp, err := r.roundTrip(e.Cluster, req, body)
 	if err != nil {
 		return err
 	}
@@ -132,19 +128,8 @@ func judge(err error) failover.Outcome {
 	return failover.ServerFault
 }
 
-// probeCluster looks at a whole cluster: one of another region by asking its router, one of our
-// own by a canary at one of its endpoints in use, drawn.
+// probeCluster asks another region's router for a cluster of it.
 func (r *Registry) probeCluster(ctx context.Context, c *Cluster) (failover.Outcome, string) {
-	if !c.Remote {
-		list := slices.DeleteFunc(slices.Clone(c.Endpoints()), func(e *Endpoint) bool {
-			out, _ := e.Ejected()
-			return out
-		})
-		if len(list) == 0 {
-			return failover.Ignored, "no endpoint is in use" // one that comes back hurries us
-		}
-		return r.canary(ctx, list[int(r.opt.Random()*float64(len(list)))%len(list)])
-	}
 	if r.opt.Probe == nil {
 		return failover.OK, ""
 	}

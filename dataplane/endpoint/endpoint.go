@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,32 +11,43 @@ import (
 )
 
 // Endpoint is one place that requests of this router go to directly: a model server of a cluster
-// in its own region, or such a cluster's gateway.
+// in its own region, such a cluster's gateway, or a provider.
 type Endpoint struct {
-	// ID within the cluster; of a gateway the cluster's name.
+	// ID within the cluster; of a gateway or provider the cluster's name.
 	ID      fleet.EndpointID
 	Cluster *Cluster
 	// URL without a trailing slash.
 	URL string
-	// Class of GPU; empty for a gateway.
+	// Class of GPU; empty for a gateway or provider.
 	Class string
 
 	breaker *breaker
 	rates   map[fleet.ModelID]*Rates // of the cluster's models; never changed
+	paces   map[fleet.ModelID]*pace  // likewise
 	index   *prefix.Index
 	holder  *prefix.Holder
+	trust   trust
+	ramp    ramp
+	busy    busy
 
 	signals  atomic.Pointer[Signals]
+	limits   atomic.Pointer[limits]
 	inFlight atomic.Int64
 	begun    atomic.Uint64 // requests ever
-	slots    atomicFloat   // requests that its batch takes, as learned
+	ended    atomic.Uint64 // of these
+	slots    atomicFloat   // requests that its batch takes, or those of its servers, as learned
 	backlog  backlog
 	loras    atomic.Pointer[[]string] // adapters sent here, newest first
 	progress atomic.Int64             // Unix ns of the last sign that tokens flow
+	occupied atomic.Int64             // Unix ns since when requests have been there all the time
+	changed  atomic.Int64             // Unix ns of the last page that differed from the one before
 	caches   atomic.Bool              // its replies tell of cached tokens
 	empty    atomic.Bool              // a gateway whose pool has nothing ready
 	hung     atomic.Bool              // a request waited for nothing, and no token has come since
-	busy     atomic.Int64             // Unix ns until which it wants no more, as it said
+	pageless atomic.Bool              // it has no metrics
+
+	dozing atomic.Bool   // its scraper would like to hear of the next request
+	wake   chan struct{} // holds one such message
 }
 
 // Load is a request as an endpoint feels it.
@@ -77,9 +87,8 @@ func (e *Endpoint) Rates(model fleet.ModelID) *Rates { return e.rates[model] }
 // Candidate is the endpoint as it stands now for a request.
 func (e *Endpoint) Candidate(l *Load, now time.Time) pick.Candidate {
 	s, inFlight := e.signals.Load(), e.inFlight.Load()
-	c := pick.Candidate{Freshness: s.Freshness(now), InFlight: inFlight}
-	room := e.slots.load()
-	c.Waiting, c.Running = s.load(inFlight, room, c.Freshness)
+	c := pick.Candidate{Freshness: e.freshness(s, inFlight, now), InFlight: inFlight}
+	c.Waiting, c.Running = s.load(inFlight, e.slots.load(), c.Freshness)
 	if s != nil {
 		c.KV = s.KV
 	}
@@ -90,13 +99,27 @@ func (e *Endpoint) Candidate(l *Load, now time.Time) pick.Candidate {
 		c.Turn = learned.Hold / max(c.Running, 1)
 	}
 	c.Backlog = e.backlog.tokens(now, c.Prefill)
-	if len(l.Blocks) > 0 {
-		c.Cached = l.cached(e.index.Match(e.holder, l.Blocks, now).Blocks)
-	}
-	if l.Adapter != "" && !e.hasAdapter(s, l.Adapter) {
-		c.Adapter = believedAdapter
+	c.Cached = e.held(l, now)
+	if l.Adapter != "" {
+		_, c.Adapter = e.adapter(s, l.Adapter, &learned)
 	}
 	return c
+}
+
+// held is how many of a prompt's tokens the endpoint probably has.
+func (e *Endpoint) held(l *Load, now time.Time) int64 {
+	if len(l.Blocks) == 0 {
+		return 0
+	}
+	return e.trusted(l.cached(e.index.Match(e.holder, l.Blocks, now).Blocks))
+}
+
+// trusted is how many of the tokens believed cached to count on.
+func (e *Endpoint) trusted(cached int64) int64 {
+	if cached == 0 || e.caches.Load() {
+		return cached
+	}
+	return e.trust.of(cached)
 }
 
 // cached tokens of so many blocks. At least one token is always computed.
@@ -106,43 +129,4 @@ func (l *Load) cached(blocks int) int64 {
 	}
 	share := float64(blocks*inference.BlockBytes) / float64(l.PromptBytes)
 	return min(int64(share*float64(l.PromptTokens)), l.PromptTokens-1)
-}
-
-func (e *Endpoint) hasAdapter(s *Signals, adapter string) bool {
-	if s != nil && slices.Contains(s.Adapters, adapter) {
-		return true
-	}
-	sent := e.loras.Load()
-	return sent != nil && slices.Contains(*sent, adapter)
-}
-
-// fewLoRA is how many adapters are believed to fit where the server doesn't tell.
-const fewLoRA = 4
-
-// sentAdapter notes that an adapter is about to be there, for the least recently used it pushes
-// out.
-func (e *Endpoint) sentAdapter(adapter string) {
-	limit := fewLoRA
-	if s := e.signals.Load(); s != nil && s.MaxLoRA > 0 {
-		limit = s.MaxLoRA
-	}
-	for {
-		old := e.loras.Load()
-		var list []string
-		if old != nil {
-			if list = *old; list[0] == adapter {
-				return
-			}
-		}
-		next := make([]string, 1, limit+1)
-		next[0] = adapter
-		for _, a := range list {
-			if a != adapter && len(next) < limit {
-				next = append(next, a)
-			}
-		}
-		if e.loras.CompareAndSwap(old, &next) {
-			return
-		}
-	}
 }

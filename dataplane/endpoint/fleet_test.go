@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/table"
 )
@@ -28,11 +29,12 @@ type fakeFleet struct {
 
 // server is one model server or gateway.
 type server struct {
-	refuse  bool // connections
-	hang    bool // canaries get nothing, until they give up
-	status  int  // of canaries; 0: 200
-	metrics string
-	noPage  bool // metrics answer 500
+	refuse  bool   // connections
+	hang    bool   // canaries get nothing, until they give up
+	status  int    // of canaries; 0: 200
+	metrics string // empty: those of an idle server
+	noPage  bool   // metrics answer 500
+	none    bool   // metrics answer 404
 
 	canaries, scrapes int
 	headers           http.Header // of the last request
@@ -91,6 +93,10 @@ func (f *fakeFleet) RoundTrip(req *http.Request) (*http.Response, error) {
 		return answer(http.StatusOK, `{"choices":[]}`)
 	case s.noPage:
 		return answer(http.StatusInternalServerError, "")
+	case s.none:
+		return answer(http.StatusNotFound, "")
+	case s.metrics == "":
+		return answer(http.StatusOK, vllm(0, 0, 0))
 	}
 	return answer(http.StatusOK, s.metrics)
 }
@@ -138,6 +144,14 @@ func still(t testing.TB) (*Registry, *time.Time) {
 	return r, &now
 }
 
+// of are the endpoints of a cluster; none if it isn't there.
+func (r *Registry) of(cluster fleet.ClusterID) []*Endpoint {
+	if c := r.Cluster(cluster); c != nil {
+		return c.Endpoints()
+	}
+	return nil
+}
+
 // live tells a story in virtual time about a registry that runs against a fake fleet.
 func live(t *testing.T, opt Options, story func(t *testing.T, r *Registry, f *fakeFleet)) {
 	t.Helper()
@@ -159,8 +173,8 @@ func live(t *testing.T, opt Options, story func(t *testing.T, r *Registry, f *fa
 	})
 }
 
-// within waits in virtual time until something holds, and says how long that took.
-func within(t *testing.T, limit time.Duration, what string, holds func() bool) time.Duration {
+// soon waits in virtual time until something holds, and says how long that took.
+func soon(t *testing.T, limit time.Duration, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for !holds() {

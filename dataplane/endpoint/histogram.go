@@ -22,9 +22,21 @@ type histogram struct {
 	turned   time.Time  // when now began
 }
 
+// bucket is where a duration is counted.
+func bucket(d time.Duration) int {
+	if d <= time.Millisecond {
+		return 0
+	}
+	return min(int(math.Log2(float64(d)/float64(time.Millisecond))*perOctave), perOctave*octaves-1)
+}
+
+// middle is the duration that stands for those of a bucket.
+func middle(i int) time.Duration {
+	return time.Duration(math.Exp2((float64(i)+0.5)/perOctave) * float64(time.Millisecond))
+}
+
 func (h *histogram) add(d time.Duration, at time.Time) {
-	i := int(math.Log2(float64(d)/float64(time.Millisecond)) * perOctave)
-	i = min(max(i, 0), len(h.now)-1)
+	i := bucket(d)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.turn(at)
@@ -66,8 +78,7 @@ func (h *histogram) quantiles(at time.Time, shares ...float64) []time.Duration {
 		var seen uint64
 		for i, n := range all {
 			if seen += uint64(n); seen >= max(rank, 1) {
-				middle := math.Exp2((float64(i) + 0.5) / perOctave)
-				out[k] = time.Duration(middle * float64(time.Millisecond))
+				out[k] = middle(i)
 				break
 			}
 		}

@@ -114,8 +114,6 @@ func TestRatesLearnFromAnswers(t *testing.T) {
 	}
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
 func TestRatesLearnUnderSteadyLoad(t *testing.T) {
 	r := newRates()
 	rnd := rand.New(rand.NewPCG(3, 4))
@@ -218,7 +216,7 @@ func TestSlotsLearnTheBatch(t *testing.T) {
 		var s slots
 		var limit float64
 		for _, x := range scrapes {
-			limit = s.learn(x[0], x[1], x[2])
+			limit = s.learn(&Signals{Waiting: x[0], Running: x[1], KV: x[2]}, 1, Learned{})
 		}
 		return limit
 	}

@@ -12,6 +12,7 @@ const loadEvery = 20 * time.Millisecond
 // loadView is a cluster's load, summed over its endpoints.
 type loadView struct {
 	at               time.Time
+	known            bool
 	saturation       float64
 	wait             time.Duration
 	total, ready     int
@@ -36,22 +37,11 @@ func (c *Cluster) look(now time.Time) *loadView {
 	return v
 }
 
-// remoteLoad knows of another region only how long first tokens took there lately.
-func (c *Cluster) remoteLoad(now time.Time) *loadView {
-	v := &loadView{at: now, ageMs: -1}
-	for _, w := range c.windows {
-		if median := w.ttft.quantiles(now, 0.5)[0]; median > 0 {
-			v.wait = max(v.wait, median-time.Duration(c.rtt.Load()))
-		}
-	}
-	return v
-}
-
 // ownLoad sums the endpoints. An ejected one counts neither as load nor as capacity.
 func (c *Cluster) ownLoad(now time.Time) *loadView {
 	v := &loadView{at: now, ageMs: -1}
 	typical := Load{}
-	if models := c.spec.Load().Models; len(models) > 0 {
+	if models := c.Spec().Models; len(models) > 0 {
 		typical.Model = models[0]
 	}
 	usable := 0
@@ -66,15 +56,16 @@ func (c *Cluster) ownLoad(now time.Time) *loadView {
 		}
 		cand := e.Candidate(&typical, now)
 		usable++
-		if cand.Freshness != pick.Absent || e.metricsURL() == "" {
+		if cand.Freshness != pick.Absent || e.pageless.Load() || e.pageURL(0) == "" {
 			v.ready += e.ready(s)
 		}
 		v.waiting += cand.Waiting
 		v.running += cand.Running
 		v.kv += cand.KV
-		v.saturation += e.saturation(s, &cand)
-		wait := time.Duration(pick.Predict(e.typical(typical), &cand) * float64(time.Second))
-		if usable == 1 || wait < v.wait {
+		saturation, known := e.saturation(s, &cand, now)
+		v.saturation += saturation
+		v.known = v.known || known
+		if wait := seconds(waitAt(&cand)); usable == 1 || wait < v.wait {
 			v.wait = wait
 		}
 	}
@@ -85,12 +76,13 @@ func (c *Cluster) ownLoad(now time.Time) *loadView {
 	return v
 }
 
-// typical is a request of the mean size seen.
-func (e *Endpoint) typical(l Load) pick.Request {
-	if r := e.rates[l.Model]; r != nil {
-		return pick.Request{PromptTokens: int64(r.Learned().Uncached)}
+// waitAt is how long in seconds a request waits at an endpoint until its prompt is begun.
+func waitAt(c *pick.Candidate) float64 {
+	rate := c.Prefill
+	if rate <= 0 {
+		rate = believedPrefill
 	}
-	return pick.Request{PromptTokens: believedPrompt}
+	return max(c.Backlog/rate, c.Waiting*c.Turn, 0)
 }
 
 // count is how many model servers stand behind an endpoint.
@@ -108,57 +100,17 @@ func (e *Endpoint) ready(s *Signals) int {
 	return 1
 }
 
-// saturation is load over capacity: what the gateway calls so, or else the larger of two shares,
-// of requests there in those the batch takes, and of the wait in line in the wanted first-token
-// time. A batch that has room is still full when prompts queue for longer than that.
-func (e *Endpoint) saturation(s *Signals, c *pick.Candidate) float64 {
+// saturation is load over capacity: what the gateway calls so, or how much of its limits a provider
+// says is used, or else the larger of two shares, of requests there in those the batch takes, and of
+// the wait in line in the wanted first-token time. A batch that has room is still full when prompts
+// queue for longer than that. Known: it is more than this router's own count.
+func (e *Endpoint) saturation(s *Signals, c *pick.Candidate, now time.Time) (share float64, known bool) {
 	if s != nil && s.Saturation >= 0 {
-		return s.Saturation
+		return s.Saturation, true
 	}
-	servers := float64(e.ready(s))
-	room := e.slots.load() * max(servers, 1)
+	if used, ok := e.used(now); ok {
+		return used, true
+	}
 	objective := e.Cluster.class.Load().TTFTObjective.Seconds()
-	prefill := c.Prefill
-	if prefill <= 0 {
-		prefill = believedPrefill
-	}
-	wait := max(c.Backlog/prefill, c.Waiting*c.Turn)
-	return max((c.Waiting+c.Running)/room, wait/objective)
-}
-
-// Slots of an endpoint: how many requests its batch takes.
-const (
-	believedSlots = 256 // vLLM's usual max_num_seqs
-	// slotsSeen is how many scrapes in a row must show a queue before the batch beside it is
-	// taken for full; a single one catches requests on their way in.
-	slotsSeen = 3
-)
-
-// slots learns how many requests the batch takes: as many as run while others queue and the KV
-// cache isn't why, or as the KV cache has room for.
-type slots struct {
-	limit  float64
-	queued int // scrapes in a row with a queue
-}
-
-func (s *slots) learn(waiting, running, kv float64) float64 {
-	if s.limit == 0 {
-		s.limit = believedSlots
-	}
-	if waiting >= 2 && running >= 1 {
-		s.queued++
-	} else {
-		s.queued = 0
-	}
-	switch {
-	case running > s.limit:
-		s.limit = running
-	case s.queued >= slotsSeen:
-		s.limit += (running - s.limit) / 2
-	}
-	limit := max(s.limit, 1)
-	if kv > 0.2 && running >= 4 {
-		limit = min(limit, running/kv)
-	}
-	return limit
+	return max((c.Waiting+c.Running)/e.slots.load(), waitAt(c)/objective), c.Freshness != pick.Absent
 }

@@ -61,7 +61,7 @@ func newLoop(t *testing.T, mode pick.Mode, speeds map[string]float64) *loop {
 			pb.Clusters[0].Endpoints = append(pb.Clusters[0].Endpoints, &routerpb.Endpoint{Id: name, Url: "http://" + name, Class: class})
 		}
 	}))
-	for _, e := range l.r.Of("a") {
+	for _, e := range l.r.of("a") {
 		l.sims[e] = &sim{prefill: speeds[string(e.ID)], held: map[uint64]bool{}, ends: map[*Call]time.Time{}}
 	}
 	return l
@@ -201,7 +201,7 @@ func TestMixedGenerations(t *testing.T) {
 		if old, fast := l.hits["old1"]+l.hits["old2"], l.hits["new1"]+l.hits["new2"]; fast < 2*old {
 			t.Errorf("the faster half got %d requests, the slower %d", fast, old)
 		}
-		for _, e := range l.r.Of("a") {
+		for _, e := range l.r.of("a") {
 			if got, want := e.Rates("m").Learned().Prefill, speeds[string(e.ID)]; !near(got, want, 0.15) {
 				t.Errorf("%s: learned %v tokens/s, it does %v", e.ID, got, want)
 			}
@@ -240,7 +240,7 @@ func TestASlowedServerLosesTraffic(t *testing.T) {
 	next := func(int) Load { return l.fresh(2000) }
 	l.drive(4, 30*time.Second, next)
 	before := l.hits["y"]
-	l.sims[l.r.Of("a")[1]].prefill /= 5
+	l.sims[l.r.of("a")[1]].prefill /= 5
 	l.drive(2, 30*time.Second, next)
 	middle := l.hits["y"]
 	l.drive(2, 30*time.Second, next)

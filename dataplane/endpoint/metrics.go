@@ -3,26 +3,33 @@ package endpoint
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
-	"strings"
 )
 
-// reading is what one page of metrics says, in the signals that it has.
+// reading is what one page of metrics says, in the signals that it has. It holds pieces of the page.
 type reading struct {
-	sums  [poolSaturation + 1]float64
-	found [poolSaturation + 1]bool
+	sums  [signals]float64
+	found [signals]bool
+	older [signals]uint8 // the generation of names that the sum is of
 
-	loraAt   float64 // value of the newest series
-	maxLoRA  int
-	adapters []string
+	loraAt          float64 // value of the newest series
+	maxLoRA         int
+	inBatch, queued []byte // its lists of adapters
+
+	labels []label  // of the line at hand
+	series []uint64 // identities of those taken
 }
+
+// maxSeries is how many series are told apart; of more, doubles may count twice.
+const maxSeries = 256
 
 // read takes the wanted series from a page in Prometheus' text format. It is a scanner of lines
 // and not a parser of the format: a model server's page is some 100 KB of histograms, asked for
-// four times a second from each, and we want six lines of it. Lines that aren't well formed are
-// left out.
-func read(page []byte) reading {
-	var r reading
+// up to twenty times a second from each, and we want a dozen lines of it. Lines that aren't well
+// formed are left out; of a series that is there twice the first counts, as in Prometheus.
+func (r *reading) read(page []byte) {
+	*r = reading{labels: r.labels[:0], series: r.series[:0]}
 	for len(page) > 0 {
 		line := page
 		if i := bytes.IndexByte(page, '\n'); i >= 0 {
@@ -30,12 +37,14 @@ func read(page []byte) reading {
 		} else {
 			page = nil
 		}
-		r.line(bytes.TrimLeft(line, " \t"))
+		r.line(line)
 	}
-	return r
 }
 
 func (r *reading) line(line []byte) {
+	for len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
+		line = line[1:]
+	}
 	if len(line) == 0 || line[0] == '#' {
 		return
 	}
@@ -48,142 +57,105 @@ func (r *reading) line(line []byte) {
 		return
 	}
 	rest := bytes.TrimLeft(line[end:], " \t")
-	var labels []label
+	r.labels = r.labels[:0]
 	if len(rest) > 0 && rest[0] == '{' {
-		if labels, rest, ok = readLabels(rest[1:]); !ok {
+		if r.labels, rest, ok = readLabels(rest[1:], r.labels); !ok {
 			return
 		}
 	}
 	value, ok := readValue(rest)
-	if !ok {
+	if !ok || rules[0].signal != loraInfo && r.double(identity(line[:end], r.labels)) {
 		return
 	}
-	for _, rule := range rules {
-		if rule.label == "" || find(labels, rule.label) == rule.value {
-			r.take(rule.signal, labels, value)
-		}
+	for i := range rules {
+		r.apply(&rules[i], value)
 	}
 }
 
-func (r *reading) take(s signal, labels []label, value float64) {
-	if s == loraInfo {
-		r.lora(labels, value)
+// double says whether a series was there before.
+func (r *reading) double(id uint64) bool {
+	if slices.Contains(r.series, id) {
+		return true
+	}
+	if len(r.series) < maxSeries {
+		r.series = append(r.series, id)
+	}
+	return false
+}
+
+func (r *reading) apply(u *rule, value float64) {
+	for _, m := range u.where {
+		if !m.fits(r.labels) {
+			return
+		}
+	}
+	if u.from != "" {
+		var ok bool
+		if value, ok = readValue(find(r.labels, u.from)); !ok {
+			return // such as "None"
+		}
+	}
+	if u.signal == loraInfo {
+		r.lora(value)
 		return
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {
 		return // as some servers write before the first request
 	}
-	switch s {
-	case kvUsage, poolKV, poolSaturation:
+	s := u.signal
+	switch {
+	case r.found[s] && u.older > r.older[s]:
+		return
+	case r.found[s] && u.older < r.older[s]:
+		r.sums[s] = 0
+	}
+	r.found[s], r.older[s] = true, u.older
+	if largest[s] {
 		r.sums[s] = max(r.sums[s], value)
-	default:
+	} else {
 		r.sums[s] += value
 	}
-	r.found[s] = true
 }
 
 // lora takes the newest series: servers write a new one for every set of adapters, its value the
 // time, and never drop the old. On a tie the one that names adapters.
-func (r *reading) lora(labels []label, at float64) {
-	adapters := names(find(labels, "running_lora_adapters"), find(labels, "waiting_lora_adapters"))
-	if r.found[loraInfo] && (at < r.loraAt || at == r.loraAt && len(adapters) == 0) {
+func (r *reading) lora(at float64) {
+	if math.IsNaN(at) {
 		return
 	}
-	r.found[loraInfo], r.loraAt, r.adapters = true, at, adapters
-	if n, err := strconv.Atoi(find(labels, "max_lora")); err == nil && n >= 0 {
+	inBatch, queued := find(r.labels, "running_lora_adapters"), find(r.labels, "waiting_lora_adapters")
+	if r.found[loraInfo] && (at < r.loraAt || at == r.loraAt && len(inBatch)+len(queued) == 0) {
+		return
+	}
+	r.found[loraInfo], r.loraAt, r.inBatch, r.queued = true, at, inBatch, queued
+	if n, err := strconv.Atoi(string(find(r.labels, "max_lora"))); err == nil && n >= 0 {
 		r.maxLoRA = n
 	}
 }
 
+// known: the page is one of a model server or an endpoint picker, and says how loaded it is.
+func (r *reading) known() bool {
+	return r.found[waiting] || r.found[running] || r.found[poolReady] || r.found[poolWaiting]
+}
+
+// print tells pages apart on which something that we read has changed.
+func (r *reading) print() uint64 {
+	h := uint64(fnvBasis)
+	for s, v := range r.sums {
+		h = (h ^ math.Float64bits(v) ^ uint64(s)) * fnvPrime
+	}
+	return (h ^ math.Float64bits(r.loraAt)) * fnvPrime
+}
+
 // names reads comma-separated lists.
-func names(lists ...string) []string {
+func names(lists ...[]byte) []string {
 	var out []string
 	for _, list := range lists {
-		for name := range strings.SplitSeq(list, ",") {
-			if name = strings.TrimSpace(name); name != "" {
-				out = append(out, name)
+		for name := range bytes.SplitSeq(list, []byte{','}) {
+			if name = bytes.TrimSpace(name); len(name) > 0 {
+				out = append(out, string(name))
 			}
 		}
 	}
 	return out
-}
-
-type label struct{ name, value string }
-
-func find(labels []label, name string) string {
-	for _, l := range labels {
-		if l.name == name {
-			return l.value
-		}
-	}
-	return ""
-}
-
-// readLabels reads `name="value",…}` and returns what follows it.
-func readLabels(b []byte) (labels []label, rest []byte, ok bool) {
-	for {
-		b = bytes.TrimLeft(b, " \t,")
-		if len(b) == 0 {
-			return nil, nil, false
-		}
-		if b[0] == '}' {
-			return labels, b[1:], true
-		}
-		eq := bytes.IndexByte(b, '=')
-		if eq <= 0 {
-			return nil, nil, false
-		}
-		name := string(bytes.TrimSpace(b[:eq]))
-		b = bytes.TrimLeft(b[eq+1:], " \t")
-		if len(b) == 0 || b[0] != '"' {
-			return nil, nil, false
-		}
-		var value string
-		if value, b, ok = readQuoted(b[1:]); !ok {
-			return nil, nil, false
-		}
-		labels = append(labels, label{name, value})
-	}
-}
-
-// readQuoted reads up to the closing quote; \\, \" and \n are escapes.
-func readQuoted(b []byte) (value string, rest []byte, ok bool) {
-	var escaped []byte
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			if escaped == nil {
-				return string(b[:i]), b[i+1:], true
-			}
-			return string(escaped), b[i+1:], true
-		case '\\':
-			if escaped == nil {
-				escaped = append(make([]byte, 0, len(b)), b[:i]...)
-			}
-			i++
-			if i == len(b) {
-				return "", nil, false
-			}
-			c := b[i]
-			if c == 'n' {
-				c = '\n'
-			}
-			escaped = append(escaped, c)
-		default:
-			if escaped != nil {
-				escaped = append(escaped, b[i])
-			}
-		}
-	}
-	return "", nil, false
-}
-
-// readValue reads a number; a time stamp may follow.
-func readValue(b []byte) (float64, bool) {
-	b = bytes.Trim(b, " \t\r")
-	if i := bytes.IndexAny(b, " \t"); i >= 0 {
-		b = b[:i]
-	}
-	v, err := strconv.ParseFloat(string(b), 64)
-	return v, err == nil
 }

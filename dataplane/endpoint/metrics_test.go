@@ -22,6 +22,13 @@ func page(t testing.TB, name string) []byte {
 	return b
 }
 
+// parsed reads a page.
+func parsed(page []byte) *reading {
+	var r reading
+	r.read(page)
+	return &r
+}
+
 func TestDialects(t *testing.T) {
 	tests := []struct {
 		file string
@@ -39,7 +46,7 @@ func TestDialects(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.file, func(t *testing.T) {
-			got := *(&Signals{}).fill(read(page(t, tt.file)))
+			got := *(&Signals{}).fill(parsed(page(t, tt.file)))
 			if got.Waiting != tt.want.Waiting || got.Running != tt.want.Running || got.KV != tt.want.KV || got.MaxLoRA != tt.want.MaxLoRA ||
 				got.Ready != tt.want.Ready || got.Saturation != tt.want.Saturation || got.tokens != tt.want.tokens || !slices.Equal(got.Adapters, tt.want.Adapters) {
 				t.Errorf("got  %+v\nwant %+v", got, tt.want)
@@ -63,8 +70,8 @@ vllm:lora_requests_info{running_lora_adapters="",waiting_lora_adapters="",max_lo
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := read([]byte(tt.page)); !slices.Equal(got.adapters, tt.want) || got.maxLoRA != 2 {
-				t.Errorf("adapters %q of at most %d, want %q", got.adapters, got.maxLoRA, tt.want)
+			if got := (&Signals{}).fill(parsed([]byte(tt.page))); !slices.Equal(got.Adapters, tt.want) || got.MaxLoRA != 2 {
+				t.Errorf("adapters %q of at most %d, want %q", got.Adapters, got.MaxLoRA, tt.want)
 			}
 		})
 	}
@@ -97,7 +104,7 @@ func TestReadIsNotPutOff(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := read([]byte(tt.page))
+			got := parsed([]byte(tt.page))
 			if got.sums[waiting] != tt.waiting || got.found[waiting] != tt.found {
 				t.Errorf("waiting = %v, found %v; want %v, %v", got.sums[waiting], got.found[waiting], tt.waiting, tt.found)
 			}
@@ -119,7 +126,7 @@ func TestSaturationOfExactlyOne(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := (&Signals{}).fill(read([]byte(tt.page))).Saturation; got != tt.want {
+			if got := (&Signals{}).fill(parsed([]byte(tt.page))).Saturation; got != tt.want {
 				t.Errorf("saturation %v, want %v", got, tt.want)
 			}
 		})
@@ -154,7 +161,7 @@ func FuzzMetrics(f *testing.F) {
 		f.Add(page(f, filepath.Base(file)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got := read(b)
+		got := parsed(b)
 		for s, v := range got.sums {
 			if math.IsNaN(v) || v < 0 {
 				t.Fatalf("signal %d is %v", s, v)
@@ -166,7 +173,7 @@ func FuzzMetrics(f *testing.F) {
 			if !ok {
 				continue
 			}
-			if got := read(alone).sums[signal]; got != want {
+			if got := parsed(alone).sums[signal]; got != want {
 				t.Fatalf("%s = %v, the standard parser says %v, of\n%s", name, got, want, alone)
 			}
 		}
@@ -191,7 +198,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.SetBytes(int64(len(whole)))
 	b.ReportAllocs()
+	var r reading
 	for b.Loop() {
-		read(whole)
+		r.read(whole)
 	}
 }

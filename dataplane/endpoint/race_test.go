@@ -92,7 +92,7 @@ func BenchmarkCandidates(b *testing.B) {
 				}
 			}))
 			now := time.Now()
-			for _, e := range r.Of("a") {
+			for _, e := range r.of("a") {
 				e.seen(&Signals{At: now, Ready: -1, Saturation: -1})
 			}
 			l := prompt(16)

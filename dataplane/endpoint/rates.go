@@ -19,21 +19,23 @@ const (
 	believedPrompt   = 1000.0   // tokens
 	believedOutput   = 200.0    // tokens
 	believedAdapter  = 0.5      // s to load a LoRA adapter
+	mostAdapter      = 10.0     // s that loading one is ever taken for
 )
 
 // Rates are what has been learned of one GPU class serving one model, shared by all endpoints of
-// that kind that this router sends to. Prefill rates come from first-token times against the prompt
+// that kind that this router sends to, or of one cluster of another region. Prefill rates come from first-token times against the prompt
 // tokens to be computed until then, a request's own and those sent before it, without what was
 // cached; only from requests that found room in the batch, since others waited for more than
 // prompts. Decode steps come from the time between tokens against the requests in the batch.
 type Rates struct {
-	mu     sync.Mutex // guards what is learned, up to adapter
+	mu     sync.Mutex // guards what is learned, up to load
 	first  line       // first-token time (s) over prompt tokens to compute until then
 	step   line       // time between tokens (s) over requests in the batch
 	hold   mean       // s from first token to the end
 	prompt mean       // tokens
 	fresh  mean       // prompt tokens that weren't cached
 	output mean       // tokens
+	load   mean       // s that the first token came later where an adapter had to be loaded
 
 	now atomic.Pointer[Learned]
 }
@@ -45,6 +47,7 @@ type Learned struct {
 	Step     float64 // s of a decode step, with nothing in the batch
 	StepMore float64 // s more for each request in the batch
 	Hold     float64 // s that a request keeps its place in the batch
+	Adapter  float64 // s to load a LoRA adapter
 	// The mix of requests seen, in tokens per request.
 	Prompt, Uncached, Output float64
 	// Known: enough has been seen to go by; until then these are beliefs.
@@ -68,6 +71,7 @@ type finished struct {
 	prompt, uncached, output float64       // tokens
 	ahead                    float64       // prompt tokens that were computed before its own
 	room                     bool          // the batch had room, so that only those were waited for
+	loads                    bool          // its adapter was not there
 	ttft                     time.Duration // 0: not known
 	decode                   time.Duration // first token to the end; 0: not known
 	hold                     time.Duration // its place in the batch was taken
@@ -83,7 +87,13 @@ const shortest = 64
 func (r *Rates) learn(f finished) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if x := f.ahead + f.uncached; f.room && f.ttft > 0 && x >= shortest {
+	x := f.ahead + f.uncached
+	switch {
+	case !f.room || f.ttft <= 0:
+	case f.loads:
+		// What it took beyond its prompt, within what is no queue behind other adapters.
+		r.load.learn(min(max(f.ttft.Seconds()-r.first.at(x), 0), mostAdapter))
+	case x >= shortest:
 		r.first.learn(x, f.ttft.Seconds())
 	}
 	if f.decode > 0 && f.output >= 8 {
@@ -105,7 +115,7 @@ func (r *Rates) publish() {
 	r.now.Store(&Learned{
 		Overhead: r.first.base, Prefill: 1 / max(r.first.slope, 1e-7),
 		Step: max(r.step.base, 1e-5), StepMore: r.step.slope,
-		Hold:   r.hold.or(believedHold),
+		Hold: r.hold.or(believedHold), Adapter: r.load.or(believedAdapter),
 		Prompt: prompt, Uncached: r.fresh.or(prompt), Output: max(r.output.or(believedOutput), 1),
 		Known: r.first.w >= enough && r.step.w >= enough,
 	})

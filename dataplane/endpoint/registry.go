@@ -29,14 +29,17 @@ type Options struct {
 	Index *prefix.Index
 	// Transport for metrics and canaries. Nil: one that keeps a connection to each place.
 	Transport http.RoundTripper
-	// Authorize adds what a cluster wants to see, such as a bearer token, to a request's header.
-	// Nil: nothing.
-	Authorize func(c *table.Cluster, h http.Header) error
+	// TransportFor is the transport towards one cluster, where it needs its own, such as one with a
+	// client certificate. Nil, or an answer of nil: Transport.
+	TransportFor func(c *table.Cluster) http.RoundTripper
+	// Sign adds to a whole request what a cluster wants to see, such as a bearer token or a
+	// signature over its body. Nil: nothing.
+	Sign func(c *table.Cluster, r *http.Request, body []byte) error
 	// Probe asks another region's router whether it can serve requests for a cluster; nil error
 	// means it can. Nil: an ejected cluster of another region is taken back when a probe is due.
 	Probe func(ctx context.Context, c *table.Cluster) error
-	// ScrapeBusy and ScrapeIdle are the pauses between scrapes of a place with and without
-	// requests. 0: 250 ms and 1 s.
+	// ScrapeBusy and ScrapeIdle are the shortest and the longest pause between scrapes of a place
+	// that has a page of metrics. 0: 50 ms and 1 s.
 	ScrapeBusy, ScrapeIdle time.Duration
 	// Now tells the time. Nil: the clock.
 	Now func() time.Time
@@ -55,8 +58,11 @@ type Registry struct {
 	current atomic.Pointer[map[fleet.ClusterID]*Cluster]
 	changed chan struct{}   // holds one wake-up of Run
 	own     *http.Transport // the transport, if it wasn't given
+	places  atomic.Int64    // that are scraped, or could be
 
-	syncing  sync.Mutex // one Sync at a time
+	syncing  sync.Mutex // one Sync or Discovered at a time; guards newest and found
+	newest   *table.Table
+	found    map[fleet.ClusterID][]table.Endpoint
 	reports  sync.Mutex // guards reported
 	reported time.Time
 }
@@ -82,7 +88,7 @@ func New(opt Options) *Registry {
 		}
 		opt.Transport = own
 	}
-	opt.ScrapeBusy = cmp.Or(opt.ScrapeBusy, 250*time.Millisecond)
+	opt.ScrapeBusy = cmp.Or(opt.ScrapeBusy, 50*time.Millisecond)
 	opt.ScrapeIdle = cmp.Or(opt.ScrapeIdle, time.Second)
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
@@ -94,15 +100,6 @@ func New(opt Options) *Registry {
 
 // Cluster finds a cluster of the newest table; nil if it isn't there.
 func (r *Registry) Cluster(id fleet.ClusterID) *Cluster { return (*r.current.Load())[id] }
-
-// Of lists the endpoints of a cluster that this router sends to directly; none for clusters of
-// other regions and unknown ones. The slice must not be changed.
-func (r *Registry) Of(id fleet.ClusterID) []*Endpoint {
-	if c := r.Cluster(id); c != nil {
-		return c.Endpoints()
-	}
-	return nil
-}
 
 // all clusters by name.
 func (r *Registry) all() []*Cluster {

@@ -23,17 +23,17 @@ func (r *Registry) ejectedNow(cluster fleet.ClusterID) bool {
 func TestSyncFollowsTheTable(t *testing.T) {
 	r, _ := still(t)
 	a := r.Cluster("a")
-	a1 := r.Of("a")[0]
-	if len(r.Of("a")) != 2 || r.Of("a")[1].Class != "a100" || a.Remote {
+	a1 := r.of("a")[0]
+	if len(r.of("a")) != 2 || r.of("a")[1].Class != "a100" || a.Remote {
 		t.Fatalf("a: %+v", a)
 	}
-	if g := r.Of("g"); len(g) != 1 || g[0].URL != "http://g:80" || g[0].ID != "g" {
+	if g := r.of("g"); len(g) != 1 || g[0].URL != "http://g:80" || g[0].ID != "g" {
 		t.Errorf("a gateway is one endpoint: %+v", g)
 	}
-	if e := r.Cluster("e"); !e.Remote || len(r.Of("e")) != 0 {
+	if e := r.Cluster("e"); !e.Remote || len(r.of("e")) != 0 {
 		t.Errorf("of another region's cluster no endpoint is known: %+v", e)
 	}
-	if r.Cluster("none") != nil || r.Of("none") != nil {
+	if r.Cluster("none") != nil || r.of("none") != nil {
 		t.Error("found what isn't there")
 	}
 	r.Sync(world(t, func(pb *routerpb.Table) {
@@ -41,10 +41,10 @@ func TestSyncFollowsTheTable(t *testing.T) {
 		pb.Clusters[0].Drained = true
 		pb.Clusters = append(pb.Clusters[:1], pb.Clusters[2:]...) // b goes
 	}))
-	if r.Cluster("a") != a || r.Of("a")[0] != a1 {
+	if r.Cluster("a") != a || r.of("a")[0] != a1 {
 		t.Error("what stayed lost its state")
 	}
-	if got := r.Of("a")[1]; got.URL != "http://a2-new:8000" || got.InFlight() != 0 {
+	if got := r.of("a")[1]; got.URL != "http://a2-new:8000" || got.InFlight() != 0 {
 		t.Errorf("a moved endpoint: %+v", got)
 	}
 	if !a.Spec().Drained {
@@ -58,11 +58,11 @@ func TestSyncFollowsTheTable(t *testing.T) {
 func TestScrapesFillSignals(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		f.set("a1", func(s *server) { s.metrics = vllm(3, 7, 0.5) })
-		within(t, 1500*time.Millisecond, "signals of a1", func() bool {
-			s := r.Of("a")[0].Signals()
+		soon(t, 1500*time.Millisecond, "signals of a1", func() bool {
+			s := r.of("a")[0].Signals()
 			return s != nil && s.Waiting == 3 && s.Running == 7 && s.KV == 0.5
 		})
-		if c := r.Of("a")[0].Candidate(&Load{Model: "m"}, time.Now()); c.Freshness != pick.Fresh || c.Waiting != 3 {
+		if c := r.of("a")[0].Candidate(&Load{Model: "m"}, time.Now()); c.Freshness != pick.Fresh || c.Waiting != 3 {
 			t.Errorf("candidate %+v", c)
 		}
 		if f.get("e1").scrapes != 0 {
@@ -73,7 +73,7 @@ func TestScrapesFillSignals(t *testing.T) {
 
 func TestBusyPlacesAreScrapedMoreOften(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
-		call := r.Of("a")[0].Begin(Load{Model: "m"}, time.Now())
+		call := r.of("a")[0].Begin(Load{Model: "m"}, time.Now())
 		a, b := f.get("a1").scrapes, f.get("b1").scrapes
 		pass(10 * time.Second)
 		a, b = f.get("a1").scrapes-a, f.get("b1").scrapes-b
@@ -86,11 +86,11 @@ func TestBusyPlacesAreScrapedMoreOften(t *testing.T) {
 
 func TestScrapesThatStopMakeSignalsStale(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
-		e := r.Of("a")[0]
+		e := r.of("a")[0]
 		f.set("a1", func(s *server) { s.metrics = vllm(0, 9, 0.5) })
-		within(t, 2*time.Second, "signals", func() bool { s := e.Signals(); return s != nil && s.Running == 9 })
+		soon(t, 2*time.Second, "signals", func() bool { s := e.Signals(); return s != nil && s.Running == 9 })
 		f.set("a1", func(s *server) { s.noPage = true })
-		within(t, 5*time.Second, "stale signals", func() bool { return e.Candidate(&Load{Model: "m"}, time.Now()).Freshness == pick.Stale })
+		soon(t, 5*time.Second, "stale signals", func() bool { return e.Candidate(&Load{Model: "m"}, time.Now()).Freshness == pick.Stale })
 		if c := e.Candidate(&Load{Model: "m"}, time.Now()); c.Running != 9 {
 			t.Errorf("stale signals look idle: %+v", c)
 		}
@@ -107,7 +107,7 @@ func TestADeadClusterIsFoundWithoutRequests(t *testing.T) {
 		for _, host := range []string{"a1", "a2"} {
 			f.set(host, func(s *server) { s.refuse = true })
 		}
-		took := within(t, 2*time.Second, "a ejected", func() bool { return r.ejectedNow("a") })
+		took := soon(t, 2*time.Second, "a ejected", func() bool { return r.ejectedNow("a") })
 		t.Logf("found after %v", took)
 		if r.ejectedNow("b") {
 			t.Error("b was ejected too")
@@ -119,22 +119,22 @@ func TestADeadClusterIsFoundWithoutRequests(t *testing.T) {
 func TestOneFailedRequestIsEnough(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		f.set("b1", func(s *server) { s.refuse = true })
-		r.Of("b")[0].Begin(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ConnectFailure}, time.Now())
-		within(t, time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
+		r.of("b")[0].Begin(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ConnectFailure}, time.Now())
+		soon(t, time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
 	})
 }
 
 func TestAHealedClusterComesBackByCanary(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		f.set("b1", func(s *server) { s.refuse = true })
-		within(t, 3*time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
+		soon(t, 3*time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
 		pass(2 * time.Minute) // probes are a minute apart by now
 		before := f.get("b1").canaries
 		if !r.ejectedNow("b") {
 			t.Fatal("b came back while dead")
 		}
 		f.set("b1", func(s *server) { s.refuse = false })
-		within(t, 3*time.Second, "b back", func() bool { return !r.ejectedNow("b") })
+		soon(t, 3*time.Second, "b back", func() bool { return !r.ejectedNow("b") })
 		if after := f.get("b1").canaries; after == before {
 			t.Error("it came back without a canary")
 		}
@@ -144,7 +144,7 @@ func TestAHealedClusterComesBackByCanary(t *testing.T) {
 func TestProbesOfADeadPlaceThinOut(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		f.set("b1", func(s *server) { s.refuse = true })
-		within(t, 3*time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
+		soon(t, 3*time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
 		first := f.get("b1").canaries
 		pass(10 * time.Minute)
 		if n := f.get("b1").canaries - first; n < 8 || n > 20 {
@@ -157,23 +157,23 @@ func TestProbesOfADeadPlaceThinOut(t *testing.T) {
 func TestAHangingServerIsFound(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		pass(time.Second)
-		e := r.Of("b")[0]
+		e := r.of("b")[0]
 		f.set("b1", func(s *server) { s.hang = true })
 		call := e.Begin(Load{Model: "m", Stream: true}, time.Now())
-		took := within(t, 6*time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
+		took := soon(t, 6*time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
 		if took < 5*time.Second {
 			t.Errorf("judged after %v, before the floor of 5 s", took)
 		}
 		call.Done(Result{Outcome: failover.Silence}, time.Now())
 		f.set("b1", func(s *server) { s.hang = false })
-		within(t, 10*time.Second, "b back", func() bool { return !r.ejectedNow("b") })
+		soon(t, 10*time.Second, "b back", func() bool { return !r.ejectedNow("b") })
 	})
 }
 
 // A server with a long queue: a canary waits in line, but tokens flow.
 func TestABusyServerIsNotTakenForHanging(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
-		e := r.Of("b")[0]
+		e := r.of("b")[0]
 		f.set("b1", func(s *server) { s.hang = true })
 		stuck := e.Begin(Load{Model: "m", Stream: true}, time.Now())
 		for range 30 {
@@ -192,16 +192,16 @@ func TestABusyServerIsNotTakenForHanging(t *testing.T) {
 func TestServerErrorsEject(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		f.set("b1", func(s *server) { s.status = http.StatusInternalServerError })
-		r.Of("b")[0].Begin(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ServerFault}, time.Now())
-		within(t, time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
+		r.of("b")[0].Begin(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ServerFault}, time.Now())
+		soon(t, time.Second, "b ejected", func() bool { return r.ejectedNow("b") })
 	})
 }
 
 func TestA4xxCanaryIsASignOfLife(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		f.set("b1", func(s *server) { s.status = http.StatusTooManyRequests })
-		r.Of("b")[0].Begin(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ServerFault}, time.Now())
-		within(t, time.Second, "a canary", func() bool { return f.get("b1").canaries > 0 })
+		r.of("b")[0].Begin(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ServerFault}, time.Now())
+		soon(t, time.Second, "a canary", func() bool { return f.get("b1").canaries > 0 })
 		pass(time.Second)
 		if r.ejectedNow("b") || f.get("b1").canaries > 1 {
 			t.Errorf("ejected %v after %d canaries; 429 says that it is alive", r.ejectedNow("b"), f.get("b1").canaries)
@@ -223,14 +223,14 @@ func TestRemoteClustersAreAskedForByTheirRouter(t *testing.T) {
 	}}
 	live(t, opt, func(t *testing.T, r *Registry, f *fakeFleet) {
 		r.Cluster("e").Hop(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ConnectFailure}, time.Now())
-		within(t, time.Second, "e ejected", func() bool { return r.ejectedNow("e") })
+		soon(t, time.Second, "e ejected", func() bool { return r.ejectedNow("e") })
 		pass(time.Minute)
 		if !r.ejectedNow("e") {
 			t.Fatal("e came back while its router refuses")
 		}
 		<-down
 		down <- false
-		within(t, 4*time.Second, "e back", func() bool { return !r.ejectedNow("e") })
+		soon(t, 4*time.Second, "e back", func() bool { return !r.ejectedNow("e") })
 		if id := <-asked; id != "e" {
 			t.Errorf("asked for %s", id)
 		}
@@ -242,18 +242,18 @@ func TestRemoteClustersAreAskedForByTheirRouter(t *testing.T) {
 
 func TestGatewaysAreScrapedAtTheirPoolMetrics(t *testing.T) {
 	pool := page(t, "llm-d.txt")
-	auth := func(c *table.Cluster, h http.Header) error {
-		h.Set("Authorization", "Bearer for-"+string(c.ID))
+	auth := func(c *table.Cluster, q *http.Request, _ []byte) error {
+		q.Header.Set("Authorization", "Bearer for-"+string(c.ID))
 		return nil
 	}
-	live(t, Options{Authorize: auth}, func(t *testing.T, r *Registry, f *fakeFleet) {
+	live(t, Options{Sign: auth}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		f.set("g-metrics", func(s *server) { s.metrics = string(pool) })
-		within(t, 2*time.Second, "pool metrics", func() bool { s := r.Of("g")[0].Signals(); return s != nil && s.Ready == 4 })
+		soon(t, 2*time.Second, "pool metrics", func() bool { s := r.of("g")[0].Signals(); return s != nil && s.Ready == 4 })
 		if got := f.get("g-metrics").headers.Get("Authorization"); got != "Bearer for-g" {
 			t.Errorf("scraped with %q", got)
 		}
-		r.Of("g")[0].Begin(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ServerFault}, time.Now())
-		within(t, time.Second, "a canary", func() bool { return f.get("g").canaries == 1 })
+		r.of("g")[0].Begin(Load{Model: "m"}, time.Now()).Done(Result{Outcome: failover.ServerFault}, time.Now())
+		soon(t, time.Second, "a canary", func() bool { return f.get("g").canaries == 1 })
 		if got := f.get("g").headers.Get("Authorization"); got != "Bearer for-g" {
 			t.Errorf("canary with %q", got)
 		}

@@ -19,6 +19,7 @@ type window struct {
 	failures atomic.Uint64
 	work     sum
 	ttft     histogram
+	pace
 }
 
 // sum is a float that many add to.
@@ -95,7 +96,7 @@ func (c *Cluster) signal(model fleet.ModelID, v *loadView, span time.Duration, n
 		Scraped: v.scraped, AgeMs: v.ageMs,
 		EndpointsTotal: uint32(v.total), EndpointsReady: uint32(v.ready),
 		Waiting: v.waiting, Running: v.running, KvUsage: v.kv, Saturation: v.saturation,
-		CapacityWork: c.capacity(model, w.weight.load(), now),
+		CapacityWork: c.capacity(model, w.weight.load()),
 		LoadWork:     w.work.drain() / span.Seconds(),
 		Requests:     w.requests.Swap(0), Failures: w.failures.Swap(0),
 		TtftP50Ms: ms(q[0]), TtftP95Ms: ms(q[1]),
@@ -106,7 +107,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 // capacity is the work per second at full load of the endpoints in use, by what has been learned
 // of their classes; 0 while nothing has. Of a gateway's servers nothing is learned.
-func (c *Cluster) capacity(model fleet.ModelID, weight float64, _ time.Time) float64 {
+func (c *Cluster) capacity(model fleet.ModelID, weight float64) float64 {
 	total := 0.0
 	for _, e := range c.Endpoints() {
 		rates := e.rates[model]

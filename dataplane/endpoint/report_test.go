@@ -23,11 +23,11 @@ func signalOf(t *testing.T, rep *routerpb.Report, cluster string) *routerpb.Clus
 func TestReport(t *testing.T) {
 	r, now := still(t)
 	r.Report(*now)
-	for i, e := range r.Of("a") {
+	for i, e := range r.of("a") {
 		e.seen(&Signals{At: *now, Waiting: float64(i), Running: 10, KV: 0.2, Ready: -1, Saturation: -1})
 	}
 	*now = now.Add(500 * time.Millisecond)
-	e := r.Of("a")[0]
+	e := r.of("a")[0]
 	done := func(o failover.Outcome) {
 		c := e.Begin(Load{Model: "m", PromptTokens: 100, Stream: true}, *now)
 		c.Done(Result{Outcome: o, FirstToken: 200 * time.Millisecond, Usage: inference.Usage{Prompt: 100, Completion: 25}}, *now)
@@ -77,9 +77,9 @@ func TestReportTellsOfEjection(t *testing.T) {
 	r, now := still(t)
 	for range 3 {
 		r.Cluster("e").Hop(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ConnectFailure}, *now)
-		r.Of("a")[0].Begin(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ConnectFailure}, *now)
+		r.of("a")[0].Begin(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ConnectFailure}, *now)
 	}
-	for _, e := range r.Of("a") {
+	for _, e := range r.of("a") {
 		e.seen(&Signals{At: *now, Ready: -1, Saturation: -1})
 	}
 	rep := r.Report(*now)
@@ -96,7 +96,7 @@ func TestCapacityIsReportedOnceLearned(t *testing.T) {
 	if s := signalOf(t, r.Report(*now), "b"); s.CapacityWork != 0 {
 		t.Errorf("capacity %v before anything was learned", s.CapacityWork)
 	}
-	e := r.Of("b")[0]
+	e := r.of("b")[0]
 	for i := range 20 {
 		l := Load{Model: "m", PromptTokens: int64(1000 + 100*i), Stream: true}
 		c := e.Begin(l, *now)
@@ -116,13 +116,13 @@ func TestGatewayPools(t *testing.T) {
 	r, now := still(t)
 	g := r.Cluster("g")
 	e := g.Endpoints()[0]
-	e.seen((&Signals{At: *now}).fill(read(page(t, "llm-d.txt"))))
+	e.seen((&Signals{At: *now}).fill(parsed(page(t, "llm-d.txt"))))
 	s := signalOf(t, r.Report(*now), "g")
 	if s.EndpointsTotal != 4 || s.EndpointsReady != 4 || s.Waiting != 10 || s.Running != 48 || s.Saturation != 0.62 {
 		t.Errorf("pool of four: %+v", s)
 	}
 	*now = now.Add(time.Second)
-	e.seen((&Signals{At: *now}).fill(read(page(t, "llm-d-empty.txt"))))
+	e.seen((&Signals{At: *now}).fill(parsed(page(t, "llm-d-empty.txt"))))
 	ev := g.Evidence(*now)
 	if !ev.Ejected {
 		t.Error("nothing is ready, and the cluster is in use")
@@ -138,7 +138,7 @@ func TestGatewayPools(t *testing.T) {
 	if out, _ := g.Ejected(); out {
 		t.Error("what was seen a minute ago still counts")
 	}
-	e.seen((&Signals{At: *now}).fill(read(page(t, "llm-d.txt"))))
+	e.seen((&Signals{At: *now}).fill(parsed(page(t, "llm-d.txt"))))
 	if out, _ := g.Ejected(); out {
 		t.Error("ready again, and still ejected")
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // Run keeps the goroutines of all places until ctx ends: for each endpoint of the own region one
-// that scrapes it and one that sends canaries when they are needed, for each other cluster one that
-// asks its region's router when that is needed. It returns once all have ended. It must run once.
+// that scrapes it and one that sends canaries when they are needed, for each cluster of
+// another region one that asks that region's router when that is needed. It returns once all have ended. It must run once.
 func (r *Registry) Run(ctx context.Context) error {
 	if r.own != nil {
 		defer r.own.CloseIdleConnections()
@@ -32,8 +32,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	for {
 		wanted := make(map[any]bool)
 		for _, c := range r.all() {
-			wanted[c] = true
-			if running[c] == nil {
+			if wanted[c] = c.Remote; c.Remote && running[c] == nil {
 				start(c, func(ctx context.Context) {
 					r.probing(ctx, c.breaker, func(ctx context.Context) (failover.Outcome, string) { return r.probeCluster(ctx, c) }, nil)
 				})
@@ -45,7 +44,7 @@ func (r *Registry) Run(ctx context.Context) error {
 						func(ctx context.Context) { r.scrape(ctx, e) },
 						func(ctx context.Context) {
 							r.probing(ctx, e.breaker, func(ctx context.Context) (failover.Outcome, string) { return r.canary(ctx, e) },
-								c.breaker.hurry)
+								func() { e.ramp.start(r.opt.Now()) })
 						})
 				}
 			}

@@ -2,171 +2,154 @@ package endpoint
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"net/http"
+	"errors"
+	"math"
 	"time"
 
-	"anabranch/dataplane/pick"
 	"anabranch/dataplane/table"
 )
 
 const (
-	scrapeTimeout = time.Second
-	// maxPage bounds a page of metrics. vLLM's is about 100 KB.
-	maxPage = 4 << 20
+	// pagelessPause lies between looks for metrics at a place that has none.
+	pagelessPause = 30 * time.Second
+	// doubtPause is the least between doubts for the same page that can't be read: its place has
+	// answered canaries since.
+	doubtPause = 10 * time.Second
 )
 
-// scrape follows an endpoint's metrics until ctx ends.
+// scraper follows one endpoint's metrics.
+type scraper struct {
+	r       *Registry
+	e       *Endpoint
+	cadence cadence
+	batch   slots
+	try     int       // which of the paths
+	missing int       // paths in a row without a page
+	failing time.Time // when the scrapes that fail last raised doubt; zero: they don't fail
+	last    time.Time // of the scrape before
+	turned  uint64    // own requests begun and ended by then
+	there   float64   // requests there by its page
+	least   time.Duration
+}
+
+// scrape follows an endpoint's metrics until ctx ends. A request that comes to a place that is
+// seldom looked at brings the next look forward.
 func (r *Registry) scrape(ctx context.Context, e *Endpoint) {
+	s := &scraper{r: r, e: e, cadence: cadence{shortest: r.opt.ScrapeBusy, longest: r.opt.ScrapeIdle}}
+	if e.Cluster.Spec().Kind == table.KindGateway {
+		s.cadence.shortest = max(s.cadence.shortest, poolPause)
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var batch slots
-	failing := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-e.wake:
+			timer.Reset(s.least)
+			continue
 		case <-timer.C:
 		}
-		busy := e.inFlight.Load() > 0
-		if url := e.metricsURL(); url != "" {
-			s, err := r.fetch(ctx, e, url)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err != nil:
-				if !failing {
-					r.log.Info("scrape stopped working", "cluster", e.Cluster.ID, "endpoint", e.ID, "error", err)
-				}
-				failing = true
-				e.unseen(r.opt.Now())
-				e.breaker.doubt()
-			default:
-				busy = busy || s.Waiting+s.Running > 0
-				e.slots.store(batch.learn(s.Waiting, s.Running, s.KV))
-				e.seen(s)
-				if failing {
-					r.log.Info("scrape works again", "cluster", e.Cluster.ID, "endpoint", e.ID)
-					e.breaker.hurry()
-				}
-				failing = false
-			}
+		pause := s.once(ctx)
+		if ctx.Err() != nil {
+			return
 		}
 		if e.stuck(r.opt.Now()) {
 			e.breaker.doubt()
 		}
-		pause := r.opt.ScrapeIdle
-		if busy {
-			pause = r.opt.ScrapeBusy
-		}
+		e.dozing.Store(pause > besidePause && s.missing == 0)
 		timer.Reset(time.Duration((0.9 + 0.2*r.opt.Random()) * float64(pause))) // so that they spread
 	}
 }
 
-// metricsURL is where its metrics are; empty: nowhere.
-func (e *Endpoint) metricsURL() string {
-	spec := e.Cluster.Spec()
-	if spec.Kind == table.KindGateway {
-		return spec.MetricsURL
+// once reads the page and says how long to wait until the next time.
+func (s *scraper) once(ctx context.Context) time.Duration {
+	e, now := s.e, s.r.opt.Now()
+	url := e.pageURL(s.try)
+	if url == "" {
+		return s.cadence.longest
 	}
-	return e.URL + "/metrics"
-}
-
-func (r *Registry) fetch(ctx context.Context, e *Endpoint, url string) (*Signals, error) {
-	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
+	if s.missing >= len(pagePaths) && now.Sub(s.last) < pagelessPause {
+		return s.cadence.longest
 	}
-	if err := r.authorize(e.Cluster, req.Header); err != nil {
-		return nil, err
-	}
-	s := &Signals{At: r.opt.Now(), inFlight: e.inFlight.Load()}
-	resp, err := r.opt.Transport.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end or given up
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("metrics answered %d", resp.StatusCode)
-	}
-	page, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(page) > maxPage {
-		return nil, fmt.Errorf("metrics are more than %d bytes", maxPage)
-	}
-	return s.fill(read(page)), nil
-}
-
-func (r *Registry) authorize(c *Cluster, h http.Header) error {
-	if r.opt.Authorize == nil {
-		return nil
-	}
-	if err := r.opt.Authorize(c.Spec(), h); err != nil {
-		return fmt.Errorf("authorize towards %s: %w", c.ID, err)
-	}
-	return nil
-}
-
-// fill turns a reading into signals. A gateway's means are turned into sums, but without a ready
-// endpoint they are frozen at what they were last, and worth nothing; a saturation of exactly 1 may
-// mean that the pool is empty or its signals old, so it counts only with a queue beside it.
-func (s *Signals) fill(r reading) *Signals {
-	s.Ready, s.Saturation, s.tokens = -1, -1, -1
-	s.Waiting, s.Running, s.KV = r.sums[waiting], r.sums[running], min(r.sums[kvUsage], 1)
-	s.MaxLoRA, s.Adapters = r.maxLoRA, r.adapters
-	if r.found[tokensOut] {
-		s.tokens = r.sums[tokensOut]
-	}
-	if !r.found[poolReady] && !r.found[poolWaiting] {
-		return s
-	}
-	servers := 1.0
-	if r.found[poolReady] {
-		s.Ready = int(min(r.sums[poolReady], 1e6))
-		servers = float64(s.Ready)
-	}
-	s.Waiting, s.Running = r.sums[poolWaiting]*servers, r.sums[poolRunning]*servers
-	s.KV = min(r.sums[poolKV], 1)
-	if v := r.sums[poolSaturation]; r.found[poolSaturation] && (v != 1 || s.Waiting > 0) {
-		s.Saturation = v
-	}
-	return s
-}
-
-// seen takes in new signals. Tokens that were generated since the last ones are progress.
-func (e *Endpoint) seen(s *Signals) {
-	if old := e.signals.Swap(s); old != nil && s.tokens > old.tokens {
-		e.flows(s.At)
-	}
-	e.empty.Store(s.Ready == 0)
-}
-
-// unseen notes that a scrape didn't work. That a pool was empty counts on for as long as stale
-// signals count.
-func (e *Endpoint) unseen(now time.Time) {
-	if e.signals.Load().Freshness(now) == pick.Absent {
-		e.empty.Store(false)
-	}
-}
-
-// stuck says whether requests are there and nothing has come of any for half the time that
-// silence is given: time to look with a canary.
-func (e *Endpoint) stuck(now time.Time) bool {
-	return e.silent(now) >= e.floor()/2
-}
-
-// silent is for how long requests have been there with nothing to show; 0 if there are none.
-func (e *Endpoint) silent(now time.Time) time.Duration {
-	if e.inFlight.Load() == 0 {
+	signals, cost, err := s.r.fetch(ctx, e, url)
+	switch {
+	case ctx.Err() != nil:
 		return 0
+	case errors.Is(err, errNoPage):
+		return s.none(url, now)
+	case err != nil:
+		return s.failed(err, now)
 	}
-	return now.Sub(time.Unix(0, e.progress.Load()))
+	return s.got(signals, cost)
 }
 
-// floor is the silence that is never judged sooner.
-func (e *Endpoint) floor() time.Duration { return e.Cluster.class.Load().FirstByteFloor }
+// none notes that a place has no page where it was looked for. It is asked elsewhere, and then
+// rarely.
+func (s *scraper) none(url string, now time.Time) time.Duration {
+	s.last, s.failing = now, time.Time{}
+	s.e.unseen(now)
+	s.try++
+	if s.missing++; s.missing < len(pagePaths) {
+		return s.cadence.shortest
+	}
+	if s.missing == len(pagePaths) {
+		s.r.log.Info("no metrics found", "cluster", s.e.Cluster.ID, "endpoint", s.e.ID, "url", url)
+	}
+	s.e.pageless.Store(true)
+	return s.cadence.longest
+}
+
+func (s *scraper) failed(err error, now time.Time) time.Duration {
+	e := s.e
+	if s.failing.IsZero() {
+		s.r.log.Info("scrape stopped working", "cluster", e.Cluster.ID, "endpoint", e.ID, "error", err)
+	}
+	e.unseen(now)
+	if now.Sub(s.failing) >= doubtPause {
+		s.failing = now
+		e.breaker.doubt()
+	}
+	return s.cadence.longest
+}
+
+// got takes in a page.
+func (s *scraper) got(x *Signals, cost costs) time.Duration {
+	e := s.e
+	servers := float64(max(x.Ready, 1))
+	e.slots.store(servers * s.batch.learn(x, servers, e.mix()))
+	e.seen(x)
+	if !s.failing.IsZero() {
+		s.r.log.Info("scrape works again", "cluster", e.Cluster.ID, "endpoint", e.ID)
+		e.breaker.hurry()
+	}
+	s.failing, s.missing = time.Time{}, 0
+	e.pageless.Store(false)
+
+	turned := e.begun.Load() + e.ended.Load()
+	there := x.Waiting + x.Running
+	seen := scraped{
+		changes: max(float64(turned-s.turned), math.Abs(there-s.there)),
+		there:   max(there, float64(e.inFlight.Load())), waiting: x.Waiting,
+		making: cost.making, cost: cost.reading, places: int(s.r.places.Load()),
+	}
+	if !s.last.IsZero() {
+		seen.elapsed = x.At.Sub(s.last)
+	}
+	s.last, s.turned, s.there = x.At, turned, there
+	s.least = s.cadence.least(seen)
+	return s.cadence.pause(seen)
+}
+
+// mix is what has been learned of requests to the endpoint, of the first of its models that
+// anything has been learned of.
+func (e *Endpoint) mix() Learned {
+	for _, m := range e.Cluster.Spec().Models {
+		if r := e.rates[m]; r != nil {
+			if l := r.Learned(); l.Known {
+				return l
+			}
+		}
+	}
+	return Learned{}
+}

@@ -17,20 +17,64 @@ const (
 type Signals struct {
 	// At is when the scrape was asked for; zero: never.
 	At time.Time
-	// Waiting and Running are requests queued and in the batch; sums over the pool for a gateway.
+	// Waiting and Running are requests queued and in the batch; sums over the pool for a gateway,
+	// with those that it holds back itself.
 	Waiting, Running float64
 	// KV is the share 0..1 of the KV cache in use; the mean over the pool for a gateway.
 	KV float64
-	// MaxLoRA is how many adapters fit, 0 if not told; Adapters are those in use.
+	// KVTokens is how many tokens the KV cache has room for, MaxBatch how many requests the batch
+	// takes; 0 if not told.
+	KVTokens, MaxBatch float64
+	// MaxLoRA is how many adapters fit, 0 if not told; Adapters are those in use, the first InBatch
+	// of them by requests in the batch.
 	MaxLoRA  int
 	Adapters []string
+	InBatch  int
 	// Ready is how many endpoints a gateway's pool has ready; -1 if it isn't told, or no gateway.
 	Ready int
-	// Saturation is what the gateway itself calls so; -1 if not told.
+	// Saturation is what the gateway itself calls so; -1 if not told or not to be believed.
 	Saturation float64
 
 	inFlight int64   // own requests open when the scrape was asked for
 	tokens   float64 // generated so far, to see progress; -1 if not told
+	asked    float64 // prompt tokens looked up in the prefix cache so far, and found; 0 if not told
+	hits     float64
+	print    uint64 // differs where anything read has
+}
+
+// fill turns a reading into signals. A gateway's means are turned into sums, but without a ready
+// endpoint they are frozen at what they were last, and worth nothing. A saturation of exactly 1 may
+// mean that the pool is empty or its signals old, so it counts only with a queue beside it, and none
+// does while the gateway finds the signals of all its endpoints too old.
+func (s *Signals) fill(r *reading) *Signals {
+	s.Ready, s.Saturation, s.tokens = -1, -1, -1
+	s.Waiting, s.Running, s.KV = r.sums[waiting], r.sums[running], min(r.sums[kvUsage], 1)
+	s.MaxBatch = r.sums[maxBatch]
+	if s.KVTokens = r.sums[kvTokens]; !r.found[kvTokens] {
+		s.KVTokens = r.sums[kvBlocks] * r.sums[blockTokens]
+	}
+	inBatch := names(r.inBatch)
+	s.MaxLoRA, s.InBatch, s.Adapters = min(r.maxLoRA, 1024), len(inBatch), append(inBatch, names(r.queued)...)
+	if r.found[tokensOut] {
+		s.tokens = r.sums[tokensOut]
+	}
+	s.asked, s.hits = r.sums[prefixAsked], r.sums[prefixFound]
+	s.print = r.print()
+	if !r.found[poolReady] && !r.found[poolWaiting] {
+		return s
+	}
+	servers := 1.0
+	if r.found[poolReady] {
+		s.Ready = int(min(r.sums[poolReady], 1e6))
+		servers = float64(s.Ready)
+	}
+	s.Waiting, s.Running = r.sums[poolWaiting]*servers+r.sums[poolHeld], r.sums[poolRunning]*servers
+	s.KV = min(r.sums[poolKV], 1)
+	blind := r.sums[poolStale] > 0 && r.sums[poolStale] >= servers
+	if v := r.sums[poolSaturation]; r.found[poolSaturation] && !blind && (v != 1 || s.Waiting > 0) {
+		s.Saturation = v
+	}
+	return s
 }
 
 // Freshness says how far signals can be believed at a time.
@@ -82,3 +126,80 @@ func (s *Signals) load(inFlight int64, room float64, freshness pick.Freshness) (
 	}
 	return waiting, running
 }
+
+// freshness of the endpoint's signals. A page that stands still is stale, however lately it was read.
+func (e *Endpoint) freshness(s *Signals, inFlight int64, now time.Time) pick.Freshness {
+	f := s.Freshness(now)
+	if f == pick.Fresh && e.frozen(s, inFlight, now) {
+		return pick.Stale
+	}
+	return f
+}
+
+// frozenPool is how long a gateway's page must have stood still: it is refreshed every few seconds.
+const frozenPool = 15 * time.Second
+
+// frozen says whether the endpoint's page has stood still for as long as signals are fresh while own
+// requests were there all the time, which no page of a server at work does: it shows less than half
+// of them, or they show nothing either, for longer than their prompts take. A server that hangs may
+// go on to write that it is idle.
+func (e *Endpoint) frozen(s *Signals, inFlight int64, now time.Time) bool {
+	if s == nil || inFlight == 0 {
+		return false
+	}
+	limit := freshFor
+	if e.Class == "" {
+		limit = frozenPool
+	}
+	if now.UnixNano()-max(e.changed.Load(), e.occupied.Load()) < int64(limit) {
+		return false
+	}
+	if 2*(s.Waiting+s.Running) < float64(inFlight) {
+		return true
+	}
+	return e.silent(now) >= max(e.floor()/2, 2*e.backlog.expected())
+}
+
+// seen takes in new signals. Tokens that were generated since the last ones are progress; fewer than
+// there were mean that the server has started anew, with an empty cache.
+func (e *Endpoint) seen(s *Signals) {
+	old := e.signals.Swap(s)
+	if old == nil || old.print != s.print {
+		e.changed.Store(s.At.UnixNano())
+	}
+	if old != nil && old.tokens >= 0 {
+		switch {
+		case s.tokens > old.tokens:
+			e.flows(s.At)
+		case s.tokens >= 0 && s.tokens < old.tokens && e.Class != "":
+			e.index.Cleared(e.holder, s.At)
+		}
+	}
+	e.trust.see(old, s)
+	e.empty.Store(s.Ready == 0)
+}
+
+// unseen notes that a scrape didn't work. That a pool was empty counts on for as long as stale
+// signals count.
+func (e *Endpoint) unseen(now time.Time) {
+	if e.signals.Load().Freshness(now) == pick.Absent {
+		e.empty.Store(false)
+	}
+}
+
+// stuck says whether requests are there and nothing has come of any for half the time that
+// silence is given: time to look with a canary.
+func (e *Endpoint) stuck(now time.Time) bool {
+	return e.silent(now) >= e.floor()/2
+}
+
+// silent is for how long requests have been there with nothing to show; 0 if there are none.
+func (e *Endpoint) silent(now time.Time) time.Duration {
+	if e.inFlight.Load() == 0 {
+		return 0
+	}
+	return now.Sub(time.Unix(0, e.progress.Load()))
+}
+
+// floor is the silence that is never judged sooner.
+func (e *Endpoint) floor() time.Duration { return e.Cluster.class.Load().FirstByteFloor }

@@ -10,44 +10,77 @@ import (
 	"anabranch/failover"
 )
 
-// maxRemoteReprobe bounds the pause between probes of a cluster in another region. They ask a
-// router, not a GPU, so they are cheap.
-const maxRemoteReprobe = 2 * time.Second
+const (
+	// maxRemoteReprobe bounds the pause between probes of a cluster in another region. They ask a
+	// router, not a GPU, so they are cheap.
+	maxRemoteReprobe = 2 * time.Second
+	// providerReprobe is the least between canaries to a provider, which charges for them.
+	providerReprobe = 30 * time.Second
+)
 
 // Sync takes in a new table. What it still has keeps its state; an endpoint whose address or class
 // has changed is a new one. Goroutines for new places start when [Registry.Run] runs.
 func (r *Registry) Sync(t *table.Table) {
 	r.syncing.Lock()
 	defer r.syncing.Unlock()
+	r.newest = t
+	r.forget(t)
 	old := *r.current.Load()
 	next := make(map[fleet.ClusterID]*Cluster, len(t.Clusters))
 	for id, spec := range t.Clusters {
 		c := old[id]
-		if c == nil || c.Region != spec.Region || !slices.Equal(c.spec.Load().Models, spec.Models) {
+		if c == nil || c.Region != spec.Region || c.Spec().Kind != spec.Kind || !slices.Equal(c.Spec().Models, spec.Models) {
 			c = r.newCluster(spec)
 		}
 		r.update(c, spec, t)
 		next[id] = c
 	}
 	r.current.Store(&next)
+	r.counted(next)
+}
+
+// counted counts the places that have a page, and has Run look at what has changed.
+func (r *Registry) counted(clusters map[fleet.ClusterID]*Cluster) {
+	n := 0
+	for _, c := range clusters {
+		n += len(c.Endpoints())
+	}
+	r.places.Store(int64(n))
 	select {
 	case r.changed <- struct{}{}:
 	default:
 	}
 }
 
+// remote: requests for the cluster go by way of the routers of its region. A provider is called from
+// everywhere.
+func (r *Registry) remote(spec *table.Cluster) bool {
+	return spec.Kind == table.KindRouter || spec.Region != r.opt.Region && spec.Kind != table.KindProvider
+}
+
 func (r *Registry) newCluster(spec *table.Cluster) *Cluster {
 	c := &Cluster{
-		ID: spec.ID, Region: spec.Region, Remote: spec.Region != r.opt.Region,
-		breaker: newBreaker(failover.DefaultEjectConfig()),
+		ID: spec.ID, Region: spec.Region, Remote: r.remote(spec),
 		windows: make(map[fleet.ModelID]*window, len(spec.Models)),
 	}
-	// Of a cluster with endpoints each looks after itself, and they say together how it is.
-	c.breaker.trusting = !c.Remote
 	for _, m := range spec.Models {
 		c.windows[m] = &window{}
 	}
+	if c.Remote {
+		c.breaker = newBreaker(failover.DefaultEjectConfig())
+		c.index, c.holder = r.opt.Index, r.opt.Index.NewHolder(prefix.Name(string(c.ID)))
+		c.rates = r.learned("cluster "+string(c.ID), spec.Models)
+	}
 	return c
+}
+
+// learned are the rates of a class of places for some models.
+func (r *Registry) learned(class string, models []fleet.ModelID) map[fleet.ModelID]*Rates {
+	rates := make(map[fleet.ModelID]*Rates, len(models))
+	for _, m := range models {
+		rates[m] = r.rates.of(kind{class, m})
+	}
+	return rates
 }
 
 func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
@@ -64,20 +97,17 @@ func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
 			w.weight.store(m.OutputWeight)
 		}
 	}
-	cfg := ejectConfig(class.Ejection)
+	cfg := ejectConfig(class.Ejection, c.Remote, spec.Kind)
 	if c.Remote {
-		cfg.ReprobeMax = min(cfg.ReprobeMax, maxRemoteReprobe)
-		cfg.Reprobe = min(cfg.Reprobe, cfg.ReprobeMax)
-	}
-	c.breaker.configure(cfg)
-	if c.Remote {
+		c.breaker.configure(cfg)
 		return
 	}
-	want := spec.Endpoints
-	if spec.Kind == table.KindGateway {
+	want := merged(r.found[c.ID], spec.Endpoints)
+	if spec.Kind == table.KindGateway || spec.Kind == table.KindProvider {
 		want = []table.Endpoint{{ID: fleet.EndpointID(spec.ID), URL: spec.GatewayURL}}
 	}
 	had := c.Endpoints()
+	warm := slices.ContainsFunc(had, func(e *Endpoint) bool { return e.begun.Load() > 0 })
 	list := make([]*Endpoint, 0, len(want))
 	for _, w := range want {
 		i := slices.IndexFunc(had, func(e *Endpoint) bool { return e.ID == w.ID && e.URL == w.URL && e.Class == w.Class })
@@ -86,7 +116,11 @@ func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
 			list = append(list, had[i])
 			continue
 		}
-		list = append(list, r.newEndpoint(c, w, cfg))
+		e := r.newEndpoint(c, w, cfg)
+		if warm {
+			e.ramp.start(r.opt.Now())
+		}
+		list = append(list, e)
 	}
 	c.endpoints.Store(&list)
 }
@@ -95,25 +129,40 @@ func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
 const believedWeight = 6
 
 func (r *Registry) newEndpoint(c *Cluster, w table.Endpoint, cfg failover.EjectConfig) *Endpoint {
-	e := &Endpoint{
-		ID: w.ID, Cluster: c, URL: w.URL, Class: w.Class,
-		breaker: newBreaker(cfg), index: r.opt.Index, holder: r.opt.Index.NewHolder(prefix.Name(string(c.ID), string(w.ID), w.URL)),
-		rates: make(map[fleet.ModelID]*Rates, len(c.windows)),
-	}
-	e.slots.store(believedSlots)
+	models := c.Spec().Models
 	class := w.Class
 	if class == "" {
 		class = "cluster " + string(c.ID) // what a gateway hides is a class of its own
 	}
-	for m := range c.windows {
-		e.rates[m] = r.rates.of(kind{class, m})
+	e := &Endpoint{
+		ID: w.ID, Cluster: c, URL: w.URL, Class: w.Class,
+		breaker: newBreaker(cfg), wake: make(chan struct{}, 1),
+		index: r.opt.Index, holder: r.opt.Index.NewHolder(prefix.Name(string(c.ID), string(w.ID), w.URL)),
+		rates: r.learned(class, models), paces: make(map[fleet.ModelID]*pace, len(models)),
+	}
+	for _, m := range models {
+		e.paces[m] = &pace{}
+	}
+	e.slots.store(believedSlots)
+	if c.Spec().Kind == table.KindProvider {
+		e.breaker.costly = true
+	} else {
+		e.breaker.permit = c.mayEject
 	}
 	return e
 }
 
-func ejectConfig(e table.Ejection) failover.EjectConfig {
+func ejectConfig(e table.Ejection, remote bool, kind string) failover.EjectConfig {
 	cfg := failover.DefaultEjectConfig()
 	cfg.ConnectFailures, cfg.FailureRatio, cfg.MinRequests = e.ConnectFailures, e.FailureRatio, e.MinRequests
 	cfg.Window, cfg.Reprobe, cfg.ReprobeMax = e.Window, e.Reprobe, e.ReprobeMax
+	switch {
+	case remote:
+		cfg.ReprobeMax = min(cfg.ReprobeMax, maxRemoteReprobe)
+		cfg.Reprobe = min(cfg.Reprobe, cfg.ReprobeMax)
+	case kind == table.KindProvider:
+		cfg.Reprobe = max(cfg.Reprobe, providerReprobe)
+		cfg.ReprobeMax = max(cfg.ReprobeMax, 2*cfg.Reprobe) // the jitter may halve it
+	}
 	return cfg
 }

@@ -1,0 +1,74 @@
+package endpoint
+
+import (
+	"time"
+
+	"anabranch/api/fleet"
+	"anabranch/dataplane/table"
+)
+
+const (
+	// tailSlack and predictedSlack are how many times the 99th percentile and the predicted
+	// first-token time may pass in silence.
+	tailSlack      = 2
+	predictedSlack = 4
+	// remotePlaces is how many places a router of another region may try before it answers.
+	remotePlaces = 2
+	// gapSlack is how many times the 99th percentile of times between tokens may pass in silence
+	// after the first, within stallFloor and stallCeiling.
+	gapSlack     = 20
+	stallFloor   = 10 * time.Second
+	stallCeiling = time.Minute
+)
+
+// SilenceBound is how long a request may go without its first token here before its attempt is
+// given up: the class's floor, or longer where answers have taken longer or this one is predicted
+// to, and never longer than the class's deadline.
+func (e *Endpoint) SilenceBound(l *Load, predicted time.Duration, class *table.Class, now time.Time) time.Duration {
+	return capped(class, max(class.FirstByteFloor, tailSlack*e.FirstToken(l.Model, now).P99, predictedSlack*predicted))
+}
+
+// SilenceBound is the same for a cluster of another region, whose router may try two places; predicted
+// includes the way.
+func (c *Cluster) SilenceBound(l *Load, predicted time.Duration, class *table.Class, now time.Time) time.Duration {
+	return capped(class, max(remotePlaces*class.FirstByteFloor, tailSlack*c.FirstToken(l.Model, now).P99, remotePlaces*predictedSlack*predicted))
+}
+
+func capped(class *table.Class, d time.Duration) time.Duration {
+	if class.FirstByteDeadline > 0 {
+		return min(d, class.FirstByteDeadline)
+	}
+	return d
+}
+
+// StallBound is how long a stream may be silent between tokens: what the class says, or twenty times
+// what is usual here, from 10 s to a minute; a minute while that is not known.
+func (e *Endpoint) StallBound(model fleet.ModelID, class *table.Class, now time.Time) time.Duration {
+	return stall(class, e.InterToken(model, now))
+}
+
+// StallBound is the same for a cluster of another region.
+func (c *Cluster) StallBound(model fleet.ModelID, class *table.Class, now time.Time) time.Duration {
+	return stall(class, c.InterToken(model, now))
+}
+
+func stall(class *table.Class, gaps Times) time.Duration {
+	switch {
+	case class.Stall > 0:
+		return class.Stall
+	case gaps.P99 == 0:
+		return stallCeiling
+	}
+	return min(max(gapSlack*gaps.P99, stallFloor), stallCeiling)
+}
+
+// HedgeAfter is the silence after which a copy of a request may go to another place, where its class
+// does not say: the 95th percentile of first-token times here. 0: not known, and no copy should go.
+func (e *Endpoint) HedgeAfter(model fleet.ModelID, now time.Time) time.Duration {
+	return e.FirstToken(model, now).P95
+}
+
+// HedgeAfter is the same for a cluster of another region.
+func (c *Cluster) HedgeAfter(model fleet.ModelID, now time.Time) time.Duration {
+	return c.FirstToken(model, now).P95
+}
