@@ -128,5 +128,6 @@ On SIGTERM the router turns its readiness off and waits for open requests, at mo
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server, for clusters that are discovered in Kubernetes; needs a build with the tag kubernetes (default: the cluster that this runs in)")
 	fl.DurationVar(&o.DrainWithin, "drain", instance.DefaultDrainWithin, "how long open requests are waited for on the way down")
 	f.log.Bind(fl)
+	cmd.AddCommand(orderCommand(), ordersCommand())
 	return cmd
 }
