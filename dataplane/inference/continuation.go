@@ -35,13 +35,8 @@ func (r Request) Continuation(body []byte, text string, spent int64) ([]byte, bo
 	if err != nil { // a string always marshals
 		return nil, false
 	}
-	// Of a name that is there twice the last counts.
-	found := map[string]span{}
+	found := map[string]span{} // of a name that is there twice the last counts
 	for k, v := range members(body, start) {
-		if v.first(body) == 'n' {
-			delete(found, k.text(body))
-			continue
-		}
 		found[k.text(body)] = v
 	}
 	if !continuable(body, found) {
@@ -59,8 +54,8 @@ func (r Request) Continuation(body []byte, text string, spent int64) ([]byte, bo
 		edits = append(edits, edit{span{in, in}, []byte(strconv.Quote(flag.name) + ":" + flag.value + ",")})
 	}
 	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "min_tokens"} {
-		at, ok := found[name]
-		if !ok {
+		at := found[name]
+		if empty(body, at) {
 			continue
 		}
 		n, err := integer(body, at, name)
@@ -73,19 +68,19 @@ func (r Request) Continuation(body []byte, text string, spent int64) ([]byte, bo
 	return splice(body, edits), true
 }
 
-// continuable says whether the members of a chat request, without those that are null, ask for
-// one answer of plain text to somebody else's message.
+// continuable says whether the members of a chat request ask for one answer of plain text to
+// somebody else's message.
 func continuable(b []byte, found map[string]span) bool {
 	for _, name := range [...]string{
 		"tools", "functions", // answers may be calls
 		"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", // grammars of vLLM
 		"regex", "ebnf", "structural_tag", // and of SGLang
 	} {
-		if at, ok := found[name]; ok && !empty(b, at) {
+		if !empty(b, found[name]) {
 			return false
 		}
 	}
-	if at, ok := found["response_format"]; ok && !isText(b, at) {
+	if at := found["response_format"]; at.first(b) != 0 && at.first(b) != 'n' && !isText(b, at) {
 		return false
 	}
 	for _, not := range [...]struct {

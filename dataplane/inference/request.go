@@ -6,7 +6,6 @@
 package inference
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -168,13 +167,9 @@ func (f *fields) read(body []byte, tapes *[promptFields]tape) error {
 }
 
 func (f *fields) member(w *walk, tapes *[promptFields]tape) {
-	name := w.key
-	if bytes.IndexByte(name, '\\') >= 0 {
-		name = unescaped(nil, name)
-	}
 	var at *span
 	part := -1
-	switch string(name) {
+	switch string(w.key) {
 	case "model":
 		at = &f.model
 	case "stream":

@@ -11,7 +11,7 @@ package inference
 type walk struct {
 	b   []byte
 	i   int
-	key []byte // the name of the member, as it stands between its quotes
+	key []byte // the name of the member, as it reads
 }
 
 // enter goes from the opening bracket at w.i to the first name or element. False: there's none, and
@@ -40,17 +40,19 @@ func (w *walk) name() bool {
 		w.i = badSyntax
 		return false
 	}
-	end := i + 1
+	end, escaped := i+1, false
 	if end+8 <= len(b) { // most names are short and plain
 		end += place(stops(word(b, end)))
 	}
 	if end < len(b) && b[end] == '"' {
 		end++
-	} else if end, _ = quoted(b, i); end < 0 {
+	} else if end, escaped = quoted(b, i); end < 0 {
 		w.i = end
 		return false
 	}
-	w.key = b[i+1 : end-1]
+	if w.key = b[i+1 : end-1]; escaped {
+		w.key = unescaped(nil, w.key)
+	}
 	if end < len(b) && b[end] <= ' ' {
 		end = blank(b, end)
 	}
