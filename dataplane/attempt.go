@@ -186,9 +186,13 @@ func (x *trip) note(t *try, now time.Time) {
 	}
 	if t.endpoint != nil {
 		tried.Endpoint, tried.Why = t.endpoint.ID, t.reason.Why.String()
+		tried.Expected, tried.Skipped = t.expected, t.skipped
+		if tried.RunnerUp = t.runnerUp; t.runnerUp != "" {
+			tried.RunnerUpMs = t.reason.RunnerUpSeconds * 1e3
+		}
 	} else {
 		tried.Why = "hop"
-		tried.PredictedMs = milliseconds(t.cluster.Predict(&x.load, now))
+		tried.PredictedMs = milliseconds(t.cluster.Evidence(now).Wait)
 	}
 	switch {
 	case result.Lost:
@@ -214,7 +218,7 @@ const (
 func (r *Router) bound(x *trip, p *place, now time.Time) time.Duration {
 	predicted := time.Duration(p.reason.Seconds * float64(time.Second))
 	if p.endpoint == nil {
-		predicted = p.cluster.Predict(&x.load, now) + x.table.RTT(r.region, p.target.Region)
+		predicted = p.cluster.Evidence(now).Wait + x.table.RTT(r.region, p.target.Region)
 	}
 	d := max(x.class.FirstByteFloor, slack*predicted)
 	if p.endpoint == nil {
@@ -247,20 +251,11 @@ func at(base *url.URL, request *url.URL) *url.URL {
 	return &u
 }
 
-// sign proves the router to a cluster that is scraped or looked at.
-func (r *Router) sign(c *table.Cluster, q *http.Request, body []byte) error {
+// authorize proves the router to a cluster that is scraped or looked at.
+func (r *Router) authorize(c *table.Cluster, h http.Header) error {
 	secret, err := r.secrets.For(c)
 	if err != nil || secret == nil {
 		return err
 	}
-	return secret.Sign(q, body)
-}
-
-// transportFor is the way to a cluster that wants a certificate. Nil: as to all others.
-func (r *Router) transportFor(c *table.Cluster) http.RoundTripper {
-	secret, err := r.secrets.For(c)
-	if err != nil || secret == nil {
-		return nil // signing will say so
-	}
-	return secret.Transport()
+	return secret.Sign(&http.Request{Header: h, URL: &url.URL{}}, nil)
 }

@@ -42,7 +42,9 @@ type Record struct {
 	// Candidates in the order of trying, and what was left out and why.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	Removed    []Removal   `json:"removed,omitempty"`
-	Attempts   []Tried     `json:"attempts,omitempty"`
+	// QueuedMs is how long it waited for room.
+	QueuedMs float64 `json:"queuedMs,omitempty"`
+	Attempts []Tried `json:"attempts,omitempty"`
 
 	// How it ended.
 	Status int    `json:"status"`
@@ -61,6 +63,15 @@ type Candidate struct {
 	Region  fleet.RegionID  `json:"region"`
 	Weight  float64         `json:"weight"`
 	Reason  string          `json:"reason"`
+	// What was known of it: load over capacity (0: not known), the predicted wait and time to compute
+	// the prompt there, the way to it and back, and whether it had said that it is full.
+	Saturation float64 `json:"saturation,omitempty"`
+	WaitMs     float64 `json:"waitMs,omitempty"`
+	PrefillMs  float64 `json:"prefillMs,omitempty"`
+	RTTMs      float64 `json:"rttMs,omitempty"`
+	Busy       bool    `json:"busy,omitempty"`
+	// SignalAgeMs is the age of the newest measurement of its load; -1: there is none.
+	SignalAgeMs int64 `json:"signalAgeMs"`
 }
 
 // Removal is one cluster that could not, and why.
@@ -81,6 +92,13 @@ type Tried struct {
 	Among       int     `json:"among,omitempty"`
 	Why         string  `json:"why,omitempty"`
 	PredictedMs float64 `json:"predictedMs,omitempty"`
+	// Expected is what that consists of. Nil: in another region.
+	Expected *Expected `json:"expected,omitempty"`
+	// RunnerUp is the endpoint that was predicted to be next best; empty: there was none.
+	RunnerUp   fleet.EndpointID `json:"runnerUp,omitempty"`
+	RunnerUpMs float64          `json:"runnerUpMs,omitempty"`
+	// Skipped are endpoints of the cluster that were no candidates, at most 16 of them, and why.
+	Skipped []Skip `json:"skipped,omitempty"`
 	// Status is what the place answered (0: nothing), Code what was wrong (empty: nothing).
 	Status      int     `json:"status,omitempty"`
 	Code        string  `json:"code,omitempty"`
@@ -88,15 +106,43 @@ type Tried struct {
 	TookMs      float64 `json:"tookMs"`
 }
 
+// Expected is what a predicted time to the first token consists of, in ms, and what it was predicted
+// from.
+type Expected struct {
+	WaitMs    float64 `json:"waitMs"`
+	PrefillMs float64 `json:"prefillMs"`
+	AdapterMs float64 `json:"adapterMs,omitempty"`
+	KVMs      float64 `json:"kvMs,omitempty"`
+	// CachedTokens of the prompt that the endpoint was believed to hold.
+	CachedTokens int64 `json:"cachedTokens"`
+	// Waiting and Running are requests at the endpoint, SignalAgeMs the age of the measurement; -1:
+	// there is none.
+	Waiting     float64 `json:"waiting"`
+	Running     float64 `json:"running"`
+	SignalAgeMs int64   `json:"signalAgeMs"`
+	// Adapter is the state of the request's adapter there; empty: it wants none.
+	Adapter string `json:"adapter,omitempty"`
+}
+
+// Skip is an endpoint that was no candidate, and why.
+type Skip struct {
+	Endpoint fleet.EndpointID `json:"endpoint"`
+	Reason   string           `json:"reason"`
+}
+
 // fault says whether it went wrong for reasons that are not the client's.
 func (r *Record) fault() bool { return r.Status >= 500 || r.Broken && !r.ClientGone }
 
 // chose notes a choice.
-func (r *Record) chose(c *route.Choice) {
+func (r *Record) chose(c *route.Choice, age func(fleet.ClusterID) int64) {
 	r.Candidates = make([]Candidate, len(c.Targets))
 	for i := range c.Targets {
 		t := &c.Targets[i]
-		r.Candidates[i] = Candidate{t.Cluster.ID, t.Region, t.Weight, t.Reason}
+		r.Candidates[i] = Candidate{
+			Cluster: t.Cluster.ID, Region: t.Region, Weight: t.Weight, Reason: t.Reason, Saturation: t.Place.Saturation,
+			WaitMs: milliseconds(t.Place.Wait), PrefillMs: milliseconds(t.Place.Prefill), RTTMs: milliseconds(t.RTT), Busy: t.Place.Busy,
+			SignalAgeMs: age(t.Cluster.ID),
+		}
 	}
 	if len(c.Removed) > 0 {
 		r.Removed = make([]Removal, len(c.Removed))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,8 @@ type Options struct {
 	// PeerTLS is this router's certificate and the authority of its peers. Nil: plain text, for
 	// tests.
 	PeerTLS *tls.Config
+	// Requests says which requests get a line in the log. Empty: all.
+	Requests RequestLog
 	// SecretsDir is the folder below which the files of credentials must lie. Empty: anywhere.
 	SecretsDir string
 	// Control tells how the router stands with the control plane, for the status page. Nil:
@@ -70,6 +73,8 @@ func (o *Options) Validate() error {
 		return errors.New("options of the router: Tables is nil, pass where the table in force is kept")
 	case o.Authority == nil:
 		return errors.New("options of the router: Authority is nil, pass who keeps the quotas")
+	case !slices.Contains([]RequestLog{"", LogAll, LogFaults, LogNone}, o.Requests):
+		return fmt.Errorf("options of the router: Requests is %q, want all, faults or none", o.Requests)
 	case o.MaxInFlight < 0:
 		return fmt.Errorf("options of the router: MaxInFlight is %d, leave it 0 for the default", o.MaxInFlight)
 	}
@@ -79,6 +84,9 @@ func (o *Options) Validate() error {
 func (o *Options) defaults() {
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = 20_000
+	}
+	if o.Requests == "" {
+		o.Requests = LogAll
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()

@@ -44,6 +44,7 @@ type Router struct {
 	budget   *budget
 	hedges   hedges
 	shadows  *shadows
+	lines    *lines
 	peers    *peers
 	waiting  *waiting
 	doubts   doubts
@@ -75,12 +76,13 @@ func New(o Options) (*Router, error) {
 		budget:   newBudget(),
 		waiting:  newWaiting(),
 		explain:  &explanations{},
+		lines:    newLines(o.Requests, o.Logger.With("component", "router")),
 		traces:   trace.New(o.Traces, o.Version),
 		registry: o.Registry,
 	}
 	r.peers = newPeers(r.relay.Peer())
 	r.places = endpoint.New(endpoint.Options{
-		Region: o.Region, Sign: r.sign, TransportFor: r.transportFor, Probe: r.probe, Now: o.Now, Logger: o.Logger,
+		Region: o.Region, Authorize: r.authorize, Probe: r.probe, Now: o.Now, Logger: o.Logger,
 	})
 	var err error
 	if r.admit, err = admit.New(admit.Options{

@@ -107,7 +107,7 @@ func (r *Router) choose(x *trip) {
 		in.Residency = x.rule.Residency
 	}
 	x.choice.Fill(&in)
-	x.record.chose(&x.choice)
+	x.record.chose(&x.choice, r.signalAge)
 }
 
 // evidence is the router's own sight of a cluster, for the choice among them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"anabranch/api/fleet"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/pick"
 	"anabranch/dataplane/route"
@@ -27,6 +28,9 @@ type place struct {
 	endpoint *endpoint.Endpoint // nil: in another region
 	among    int
 	reason   pick.Reason
+	expected *Expected // nil: in another region
+	runnerUp fleet.EndpointID
+	skipped  []Skip
 }
 
 // send tries the targets until one answers, none is left, or no retry is allowed.
@@ -121,5 +125,12 @@ func (r *Router) place(x *trip, target *route.Target) (place, bool) {
 		return place{}, false
 	}
 	p.endpoint, p.among, p.reason = x.endpoints[best], len(x.endpoints), reason
+	p.expected = expected(p.endpoint, &x.candidates[best], &reason, now)
+	if reason.RunnerUp >= 0 && reason.RunnerUp < len(x.endpoints) {
+		p.runnerUp = x.endpoints[reason.RunnerUp].ID
+	}
+	if all := cluster.Endpoints(); len(all) > len(x.endpoints) {
+		p.skipped = x.passedOver(all, now)
+	}
 	return p, true
 }

@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -119,7 +118,7 @@ func (r *Router) end(x *trip) {
 	x.span.End(&trace.Ended{
 		Status: rec.Status, Code: rec.Code, Fault: rec.fault(), Usage: rec.Usage, FirstToken: rec.FirstByteMs / 1e3,
 	})
-	r.logged(x, rec)
+	r.lines.write(x, rec)
 	if rec.Broken {
 		// A regular end would pass for a whole answer. The server closes the connection.
 		panic(http.ErrAbortHandler)
@@ -148,26 +147,6 @@ func (x *trip) outcome(rec *Record) {
 			rec.Status = 499 // as nginx calls it: nobody was there to be answered
 		}
 	}
-}
-
-// logged writes the one line that a request gets: a warning if it went wrong.
-func (r *Router) logged(x *trip, rec *Record) {
-	level := slog.LevelDebug
-	if rec.fault() {
-		level = slog.LevelWarn
-	}
-	if !r.log.Enabled(x.q.Context(), level) {
-		return
-	}
-	attrs := []slog.Attr{
-		slog.String("request", rec.ID), slog.String("tenant", string(rec.Tenant)), slog.String("model", string(rec.Model)),
-		slog.String("cluster", string(x.served)), slog.Int("status", rec.Status), slog.String("code", rec.Code),
-		slog.Int("attempts", x.attempts), slog.Float64("total_ms", rec.TotalMs), slog.Bool("hop", rec.Hop),
-	}
-	if x.last != nil && x.last.Cause != nil {
-		attrs = append(attrs, slog.Any("error", x.last.Cause))
-	}
-	r.log.LogAttrs(x.q.Context(), level, "request ended", attrs...)
 }
 
 // refuse answers with an error of the router's own.

@@ -85,6 +85,7 @@ func (n *Instance) open() error {
 	if n.router, err = dataplane.New(dataplane.Options{
 		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Authority: authority,
 		PeerTLS: towardsPeers, Control: n.controlStatus, Registry: registry, Logger: n.o.Logger, Traces: n.tracerProvider(),
+		Requests: dataplane.RequestLog(n.o.RequestLog), SecretsDir: n.o.SecretsDir,
 	}); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/identity"
+	"anabranch/dataplane"
 	"anabranch/dataplane/discover"
 )
 
@@ -43,6 +44,11 @@ type Options struct {
 	TLS identity.Files
 	// FrontCert and FrontKey are shown to clients. Empty: plain HTTP.
 	FrontCert, FrontKey string
+	// RequestLog says which requests get a line in the log: all, faults or none. Empty: all.
+	RequestLog string
+	// SecretsDir is the folder below which the files of credentials towards clusters must lie. Empty:
+	// anywhere.
+	SecretsDir string
 	// OTLPEndpoint is the URL that traces are sent to, e.g. "http://127.0.0.1:4318". Empty: what
 	// OpenTelemetry's variables say (OTEL_EXPORTER_OTLP_ENDPOINT), and without them no traces.
 	OTLPEndpoint string
@@ -101,6 +107,11 @@ func (o Options) Validate() error {
 	}
 	if (o.FrontCert == "") != (o.FrontKey == "") {
 		problems = append(problems, errors.New("--listen-cert and --listen-key go together: give both, or neither for plain HTTP"))
+	}
+	switch dataplane.RequestLog(o.RequestLog) {
+	case "", dataplane.LogAll, dataplane.LogFaults, dataplane.LogNone:
+	default:
+		problems = append(problems, fmt.Errorf("--request-log is %q: give all, faults or none", o.RequestLog))
 	}
 	if u, err := url.Parse(o.OTLPEndpoint); o.OTLPEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		problems = append(problems, errors.New("--otlp-endpoint is no URL: give one such as http://127.0.0.1:4318"))

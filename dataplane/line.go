@@ -1,0 +1,104 @@
+package dataplane
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// RequestLog says which requests get a line in the log.
+type RequestLog string
+
+// Which requests get a line.
+const (
+	LogAll    RequestLog = "all"    // each
+	LogFaults RequestLog = "faults" // those that went wrong, by no fault of the client
+	LogNone   RequestLog = "none"
+)
+
+const (
+	// linesPerSecond bounds what requests write into the log, linesSaved what a quiet time saves up.
+	// Beyond it lines are left out and counted in the next one.
+	linesPerSecond = 500
+	linesSaved     = 1000
+)
+
+// lines writes the one structured line that a request gets when it has ended: where it went, why it
+// took what it took, and what was wrong. It holds no text of the prompt or the answer.
+type lines struct {
+	which RequestLog
+	log   *slog.Logger
+
+	mu      sync.Mutex // guards what follows
+	left    float64    // lines that may be written
+	at      time.Time
+	skipped int64
+}
+
+func newLines(which RequestLog, log *slog.Logger) *lines {
+	return &lines{which: which, log: log, left: linesSaved}
+}
+
+// write writes it: at level warn if the request went wrong, else info.
+func (l *lines) write(x *trip, rec *Record) {
+	level := slog.LevelInfo
+	if rec.fault() {
+		level = slog.LevelWarn
+	}
+	if l.which == LogNone || l.which == LogFaults && level == slog.LevelInfo || !l.log.Enabled(x.q.Context(), level) {
+		return
+	}
+	skipped, ok := l.take(rec.At.Add(time.Duration(rec.TotalMs * float64(time.Millisecond))))
+	if !ok {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 24)
+	attrs = append(
+		attrs,
+		slog.String("request", rec.ID), slog.String("tenant", string(rec.Tenant)), slog.String("model", string(rec.Model)),
+		slog.String("class", string(rec.Class)), slog.String("cluster", string(x.served)), slog.Int("status", rec.Status),
+		slog.Int("attempts", x.attempts), slog.Float64("total_ms", rec.TotalMs), slog.Float64("first_byte_ms", rec.FirstByteMs),
+		slog.Int64("input_tokens", rec.Usage.Prompt), slog.Int64("cached_tokens", rec.Usage.Cached), slog.Int64("output_tokens", rec.Usage.Completion),
+	)
+	if n := len(rec.Attempts); n > 0 {
+		attrs = append(attrs, slog.String("endpoint", string(rec.Attempts[n-1].Endpoint)), slog.Float64("predicted_ms", rec.Attempts[n-1].PredictedMs))
+	}
+	for _, a := range []slog.Attr{
+		slog.String("client_request", rec.ClientID), slog.String("adapter", rec.Adapter), slog.String("policy", rec.Policy),
+		slog.String("arm", rec.Arm), slog.String("code", rec.Code),
+	} {
+		if a.Value.String() != "" {
+			attrs = append(attrs, a)
+		}
+	}
+	if rec.QueuedMs > 0 {
+		attrs = append(attrs, slog.Float64("queued_ms", rec.QueuedMs))
+	}
+	if rec.Hop {
+		attrs = append(attrs, slog.Bool("hop", true))
+	}
+	if skipped > 0 {
+		attrs = append(attrs, slog.Int64("lines_left_out", skipped))
+	}
+	if x.last != nil && x.last.Cause != nil {
+		attrs = append(attrs, slog.Any("error", x.last.Cause))
+	}
+	l.log.LogAttrs(x.q.Context(), level, "request ended", attrs...)
+}
+
+// take says whether a line may be written, and how many were left out before it.
+func (l *lines) take(now time.Time) (skipped int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d := now.Sub(l.at); d > 0 {
+		l.left = min(l.left+d.Seconds()*linesPerSecond, linesSaved)
+		l.at = now
+	}
+	if l.left < 1 {
+		l.skipped++
+		return 0, false
+	}
+	l.left--
+	skipped, l.skipped = l.skipped, 0
+	return skipped, true
+}
