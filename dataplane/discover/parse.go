@@ -22,18 +22,37 @@ var keyName = regexp.MustCompile(`^[A-Za-z_-]{1,32}$`)
 // and second documents are refused, as are endpoints that can't be. Its errors name the line but
 // repeat no values.
 func Parse(text []byte) ([]table.Endpoint, error) {
-	if json.Valid(text) {
-		// YAML takes JSON but for the tabs between its tokens.
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, text); err != nil {
+	list, err := tree(text)
+	if err != nil {
+		return nil, err
+	}
+	if list.Kind != yaml.SequenceNode {
+		return nil, errors.New("is not a list of endpoints")
+	}
+	items := list.Content
+	if len(items) > MaxEndpoints {
+		return nil, fmt.Errorf("%d endpoints, the limit is %d", len(items), MaxEndpoints)
+	}
+	out := make([]table.Endpoint, 0, len(items))
+	for _, item := range items {
+		e, err := parseOne(item)
+		if err != nil {
 			return nil, err
 		}
-		text = compact.Bytes()
+		out = append(out, e)
+	}
+	return check(out, "")
+}
+
+// tree reads the only document of a file.
+func tree(text []byte) (*yaml.Node, error) {
+	if json.Valid(text) {
+		return jsonTree(text)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
 	switch err := decoder.Decode(&doc); {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) != 1:
 		return nil, errors.New("is empty: write [] for no endpoints")
 	case err != nil:
 		return nil, err
@@ -41,22 +60,45 @@ func Parse(text []byte) ([]table.Endpoint, error) {
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, errors.New("holds more than one document")
 	}
-	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.SequenceNode {
-		return nil, errors.New("is not a list of endpoints")
-	}
-	items := doc.Content[0].Content
-	if len(items) > MaxEndpoints {
-		return nil, fmt.Errorf("%d endpoints, the limit is %d", len(items), MaxEndpoints)
-	}
-	list := make([]table.Endpoint, 0, len(items))
-	for _, item := range items {
-		e, err := parseOne(item)
+	return doc.Content[0], nil
+}
+
+// jsonTree reads JSON, which YAML's reader doesn't: it knows neither tabs nor all escapes of it.
+func jsonTree(text []byte) (*yaml.Node, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	line, seen := 1, 0
+	var next func() (*yaml.Node, error)
+	next = func() (*yaml.Node, error) {
+		token, err := decoder.Token()
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, e)
+		at := int(decoder.InputOffset())
+		line, seen = line+bytes.Count(text[seen:at], []byte{'\n'}), at
+		node := &yaml.Node{Kind: yaml.ScalarNode, Line: line}
+		switch token := token.(type) {
+		case string:
+			node.Tag, node.Value = "!!str", token
+			return node, nil
+		case json.Delim:
+			node.Kind = yaml.SequenceNode
+			if token == '{' {
+				node.Kind = yaml.MappingNode
+			}
+		default:
+			return node, nil
+		}
+		for decoder.More() {
+			child, err := next() // of a mapping, keys and values in turn
+			if err != nil {
+				return nil, err
+			}
+			node.Content = append(node.Content, child)
+		}
+		_, err = decoder.Token()
+		return node, err
 	}
-	return check(list, "")
+	return next()
 }
 
 func parseOne(node *yaml.Node) (e table.Endpoint, err error) {
