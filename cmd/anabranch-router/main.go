@@ -122,6 +122,8 @@ On SIGTERM the router turns its readiness off and waits for open requests, at mo
 	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this router (PEM, URI name anabranch://router/<region>/<id>)")
 	fl.StringVar(&o.TLS.Key, "tls-key", "", "its key")
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authority of the control plane and the routers")
+	fl.StringVar(&o.RequestLog, "request-log", "all", "which requests get a line in the log: all, faults or none")
+	fl.StringVar(&o.SecretsDir, "secrets-dir", "", "folder below which the credentials towards clusters must lie (default: anywhere)")
 	fl.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "URL that traces are sent to (default: as OTEL_EXPORTER_OTLP_ENDPOINT says, or none are)")
 	fl.Float64Var(&o.TraceRatio, "trace-ratio", 0, "share of requests that are traced, unless their client decides (default: as OTEL_TRACES_SAMPLER says, or all)")
 	fl.StringVar(&o.DiscoveryDir, "discovery-dir", "", "folder that files of endpoints must lie in, for clusters that are discovered by file (default: anywhere, by absolute paths)")
