@@ -20,7 +20,7 @@ func (x *exchange) errorInside(body []byte) Result {
 	switch {
 	case x.refused(e.status, "", nil):
 	case e.status >= 400:
-		r.Outcome = failover.Ignored
+		r.Outcome, r.Retryable = failover.Ignored, x.a.Resume != nil // what continues it is this router's request
 		r.Err = &Error{Status: e.status, Message: e.message, Type: TypeInvalidRequest, Code: strconv.Itoa(e.status), Origin: x.origin()}
 	default:
 		r.Outcome, r.Retryable = failover.ServerFault, true

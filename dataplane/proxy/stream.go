@@ -17,6 +17,9 @@ import (
 // trailing bounds the wait for a stream's end after its last event, which the client has then.
 const trailing = 100 * time.Millisecond
 
+// doneEvent ends the stream of a chat completion or completion.
+const doneEvent = "data: [DONE]\n\n"
+
 var (
 	errMalformed  = errors.New("the stream is not what it says")
 	errErrorEvent = errors.New("the stream ended with an error event")
@@ -123,11 +126,23 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 		return true, x.left(err)
 	}
 	if s.done {
-		x.guard.Reset(trailing)
-	} else {
-		x.guard.Reset(x.stall())
+		return true, s.complete()
 	}
+	x.guard.Reset(x.stall())
 	return false, Result{}
+}
+
+// complete ends a stream whose last event the client has got. What the place still sends is read, so
+// that the connection can be used again, but is no part of the answer any more.
+func (s *streaming) complete() Result {
+	x := s.x
+	x.result.Outcome = failover.OK
+	if err := x.control.Flush(); err != nil { // what waits unread would hold it back
+		return x.left(err)
+	}
+	x.guard.Reset(trailing)
+	drain(s.answer.Body)
+	return x.finish()
 }
 
 // write sends what was held back and raw, and flushes if no further event waits.
@@ -201,9 +216,14 @@ func (s *streaming) ended(err error) Result {
 	x, r := s.x, &s.x.result
 	regular := errors.Is(err, io.EOF)
 	switch {
-	case s.done, s.finished && regular:
+	case s.finished && regular:
 		r.Outcome = failover.OK
-		if x.control.Flush() != nil {
+		if s.resumed != nil { // the first place may be one that would have sent it
+			if err := s.write([]byte(doneEvent), time.Now()); err != nil {
+				return x.left(err)
+			}
+		}
+		if err := x.control.Flush(); err != nil {
 			return x.left(err)
 		}
 		return x.finish()
@@ -235,7 +255,7 @@ func (s *streaming) broke(cause error, last []byte) Result {
 		// All of the text is there, and only what counts is missing, or the end.
 		if result.HasUsage || !x.a.KeepUsage {
 			result.Broken, result.Err = false, nil
-			send = append(send, "data: [DONE]\n\n"...)
+			send = append(send, doneEvent...)
 			break
 		}
 		send = append(send, result.Err.Event()...)

@@ -52,13 +52,10 @@ type front struct {
 	attempt func(*Attempt)
 }
 
-func edge(t *testing.T, target string, attempt func(*Attempt)) *front {
+func edge(t *testing.T, place string, attempt func(*Attempt)) *front {
 	t.Helper()
 	f := &front{relay: New(Options{}), results: make(chan Result, 64), attempt: attempt}
-	u, err := url.Parse(target + "/v1/chat/completions")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := target(t, place)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -104,6 +101,15 @@ func (f *front) post(t *testing.T) (int, string, error) {
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	return res.StatusCode, string(body), err
+}
+
+func target(t *testing.T, base string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(base + "/v1/chat/completions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
 }
 
 func refusing(t *testing.T) string {
