@@ -55,7 +55,7 @@ func (r *Router) begun(x *trip, p *place, kind string) *try {
 	}
 	t.a = proxy.Attempt{
 		Body: x.bodyFor(p.target.Cluster), Client: x.q.Header, KeepUsage: x.request.IncludeUsage,
-		FirstByte: r.bound(x, p, t.began), Stall: x.class.Stall, Keep: x.rescuable(p),
+		FirstByte: r.bound(x, p, t.began), Stall: p.stall(x, t.began), Keep: x.rescuable(p),
 	}
 	return t
 }
@@ -147,8 +147,12 @@ func (r *Router) done(call *endpoint.Call, t *try) {
 	}
 	call.Done(endpoint.Result{
 		Outcome: outcome, FirstToken: result.FirstByte, Usage: result.Usage, Output: result.Events,
-		Busy: wasBusy(result), RetryAfter: retryAfter(result),
+		Busy: wasBusy(result), RetryAfter: retryAfter(result), RateLimit: rateLimit(&result.RateLimit),
 	}, now)
+}
+
+func rateLimit(l *proxy.RateLimit) endpoint.RateLimit {
+	return endpoint.RateLimit{Requests: endpoint.Allowance(l.Requests), Tokens: endpoint.Allowance(l.Tokens)}
 }
 
 // answers tells the client where its answer comes from.
@@ -192,7 +196,7 @@ func (x *trip) note(t *try, now time.Time) {
 		}
 	} else {
 		tried.Why = "hop"
-		tried.PredictedMs = milliseconds(t.cluster.Evidence(now).Wait)
+		tried.PredictedMs = milliseconds(t.cluster.Predict(&x.load, now))
 	}
 	switch {
 	case result.Lost:
@@ -204,8 +208,6 @@ func (x *trip) note(t *try, now time.Time) {
 }
 
 const (
-	// slack is how many times the predicted time to the first token may pass in silence.
-	slack = 4
 	// unsaidTokens is the length assumed of an answer that is not streamed and whose length the
 	// request does not bound, and stepFloor the least time in seconds assumed for each of its tokens.
 	unsaidTokens = 4096
@@ -216,13 +218,12 @@ const (
 // is not streamed shows nothing until it is whole, so its length counts; should its place be found
 // dead before, the attempt is abandoned.
 func (r *Router) bound(x *trip, p *place, now time.Time) time.Duration {
-	predicted := time.Duration(p.reason.Seconds * float64(time.Second))
-	if p.endpoint == nil {
-		predicted = p.cluster.Evidence(now).Wait + x.table.RTT(r.region, p.target.Region)
-	}
-	d := max(x.class.FirstByteFloor, slack*predicted)
-	if p.endpoint == nil {
-		d *= 2 // the router there may try two places
+	var d time.Duration
+	if p.endpoint != nil {
+		d = p.endpoint.SilenceBound(&x.load, time.Duration(p.reason.Seconds*float64(time.Second)), x.class, now)
+	} else {
+		predicted := p.cluster.Predict(&x.load, now) + x.table.RTT(r.region, p.target.Region)
+		d = p.cluster.SilenceBound(&x.load, predicted, x.class, now)
 	}
 	if x.request.Stream || x.request.API == inference.Embeddings {
 		return d
@@ -240,6 +241,14 @@ func (r *Router) bound(x *trip, p *place, now time.Time) time.Duration {
 	return d + time.Duration(float64(tokens)*step*float64(time.Second))
 }
 
+// stall is how long a stream of a place may be silent between tokens.
+func (p *place) stall(x *trip, now time.Time) time.Duration {
+	if p.endpoint != nil {
+		return p.endpoint.StallBound(x.model.ID, x.class, now)
+	}
+	return p.cluster.StallBound(x.model.ID, x.class, now)
+}
+
 // at is a place's URL with the path of the request behind it.
 func at(base *url.URL, request *url.URL) *url.URL {
 	u := *base
@@ -251,11 +260,20 @@ func at(base *url.URL, request *url.URL) *url.URL {
 	return &u
 }
 
-// authorize proves the router to a cluster that is scraped or looked at.
-func (r *Router) authorize(c *table.Cluster, h http.Header) error {
+// sign proves the router to a cluster that is scraped or looked at.
+func (r *Router) sign(c *table.Cluster, q *http.Request, body []byte) error {
 	secret, err := r.secrets.For(c)
-	if err != nil || secret == nil {
+	if err != nil {
 		return err
 	}
-	return secret.Sign(&http.Request{Header: h, URL: &url.URL{}}, nil)
+	return secret.Sign(q, body)
+}
+
+// transportFor is the transport towards a cluster that wants a certificate; nil: any will do.
+func (r *Router) transportFor(c *table.Cluster) http.RoundTripper {
+	secret, err := r.secrets.For(c)
+	if err != nil {
+		return nil // sign says why
+	}
+	return secret.Transport()
 }

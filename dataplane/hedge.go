@@ -60,7 +60,13 @@ func (r *Router) hedgeAfter(x *trip, t *try) time.Duration {
 		share = hedgeShare
 	}
 	r.hedges.asked(share)
-	return h.After
+	switch {
+	case h.After > 0:
+		return h.After
+	case t.endpoint != nil:
+		return t.endpoint.HedgeAfter(x.model.ID, t.began)
+	}
+	return t.cluster.HedgeAfter(x.model.ID, t.began)
 }
 
 // race runs an attempt, and when it has no content after a while another beside it.

@@ -82,7 +82,7 @@ func New(o Options) (*Router, error) {
 	}
 	r.peers = newPeers(r.relay.Peer())
 	r.places = endpoint.New(endpoint.Options{
-		Region: o.Region, Authorize: r.authorize, Probe: r.probe, Now: o.Now, Logger: o.Logger,
+		Region: o.Region, Sign: r.sign, TransportFor: r.transportFor, Probe: r.probe, Now: o.Now, Logger: o.Logger,
 	})
 	var err error
 	if r.admit, err = admit.New(admit.Options{

@@ -117,5 +117,5 @@ func (r *Router) evidence(_ *trip, id fleet.ClusterID) route.Place {
 		return route.Place{}
 	}
 	e := c.Evidence(r.now())
-	return route.Place{Ejected: e.Ejected, Reason: e.Reason, Saturation: e.Saturation, Wait: e.Wait}
+	return route.Place{Ejected: e.Ejected, Reason: e.Reason, Busy: e.Busy, Saturation: e.Saturation, Wait: e.Wait}
 }
