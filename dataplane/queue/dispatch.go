@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -12,6 +13,7 @@ type waiter struct {
 	slots float64
 	track *track
 	ahead int
+	full  float64 // when it came
 
 	// done is closed when one of the two below is set, under the gate's lock.
 	done    chan struct{}
@@ -25,10 +27,22 @@ type Pass struct {
 	// above stood before it in its lane when it came.
 	Waited time.Duration
 	Ahead  int
+	// Full is what room told when it came, and Ceiling what that had to be below. Both are 0 if it
+	// didn't wait.
+	Full, Ceiling float64
 
 	gate  *Gate // nil: it didn't wait
 	track *track
 	since time.Time
+}
+
+// String says for the record how the request came in.
+func (p *Pass) String() string {
+	if p.gate == nil {
+		return "let in at once"
+	}
+	return fmt.Sprintf("let in after %v behind %d others, found saturation %.2f where below %.2f was wanted",
+		p.Waited.Round(time.Millisecond), p.Ahead, p.Full, p.Ceiling)
 }
 
 // straight is the pass of all that do not wait.
@@ -43,18 +57,21 @@ func (p *Pass) Begun() {
 		return
 	}
 	g.mu.Lock()
-	g.close(p)
+	g.settle(p, true)
 	g.mu.Unlock()
 	g.Freed()
 }
 
-// close counts a pass as begun. The gate's lock is held.
-func (g *Gate) close(p *Pass) {
+// settle ends a pass, if it hasn't ended: the request has begun, or goes nowhere. The gate's lock is
+// held.
+func (g *Gate) settle(p *Pass, begun bool) {
 	if _, open := g.open[p]; !open {
 		return
 	}
 	delete(g.open, p)
-	p.track.recent.add(g.slot())
+	if begun {
+		p.track.recent.add(g.slot())
+	}
 	p.track.open.Add(-1)
 }
 
@@ -88,7 +105,7 @@ func (g *Gate) dispatch() bool {
 	}
 	for p := range g.open {
 		if now.Sub(p.since) > g.o.BeginWithin {
-			g.close(p)
+			g.settle(p, true)
 		}
 	}
 	g.heads = g.queue.Heads(g.heads[:0])
@@ -124,7 +141,10 @@ func (g *Gate) letIn(head *waiter, now time.Time) {
 		t.rate.served(it.size.cost, now)
 		t.open.Add(1)
 		g.out(w, now)
-		w.pass = &Pass{Waited: now.Sub(it.Arrived), Ahead: w.ahead, gate: g, track: t, since: now}
+		w.pass = &Pass{
+			Waited: now.Sub(it.Arrived), Ahead: w.ahead, Full: w.full, Ceiling: Ceiling(it.Priority),
+			gate: g, track: t, since: now,
+		}
 		g.open[w.pass] = struct{}{}
 		close(w.done)
 	}
@@ -148,8 +168,9 @@ func (g *Gate) refuse(it *Item, cause Cause, now time.Time) {
 
 func (g *Gate) refused(w *waiter, cause Cause, now time.Time) *Refusal {
 	_, cost := g.queue.Ahead(w.item.Lane, w.item.Priority)
-	r := refusal(cause, w.track.rate.wait(cost, w.item.Cost, now), g.o.Rand())
-	r.Waited, r.Ahead = now.Sub(w.item.Arrived), w.ahead
+	estimate := max(w.track.rate.wait(cost, w.item.Cost, now), g.orderFor(cause, now))
+	r := refusal(cause, estimate, g.o.Rand())
+	r.Waited, r.Ahead, r.Full = now.Sub(w.item.Arrived), w.ahead, w.full
 	return r
 }
 

@@ -161,7 +161,7 @@ func New(o Options) (*Gate, error) {
 func (g *Gate) Enter(ctx context.Context, r Request, room func() float64) (*Pass, *Refusal) {
 	if o := g.order.Load(); o != nil {
 		if now := g.o.Now(); o.sheds(r.Priority, now) {
-			return nil, g.turnAway(&r, Ordered, o.until.Sub(now))
+			return nil, g.turnAway(&r, Ordered, 0)
 		}
 	}
 	full := room()
@@ -174,12 +174,12 @@ func (g *Gate) Enter(ctx context.Context, r Request, room func() float64) (*Pass
 
 // slot is the time in the slots of [recent]; two of them are [Options.Settle]. It begins above those
 // of an empty one.
-func (g *Gate) slot() uint64 { return uint64(2*g.elapsed()/g.o.Settle) + recentSlots + 1 }
+func (g *Gate) slot() uint64 { return uint64(2*g.elapsed())/uint64(g.o.Settle) + recentSlots + 1 }
 
 // line lets a request in that nothing is before after all, or has it wait.
 func (g *Gate) line(ctx context.Context, r Request, room func() float64, full float64) (*Pass, *Refusal) {
 	now := g.o.Now()
-	w := &waiter{room: room, slots: r.Slots, done: make(chan struct{}), item: Item{
+	w := &waiter{room: room, slots: r.Slots, full: full, done: make(chan struct{}), item: Item{
 		Lane: r.Lane, Priority: r.Priority, Tenant: r.Tenant, Flow: r.Flow, Cost: r.Cost, Bytes: r.Bytes,
 		Deadline: r.Deadline, Arrived: now,
 	}}
@@ -187,12 +187,12 @@ func (g *Gate) line(ctx context.Context, r Request, room func() float64, full fl
 	if r.Deadline.IsZero() {
 		w.item.Deadline = now.Add(g.o.Wait)
 	}
-	pass, cause := g.join(w, full, now)
+	pass, cause := g.join(w, now)
 	switch {
 	case pass != nil:
 		return pass, nil
 	case cause != "":
-		return nil, g.turnAway(&r, cause, 0)
+		return nil, g.turnAway(&r, cause, full)
 	}
 	g.signal()
 	select {
@@ -206,14 +206,14 @@ func (g *Gate) line(ctx context.Context, r Request, room func() float64, full fl
 
 // join puts a request in the queue, or lets it in if none of its lane has a better claim and there
 // is room, or says why neither.
-func (g *Gate) join(w *waiter, full float64, now time.Time) (*Pass, Cause) {
+func (g *Gate) join(w *waiter, now time.Time) (*Pass, Cause) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	it := &w.item
 	t := g.track(it.Lane)
 	w.track = t
 	w.ahead, _ = g.queue.Ahead(it.Lane, it.Priority)
-	if w.ahead == 0 && t.straight(full, Ceiling(it.Priority), w.slots, g.slot) {
+	if w.ahead == 0 && t.straight(w.full, Ceiling(it.Priority), w.slots, g.slot) {
 		return straight, ""
 	}
 	if g.closed {
@@ -223,7 +223,7 @@ func (g *Gate) join(w *waiter, full float64, now time.Time) (*Pass, Cause) {
 		return nil, Ordered // since it was looked at
 	}
 	if !it.Deadline.After(now) {
-		return nil, outOfTime(full)
+		return nil, outOfTime(w.full)
 	}
 	shed, cause := g.queue.Push(it)
 	if cause != "" {
@@ -231,7 +231,7 @@ func (g *Gate) join(w *waiter, full float64, now time.Time) (*Pass, Cause) {
 	}
 	g.waiting.Add(1)
 	if t.waiting.Add(1) == 1 {
-		t.full = full
+		t.full = w.full
 		t.rate.start(now)
 	}
 	for _, out := range shed {
@@ -258,25 +258,32 @@ func (g *Gate) leave(w *waiter, late bool) {
 		return
 	}
 	if w.pass != nil {
-		delete(g.open, w.pass)
-		w.track.open.Add(-1)
+		g.settle(w.pass, false)
 		w.pass = nil
 		w.refusal = g.refused(w, cause, now)
 		g.signal()
 	}
 }
 
-// turnAway refuses a request that does not come to wait. Away is when an order ends.
-func (g *Gate) turnAway(r *Request, cause Cause, away time.Duration) *Refusal {
+// turnAway refuses a request that does not come to wait.
+func (g *Gate) turnAway(r *Request, cause Cause, full float64) *Refusal {
 	now := g.o.Now()
 	g.mu.Lock()
 	ahead, cost := g.queue.Ahead(r.Lane, r.Priority)
-	estimate := max(g.track(r.Lane).rate.wait(cost, r.Cost, now), away)
+	estimate := g.track(r.Lane).rate.wait(cost, r.Cost, now)
 	g.mu.Unlock()
-	out := refusal(cause, estimate, g.o.Rand())
-	out.Ahead = ahead
+	out := refusal(cause, max(estimate, g.orderFor(cause, now)), g.o.Rand())
+	out.Ahead, out.Full = ahead, full
 	g.metrics.refused(r.Priority, cause)
 	return out
+}
+
+// orderFor is how long the order still holds that is the cause.
+func (g *Gate) orderFor(cause Cause, now time.Time) time.Duration {
+	if o := g.order.Load(); o != nil && cause == Ordered && !o.until.IsZero() {
+		return o.until.Sub(now)
+	}
+	return 0
 }
 
 // Freed says that a request has ended at its place, so that there may be room. It never blocks, and

@@ -198,8 +198,7 @@ func TestBackloggedTenantsAndFlowsGetEqualTokens(t *testing.T) {
 			left[p]++
 			q.Push(it)
 		}
-		service := make([][]int64, 1)
-		service[0] = make([]int64, parties)
+		service := [][]int64{make([]int64, parties)}
 		for slices.Min(left) > 0 {
 			it := q.Pop(0)
 			now := slices.Clone(service[len(service)-1])

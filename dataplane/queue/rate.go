@@ -24,19 +24,21 @@ func (r *rate) stop(now time.Time) {
 	r.running = false
 }
 
-func (r *rate) served(cost int64, now time.Time) {
-	r.advance(now)
-	r.cost += float64(cost)
-}
+// served counts a request that was let in, as if it had been served evenly since the one before.
+func (r *rate) served(cost int64, now time.Time) { r.cost += float64(cost) * r.advance(now) }
 
-func (r *rate) advance(now time.Time) {
+// advance lets what is known fade until now, and answers how much of something that went on evenly
+// since the last time has faded, as a factor.
+func (r *rate) advance(now time.Time) float64 {
 	if !r.running || !now.After(r.at) {
-		return
+		return 1
 	}
-	fade := math.Exp(-now.Sub(r.at).Seconds() / rateMemory.Seconds())
+	past := now.Sub(r.at).Seconds() / rateMemory.Seconds()
+	fade := math.Exp(-past)
 	r.cost *= fade
 	r.seconds = r.seconds*fade + rateMemory.Seconds()*(1-fade)
 	r.at = now
+	return (1 - fade) / past
 }
 
 // wait estimates how long it takes until a request has been served that costs so much and has so

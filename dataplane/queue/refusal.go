@@ -44,6 +44,8 @@ type Refusal struct {
 	// before it in its lane when it came.
 	Waited time.Duration
 	Ahead  int
+	// Full is what room told when it came. 0 where that was not asked: an order was in its way.
+	Full float64
 }
 
 // Final says that no tier may try the request again in the client's name: here it was weighed

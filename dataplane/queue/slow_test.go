@@ -73,6 +73,7 @@ func having(items []*Item, all ...func(*Item) bool) []*Item {
 
 func ofTenant(t string) func(*Item) bool { return func(it *Item) bool { return it.Tenant == t } }
 func ofFlow(f uint8) func(*Item) bool    { return func(it *Item) bool { return slotOf(it.Flow) == f } }
+
 func at(k levelKey) func(*Item) bool {
 	return func(it *Item) bool { return levelKey{it.Lane, it.Priority} == k }
 }

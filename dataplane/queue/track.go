@@ -39,14 +39,11 @@ func (t *track) straight(full, ceiling, slots float64, slot func() uint64) bool 
 		return true
 	}
 	now := slot()
-	if full+float64(t.unseen(now))/slots >= ceiling {
-		return false
-	}
-	t.recent.add(now)
+	t.recent.add(now) // before it is known, or many would find the same room
 	if full+float64(t.unseen(now)-1)/slots < ceiling {
 		return true
 	}
-	t.recent.drop(now) // others were quicker
+	t.recent.drop(now)
 	return false
 }
 
