@@ -249,7 +249,7 @@ func list(out io.Writer, s override.Status, now time.Time) error {
 			if o.OverruledBy != "" {
 				doing += " (overruled by " + o.OverruledBy + ")"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, doing, o.Expires.Sub(now).Round(time.Second), o.Actor, o.Door, o.Reason)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, doing, o.Expires.Sub(now).Truncate(time.Second), o.Actor, o.Door, o.Reason)
 		}
 		if err := w.Flush(); err != nil {
 			return err
