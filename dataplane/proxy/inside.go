@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"anabranch/dataplane/inference"
 	"anabranch/failover"
 )
 
@@ -27,6 +29,11 @@ func (x *exchange) errorInside(body []byte) Result {
 		r.Err = x.fault("upstream_error", "the place sent an error in place of an answer")
 	}
 	return x.finish()
+}
+
+// isError is [inference.IsError], quick about what is none.
+func isError(body []byte) bool {
+	return bytes.Contains(body, []byte(`"error"`)) && inference.IsError(body)
 }
 
 // told is an error that stands inside an answer.

@@ -79,6 +79,9 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 	if frame.Malformed || event.Data == nil && !harmless(event.Raw) {
 		return true, s.malformed()
 	}
+	if frame.Kind == inference.Content && !frame.Plain && isError(event.Data) {
+		frame.Kind = inference.Error // of a type that is the error's, as vLLM's were
+	}
 	if frame.HasUsage {
 		x.result.Usage = x.result.Usage.Merge(frame.Usage)
 		x.result.HasUsage = true

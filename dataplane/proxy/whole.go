@@ -51,7 +51,7 @@ func (x *exchange) whole(answer *http.Response) Result {
 		return x.truncated(io.ErrUnexpectedEOF)
 	}
 	body := buf.Bytes()
-	if answer.StatusCode < 300 && bytes.Contains(body, []byte(`"error"`)) && inference.IsError(body) {
+	if answer.StatusCode < 300 && isError(body) {
 		r := x.errorInside(body)
 		if r.Retryable {
 			return r
@@ -73,8 +73,10 @@ func (x *exchange) whole(answer *http.Response) Result {
 	if !x.commit(answer, strconv.Itoa(len(body))) {
 		return x.failed(context.Cause(x.ctx))
 	}
-	if _, err := x.w.Write(body); err != nil {
-		return x.left(err)
+	if len(body) > 0 { // some statuses allow none
+		if _, err := x.w.Write(body); err != nil {
+			return x.left(err)
+		}
 	}
 	return x.finish()
 }
