@@ -33,10 +33,18 @@ func classOf(spec *policy.TrafficPolicySpec) fleet.ClassID {
 	return fleet.ClassID(spec.Class)
 }
 
-// governing is the policy that speaks for a model in a class: the first by name that names the
-// model, else the first that names none. Nil: none does.
+// traffic lists the policies in the order in which routers try them.
+func traffic(resources Lookup) []*policy.Resource {
+	list := slices.Clone(resources.List(policy.KindTrafficPolicy))
+	slices.SortStableFunc(list, policy.CompareTraffic)
+	return list
+}
+
+// governing is the policy that speaks for a model in a class: the first that names the model, else the
+// first that names none, else, where nothing is built in, the first that makes requests ask for it.
+// Nil: none does.
 func (w *world) governing(class fleet.ClassID, model fleet.ModelID) *policy.Resource {
-	var general *policy.Resource
+	var general, asking *policy.Resource
 	for _, r := range w.policies {
 		spec, ok := r.Spec.(*policy.TrafficPolicySpec)
 		switch {
@@ -45,9 +53,14 @@ func (w *world) governing(class fleet.ClassID, model fleet.ModelID) *policy.Reso
 			return r
 		case len(spec.Models) == 0 && general == nil:
 			general = r
+		case asking == nil && slices.Contains(w.targets(spec), model):
+			asking = r
 		}
 	}
-	return general
+	if general != nil || class == fleet.DefaultClass {
+		return general
+	}
+	return asking
 }
 
 // classIDs are all traffic classes, sorted; the default one is always among them.
@@ -65,11 +78,7 @@ func (w *world) classIDs() []fleet.ClassID {
 // classes turns policies into what routers need of them, so that exactly one entry speaks for any
 // model in a class, as governing does. The default class speaks for every model.
 func (w *world) classes() []*routerpb.Class {
-	type claim struct {
-		class fleet.ClassID
-		model string // empty: all others
-	}
-	taken := map[claim]bool{}
+	general := map[fleet.ClassID]bool{}
 	var out []*routerpb.Class
 	for _, r := range w.policies {
 		spec, ok := r.Spec.(*policy.TrafficPolicySpec)
@@ -78,20 +87,21 @@ func (w *world) classes() []*routerpb.Class {
 		}
 		class := classOf(spec)
 		var models []string
-		for _, m := range spec.Models {
-			if !taken[claim{class, m}] {
-				taken[claim{class, m}] = true
+		for _, m := range append(slices.Clone(spec.Models), names(w.targets(spec))...) {
+			if w.governing(class, fleet.ModelID(m)) == r && !slices.Contains(models, m) {
 				models = append(models, m)
 			}
 		}
-		if len(spec.Models) == 0 && !taken[claim{class, ""}] {
-			taken[claim{class, ""}] = true
-		} else if len(models) == 0 {
+		switch {
+		case len(spec.Models) == 0 && !general[class]:
+			general[class] = true
+			models = nil
+		case len(spec.Models) == 0 || len(models) == 0:
 			continue
 		}
 		out = append(out, classProto(class, r.Metadata.Name, models, spec))
 	}
-	if !taken[claim{fleet.DefaultClass, ""}] {
+	if !general[fleet.DefaultClass] {
 		out = append(out, classProto(fleet.DefaultClass, "", nil, builtIn()))
 	}
 	return out
@@ -99,15 +109,21 @@ func (w *world) classes() []*routerpb.Class {
 
 func classProto(id fleet.ClassID, name string, models []string, spec *policy.TrafficPolicySpec) *routerpb.Class {
 	f := spec.Failover.WithDefaults()
-	return &routerpb.Class{
-		Id:               string(id),
-		Policy:           name,
-		Models:           models,
-		TtftObjectiveMs:  spec.TTFTObjectiveMs,
-		Spill:            spec.Spill != policy.SpillNever,
-		PickMode:         spec.PickMode,
-		FirstByteFloorMs: spec.FirstByteFloorMs,
-		RequestTimeoutMs: spec.RequestTimeoutMs,
+	c := &routerpb.Class{
+		Id:                   string(id),
+		Policy:               name,
+		Models:               models,
+		TtftObjectiveMs:      spec.TTFTObjectiveMs,
+		Spill:                spec.Spill != policy.SpillNever,
+		PickMode:             spec.PickMode,
+		PrefixLength:         uint32(max(spec.PrefixLength, 0)),
+		ConcurrencyThreshold: uint32(max(spec.ConcurrencyThreshold, 0)),
+		FirstByteFloorMs:     spec.FirstByteFloorMs,
+		FirstByteDeadlineMs:  spec.FirstByteDeadlineMs,
+		StallMs:              spec.StallMs,
+		QueueMs:              spec.QueueMs,
+		RequestTimeoutMs:     spec.RequestTimeoutMs,
+		Rescue:               spec.Rescue,
 		Ejection: &routerpb.Ejection{
 			ConnectFailures: uint32(max(f.ConnectFailures, 0)),
 			FailureRatio:    f.FailureRatio,
@@ -117,6 +133,10 @@ func classProto(id fleet.ClassID, name string, models []string, spec *policy.Tra
 			ReprobeMaxMs:    f.ReprobeMaxMs,
 		},
 	}
+	if h := spec.Hedge; h.On() {
+		c.Hedge = &routerpb.Hedge{MaxShare: h.MaxSharePercent / 100, MaxSaturation: h.MaxSaturation, AfterMs: h.AfterMs}
+	}
+	return c
 }
 
 // speaker is the policy whose failover numbers and objective hold for a cluster as a whole: that of
@@ -132,7 +152,7 @@ func (w *world) speaker(spec *policy.ClusterSpec) *policy.TrafficPolicySpec {
 // FailoverConfig gives the numbers by which a cluster's health is judged: those of the policy that
 // governs its first model in the default class. A cluster that is not known gets the defaults.
 func FailoverConfig(resources Lookup) func(fleet.ClusterID) failover.Config {
-	w := &world{resources: resources, policies: resources.List(policy.KindTrafficPolicy)}
+	w := &world{resources: resources, policies: traffic(resources)}
 	configs := map[fleet.ClusterID]failover.Config{}
 	for _, r := range resources.List(policy.KindCluster) {
 		spec, ok := r.Spec.(*policy.ClusterSpec)

@@ -29,6 +29,10 @@ type demand struct {
 	policy *policy.TrafficPolicySpec
 	// governed is the name of the policy, for groups under one share limit.
 	governed string
+	// pinned are the only clusters that requests for the model may go to by the policy; empty: any.
+	// Zones of the regions, for residency.
+	pinned []string
+	zones  map[fleet.RegionID]string
 	// work asked for in work units per second, and load, the same but never 0, to plan with.
 	work, load float64
 	routes     []*route
@@ -56,6 +60,9 @@ type route struct {
 	size float64
 	// barred says why nothing may go there, or "".
 	barred string
+	// ordered: it is barred by the policy, whatever its health. Excluded: and for good, by a pin or
+	// residency.
+	ordered, excluded bool
 	// factor is the part of its ideal share that health lets it have, 0..1, and because why that
 	// is below 1.
 	factor  float64
@@ -105,7 +112,8 @@ func (w *world) demands(in Input) []*demand {
 				continue
 			}
 			for _, source := range w.regionIDs {
-				d := &demand{model: model, class: class, source: source, policy: policySpec(governing)}
+				d := &demand{model: model, class: class, source: source, policy: policySpec(governing), zones: w.zones}
+				d.pinned = w.pinned(d.policy, model)
 				var revision uint64
 				if governing != nil {
 					d.governed, revision = governing.Metadata.Name, governing.Metadata.Revision
@@ -156,7 +164,12 @@ func (w *world) route(d *demand) {
 // judge applies the site's health and the operator's drain.
 func (r *route) judge(d *demand) {
 	state := r.site.health.State
+	if excluded := d.excludes(r.site); excluded != "" {
+		r.ordered, r.excluded = true, true
+		r.barred = excluded
+	}
 	switch share := r.site.cap(); {
+	case r.excluded:
 	case r.site.spec.Drained:
 		r.barred = "drained by an operator"
 	case share <= 0:
@@ -171,6 +184,9 @@ func (r *route) judge(d *demand) {
 	}
 }
 
+// order bars a route by the policy.
+func (r *route) order(why string) { r.barred, r.ordered = why, true }
+
 // wish applies the policy's region weights. A region of weight 0 gets nothing while any other
 // cluster is alive.
 func (d *demand) wish() {
@@ -179,7 +195,7 @@ func (d *demand) wish() {
 			switch {
 			case string(r.site.region) != wish.Region:
 			case wish.MaxShare != nil && *wish.MaxShare <= 0 && r.barred == "":
-				r.barred = "the policy sends nothing to " + wish.Region
+				r.order("the policy sends nothing to " + wish.Region)
 			case wish.Weight != nil:
 				r.wish = max(*wish.Weight, 0)
 			}
@@ -190,7 +206,7 @@ func (d *demand) wish() {
 		switch {
 		case r.barred != "" || r.wish > 0:
 		case alive:
-			r.barred = "the policy sends nothing to " + string(r.site.region)
+			r.order("the policy sends nothing to " + string(r.site.region))
 		default:
 			r.wish, r.last = 1, true
 		}
@@ -213,7 +229,7 @@ func (d *demand) stay() {
 		switch {
 		case r.barred != "" || r.site.region == d.source:
 		case full:
-			r.barred = "the policy keeps traffic in " + string(d.source)
+			r.order("the policy keeps traffic in " + string(d.source))
 		case alive:
 			r.reserve = true
 		}

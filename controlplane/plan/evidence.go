@@ -14,7 +14,7 @@ import (
 // package failover. Clusters are weighed by the capacity they are configured with: of some none may
 // have been measured yet.
 func Evidence(resources Lookup, s signal.Snapshot) map[fleet.ClusterID]failover.Evidence {
-	w := &world{resources: resources, policies: resources.List(policy.KindTrafficPolicy)}
+	w := &world{resources: resources, policies: traffic(resources)}
 	var all, routers float64
 	for _, o := range s.Routers {
 		if o.Freshness(s.At) == signal.Fresh {
@@ -40,7 +40,7 @@ func Evidence(resources Lookup, s signal.Snapshot) map[fleet.ClusterID]failover.
 			if signal.FreshnessOf(sight.Age) == signal.Fresh {
 				fresh += float64(sight.Signal.GetRequests())
 			}
-			in.Sights = merge(in.Sights, sight, in.Region)
+			in.Sights = merge(in.Sights, sight, direct(spec) || sight.Region == in.Region)
 		}
 		// A probe by each router is no traffic.
 		in.Quiet = fresh <= max(routers, quietShare*all)
@@ -55,14 +55,14 @@ const quietShare = 0.01
 // maxTTFTMs bounds what a router may report as time to the first token, an hour.
 const maxTTFTMs = 3_600_000
 
-// merge adds what a router says of one model to what it says of the cluster. Models share
-// endpoints: the cluster is ejected when all of its models are.
-func merge(sights []failover.Sight, from signal.Sight, home fleet.RegionID) []failover.Sight {
+// merge adds what a router says of one model to what it says of the cluster, which is its own where
+// nobody stands between. Models share endpoints: the cluster is ejected when all of its models are.
+func merge(sights []failover.Sight, from signal.Sight, own bool) []failover.Sight {
 	c := from.Signal
 	next := failover.Sight{
 		Router:     from.Router,
 		Region:     from.Region,
-		Own:        from.Region == home,
+		Own:        own,
 		Age:        from.Age,
 		Ejected:    c.GetEjected(),
 		Reason:     c.GetEjectReason(),
@@ -89,7 +89,7 @@ func merge(sights []failover.Sight, from signal.Sight, home fleet.RegionID) []fa
 }
 
 // Covered is the part, 0..1, of the weight of a table, counted by configured capacity, that stands in regions
-// with a fresh report. Without a table there is nothing to wait for, and it is 1.
+// with a fresh report, or in members of which no router of ours reports more than others. Without a table there is nothing to wait for, and it is 1.
 func Covered(resources Lookup, s signal.Snapshot, table *routerpb.Table) float64 {
 	weights := map[string]float64{}
 	for _, list := range table.GetWeights() {
@@ -105,7 +105,7 @@ func Covered(resources Lookup, s signal.Snapshot, table *routerpb.Table) float64
 		}
 		weighted := weights[r.Metadata.Name] * prior(spec)
 		all += weighted
-		if s.Region(fleet.RegionID(spec.Region)).Freshness == signal.Fresh {
+		if direct(spec) || s.Region(fleet.RegionID(spec.Region)).Freshness == signal.Fresh {
 			heard += weighted
 		}
 	}

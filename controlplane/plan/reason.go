@@ -150,7 +150,7 @@ func (d *demand) explained() []*routerpb.ClusterWeight {
 	for _, c := range d.before.GetClusters() {
 		next := &routerpb.ClusterWeight{Cluster: c.GetCluster(), Weight: c.GetWeight(), Reason: c.GetReason()}
 		if r := routes[c.GetCluster()]; r != nil {
-			next.Reason = r.still(d, c.GetWeight(), c.GetReason())
+			next.Reason, next.Standby = r.still(d, c.GetWeight(), c.GetReason()), r.ordered && c.GetWeight() == 0
 		}
 		out = append(out, next)
 	}

@@ -72,7 +72,7 @@ func (d *demand) last(before []float64, in Input) {
 	shares := make([]float64, len(d.routes))
 	for pass := range 2 {
 		for i, r := range d.routes {
-			if r.barred == "" || !r.unwell() {
+			if r.barred == "" || r.excluded || !r.unwell() {
 				continue
 			}
 			shares[i] = before[i]
@@ -125,7 +125,7 @@ func (d *demand) keepUsable(before []float64) bool {
 // silent names a region that has weight and that nothing fresh is known of.
 func (d *demand) silent(s signal.Snapshot) fleet.RegionID {
 	for _, r := range d.routes {
-		if r.before > 0 && s.Region(r.site.region).Freshness != signal.Fresh {
+		if r.before > 0 && !direct(r.site.spec) && s.Region(r.site.region).Freshness != signal.Fresh {
 			return r.site.region
 		}
 	}
@@ -182,7 +182,7 @@ func (d *demand) take(shares []float64, why string) {
 	d.out = nil
 	for i, r := range d.routes {
 		d.out = append(d.out, &routerpb.ClusterWeight{
-			Cluster: string(r.site.id), Weight: shares[i], Reason: r.reason(d, shares[i]),
+			Cluster: string(r.site.id), Weight: shares[i], Standby: r.ordered && shares[i] == 0, Reason: r.reason(d, shares[i]),
 		})
 	}
 }

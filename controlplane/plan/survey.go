@@ -40,21 +40,48 @@ type world struct {
 	resources Lookup
 	regions   map[fleet.RegionID]*policy.RegionSpec
 	regionIDs []fleet.RegionID
-	sites     []*site // by id
-	policies  []*policy.Resource
+	zones     map[fleet.RegionID]string
+	sites     []*site            // by id
+	policies  []*policy.Resource // in the order of trying
 	book      costmodel.Book
+	specs     map[fleet.ModelID]*policy.ModelSpec
+	adapters  map[string]fleet.ModelID
+	asks      map[*policy.TrafficPolicySpec][]fleet.ModelID // see targets
+	tokens    map[string]price                              // of a million tokens, by model
+}
+
+// price of a million tokens.
+type price struct{ input, output costmodel.Micros }
+
+// direct says that every router reaches a member itself, and none of ours stands beside it: what it
+// has and does is not measured, and no region's reports speak for it.
+func direct(spec *policy.ClusterSpec) bool {
+	return spec.Type == policy.TypeProvider || spec.Type == policy.TypeRouter
 }
 
 func survey(in Input) *world {
 	w := &world{
 		resources: in.Resources,
 		regions:   map[fleet.RegionID]*policy.RegionSpec{},
-		policies:  in.Resources.List(policy.KindTrafficPolicy),
+		zones:     map[fleet.RegionID]string{},
+		policies:  traffic(in.Resources),
 		book:      prices(in.Resources),
+		specs:     map[fleet.ModelID]*policy.ModelSpec{},
+		adapters:  map[string]fleet.ModelID{},
+		tokens:    tokenPrices(in.Resources),
+	}
+	for _, r := range in.Resources.List(policy.KindModel) {
+		if spec, ok := r.Spec.(*policy.ModelSpec); ok {
+			w.specs[fleet.ModelID(r.Metadata.Name)] = spec
+			for _, a := range spec.Adapters {
+				w.adapters[a] = fleet.ModelID(r.Metadata.Name)
+			}
+		}
 	}
 	for _, r := range in.Resources.List(policy.KindRegion) {
 		if spec, ok := r.Spec.(*policy.RegionSpec); ok {
 			w.regions[fleet.RegionID(r.Metadata.Name)] = spec
+			w.zones[fleet.RegionID(r.Metadata.Name)] = cmp.Or(spec.Zone, r.Metadata.Name)
 			w.regionIDs = append(w.regionIDs, fleet.RegionID(r.Metadata.Name))
 		}
 	}
@@ -75,13 +102,19 @@ func survey(in Input) *world {
 			revision: r.Metadata.Revision,
 		}
 		endpoints := max(len(spec.Endpoints), in.Signals.Cluster(id, "").Total, 1)
+		if direct(spec) { // as many as would do what it is believed to
+			endpoints = int(max(min(prior(spec)/policy.DefaultPriorWork, maxSlots), 1))
+		}
 		slots := min(endpoints, maxSlots/slotsPerEndpoint) * slotsPerEndpoint
 		if curves[slots] == nil {
 			curves[slots] = newCurve(slots)
 		}
 		s.curve = curves[slots]
 		for _, m := range spec.Models {
-			s.capacity[fleet.ModelID(m)] = in.Signals.Capacity(id, fleet.ModelID(m))
+			s.capacity[fleet.ModelID(m)] = 0
+			if !direct(spec) {
+				s.capacity[fleet.ModelID(m)] = in.Signals.Capacity(id, fleet.ModelID(m))
+			}
 		}
 		w.sites = append(w.sites, s)
 	}
@@ -99,7 +132,8 @@ const (
 
 // believe bounds what was measured, and fills in what was not: such a cluster is taken to do as well
 // for its prior as the middle one of those that were measured for the model does for its own. A
-// measurement here and a guess there would compare like apples and pears.
+// measurement here and a guess there would compare like apples and pears. Where nothing can ever be
+// measured the prior is what its author knows, and stands.
 func (w *world) believe() {
 	ratios := map[fleet.ModelID][]float64{}
 	for _, s := range w.sites {
@@ -119,7 +153,7 @@ func (w *world) believe() {
 				continue
 			}
 			ratio := 1.0
-			if n := len(ratios[m]); n > 0 {
+			if n := len(ratios[m]); n > 0 && !direct(s.spec) {
 				ratio = ratios[m][(n-1)/2]
 			}
 			s.capacity[m] = min(max(prior(s.spec)*ratio, leastWork), mostWork)
@@ -136,12 +170,20 @@ func prior(spec *policy.ClusterSpec) float64 {
 	return min(max(work, leastWork), mostWork)
 }
 
-// serving lists the sites that serve a model and can be reached from a source.
+// serving lists the sites that serve a model and can be reached from a source. A region that is a
+// member as a whole is none to itself; a provider is called directly, wherever it is.
 func (w *world) serving(model fleet.ModelID, source fleet.RegionID) []*site {
 	var out []*site
 	for _, s := range w.sites {
 		_, serves := s.capacity[model]
-		if serves && (s.region == source || len(w.regions[s.region].PeerURLs) > 0) {
+		reached := s.region == source || len(w.regions[s.region].PeerURLs) > 0
+		switch s.spec.Type {
+		case policy.TypeProvider:
+			reached = true
+		case policy.TypeRouter:
+			reached = reached && s.region != source
+		}
+		if serves && reached {
 			out = append(out, s)
 		}
 	}
@@ -182,8 +224,33 @@ func prices(resources Lookup) costmodel.Book {
 	return costmodel.NewBook(all)
 }
 
-// marginal is the price of a million work units of a model on a site.
+// tokenPrices are those of the rate cards; of two cards the first by name holds.
+func tokenPrices(resources Lookup) map[string]price {
+	out := map[string]price{}
+	for _, r := range resources.List(policy.KindRateCard) {
+		card, ok := r.Spec.(*policy.RateCardSpec)
+		if !ok {
+			continue
+		}
+		for _, m := range card.Models {
+			if _, known := out[m.Model]; !known {
+				out[m.Model] = price{max(costmodel.FromUSD(m.InputPerMTok), 0), max(costmodel.FromUSD(m.OutputPerMTok), 0)}
+			}
+		}
+	}
+	return out
+}
+
+// marginal is the price of a million work units of a model on a site. A provider's is the dearer of
+// what it asks for a million work units of input and of output, since the mix is not known.
 func (w *world) marginal(s *site, model fleet.ModelID) costmodel.Micros {
+	if s.spec.Type == policy.TypeProvider {
+		p, weight := w.tokens[string(model)], policy.DefaultOutputWeight
+		if spec := w.specs[model]; spec != nil && spec.OutputWeight > 0 {
+			weight = spec.OutputWeight
+		}
+		return max(p.input, costmodel.Micros(float64(p.output)/weight))
+	}
 	gpus := make([]costmodel.GPUs, 0, len(s.spec.GPUs))
 	for _, g := range s.spec.GPUs {
 		gpus = append(gpus, costmodel.GPUs{Class: g.Class, Count: g.Count, Purchase: costmodel.Purchase(g.Purchase)})

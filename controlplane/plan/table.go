@@ -6,7 +6,6 @@ import (
 
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
-	"anabranch/costmodel"
 )
 
 // table is everything but the weights.
@@ -14,12 +13,8 @@ func (w *world) table(now time.Time) *routerpb.Table {
 	t := &routerpb.Table{CreatedUnixMs: now.UnixMilli(), Classes: w.classes()}
 	for _, id := range w.regionIDs {
 		spec := w.regions[id]
-		zone := spec.Zone
-		if zone == "" {
-			zone = string(id)
-		}
 		t.Regions = append(t.Regions, &routerpb.Region{
-			Id: string(id), Zone: zone, PeerUrls: spec.PeerURLs, RttMs: spec.RTTMs,
+			Id: string(id), Zone: w.zones[id], PeerUrls: spec.PeerURLs, RttMs: spec.RTTMs,
 		})
 	}
 	for _, s := range w.sites {
@@ -28,6 +23,7 @@ func (w *world) table(now time.Time) *routerpb.Table {
 	t.Models = w.models()
 	t.Tenants = w.tenants()
 	t.Quotas = w.quotas()
+	t.Rules = w.rules()
 	return t
 }
 
@@ -37,11 +33,12 @@ func (s *site) proto() *routerpb.Cluster {
 		Region:     string(s.region),
 		Kind:       s.spec.Type,
 		Models:     s.spec.Models,
-		GatewayUrl: s.spec.GatewayURL,
+		GatewayUrl: s.spec.Target(),
 		MetricsUrl: s.spec.MetricsURL,
 		Health:     string(s.health.State),
 		HealthCap:  s.health.Cap(),
 		Drained:    s.spec.Drained,
+		ModelNames: s.spec.ModelNames,
 	}
 	if c.Health == "" {
 		c.Health = "HEALTHY"
@@ -50,48 +47,41 @@ func (s *site) proto() *routerpb.Cluster {
 		c.Kind = policy.DefaultClusterType
 	}
 	for _, e := range s.spec.Endpoints {
-		c.Endpoints = append(c.Endpoints, &routerpb.Endpoint{Id: e.ID, Url: e.URL, Class: e.Class})
+		c.Endpoints = append(c.Endpoints, &routerpb.Endpoint{Id: e.ID, Url: e.URL, Class: e.Class, KvEventsUrl: e.KVEventsURL})
+	}
+	if d := s.spec.Discovery; d != nil {
+		c.Discovery = &routerpb.Discovery{
+			Kind: d.Kind, Name: d.Name, Namespace: d.Namespace, Port: uint32(max(d.Port, 0)), Scheme: d.Scheme, Class: d.Class,
+		}
 	}
 	if a := s.spec.Auth; a != nil {
-		c.Auth = []*routerpb.Credential{{Type: a.Type, File: a.File, Env: a.Env}}
+		c.Auth = []*routerpb.Credential{{
+			Type: a.Type, File: a.File, Env: a.Env, CertFile: a.CertFile, KeyFile: a.KeyFile, CaFile: a.CAFile,
+			Region: a.Region, Service: a.Service, Profile: a.Profile,
+		}}
 	}
 	return c
 }
 
 func (w *world) models() []*routerpb.Model {
-	type price struct{ input, output uint64 }
-	priced := map[string]price{}
-	for _, r := range w.resources.List(policy.KindRateCard) {
-		card, ok := r.Spec.(*policy.RateCardSpec)
-		if !ok {
-			continue
-		}
-		for _, m := range card.Models {
-			if _, known := priced[m.Model]; !known { // of two cards the first by name holds
-				priced[m.Model] = price{micros(m.InputPerMTok), micros(m.OutputPerMTok)}
-			}
-		}
-	}
 	var out []*routerpb.Model
 	for _, r := range w.resources.List(policy.KindModel) {
 		spec, ok := r.Spec.(*policy.ModelSpec)
 		if !ok {
 			continue
 		}
-		p := priced[r.Metadata.Name]
+		p := w.tokens[r.Metadata.Name]
 		out = append(out, &routerpb.Model{
 			Id:                  r.Metadata.Name,
 			Aliases:             spec.Aliases,
 			Adapters:            spec.Adapters,
 			OutputWeight:        spec.OutputWeight,
-			InputMicrosPerMtok:  p.input,
-			OutputMicrosPerMtok: p.output,
+			InputMicrosPerMtok:  uint64(p.input),
+			OutputMicrosPerMtok: uint64(p.output),
 		})
 	}
 	return out
 }
-
-func micros(usd float64) uint64 { return uint64(max(costmodel.FromUSD(usd), 0)) }
 
 func (w *world) tenants() []*routerpb.Tenant {
 	var out []*routerpb.Tenant

@@ -102,7 +102,7 @@ func TestPoliciesBecomeClasses(t *testing.T) {
 		},
 		"another class": {
 			[][2]string{{"p", "class: offline"}, {"q", "class: offline\n  models: [m]"}},
-			[]string{"offline p []", "offline q [m]", "interactive  []"},
+			[]string{"offline q [m]", "offline p []", "interactive  []"},
 		},
 	}
 	for name, tt := range tests {
@@ -131,10 +131,19 @@ func TestClassesCarryThePolicysNumbers(t *testing.T) {
   pickMode: least-outstanding
   requestTimeoutMs: 1234
   firstByteFloorMs: 77
+  firstByteDeadlineMs: 88
+  stallMs: 5000
+  queueMs: -1
+  prefixLength: 2048
+  concurrencyThreshold: 7
+  hedge: {maxSharePercent: 1, afterMs: 300}
+  rescue: true
   failover: {connectFailures: 9, failureRatio: 0.5, minRequests: 8, windowMs: 700, reprobeMs: 600, reprobeMaxMs: 5000}`)
 	b.plan()
 	want := &routerpb.Class{
 		Id: "interactive", Policy: "p", TtftObjectiveMs: 900, PickMode: "least-outstanding", RequestTimeoutMs: 1234, FirstByteFloorMs: 77,
+		FirstByteDeadlineMs: 88, StallMs: 5000, QueueMs: -1, PrefixLength: 2048, ConcurrencyThreshold: 7,
+		Hedge: &routerpb.Hedge{MaxShare: 0.01, MaxSaturation: 0.7, AfterMs: 300}, Rescue: true,
 		Ejection: &routerpb.Ejection{ConnectFailures: 9, FailureRatio: 0.5, MinRequests: 8, WindowMs: 700, ReprobeMs: 600, ReprobeMaxMs: 5000},
 	}
 	if !proto.Equal(b.table.Classes[0], want) {

@@ -19,14 +19,18 @@ func Check(r *Resource, all Lookup) []Problem {
 	switch s := r.Spec.(type) {
 	case *RegionSpec:
 		c.residents("changing the zone of region " + r.Metadata.Name)
+		c.entered(r.Metadata.Name, s)
 	case *ClusterSpec:
-		c.cluster(r.Metadata.Name, s)
+		c.member(r.Metadata.Name, s)
+		c.lost("spec.models", all)
 	case *ModelSpec:
 		c.model(r.Metadata.Name, s)
+		c.rewritten("spec.adapters", "this change removes")
 	case *TenantSpec:
 		c.tenant(r.Metadata.Name, s)
+		c.lost("spec.residency", all)
 	case *TrafficPolicySpec:
-		c.policy(r.Metadata.Name, s)
+		c.traffic(r, s)
 	case *QuotaSpec:
 		c.quota(s)
 	}
@@ -100,27 +104,6 @@ func (c *check) offer(k Kind, name string) string {
 	return fmt.Sprintf("create the %s first, or name one that exists", k)
 }
 
-func (c *check) cluster(name string, s *ClusterSpec) {
-	c.exists("spec.region", KindRegion, s.Region)
-	for i, m := range s.Models {
-		c.exists(fmt.Sprintf("spec.models[%d]", i), KindModel, m)
-	}
-	urls := map[string]string{}
-	for _, o := range c.all.List(KindCluster) {
-		if o.Metadata.Name == name {
-			continue
-		}
-		for _, e := range o.Spec.(*ClusterSpec).Endpoints {
-			urls[e.URL] = o.Metadata.Name
-		}
-	}
-	for i, e := range s.Endpoints {
-		if other := urls[e.URL]; other != "" {
-			c.add(fmt.Sprintf("spec.endpoints[%d].url", i), fmt.Sprintf("is already an endpoint of cluster %q", other), "let each model server belong to one cluster")
-		}
-	}
-}
-
 // model: names that clients may write belong to one model each.
 func (c *check) model(name string, s *ModelSpec) {
 	owner := map[string]string{}
@@ -156,19 +139,6 @@ func (c *check) model(name string, s *ModelSpec) {
 	}
 }
 
-// servable: some model has the name, or has an adapter of the name.
-func (c *check) servable(name string) bool {
-	if _, ok := c.all.Get(KindModel, name); ok {
-		return true
-	}
-	for _, m := range c.all.List(KindModel) {
-		if slices.Contains(m.Spec.(*ModelSpec).Adapters, name) {
-			return true
-		}
-	}
-	return false
-}
-
 func (c *check) tenant(name string, s *TenantSpec) {
 	for i, place := range s.Residency {
 		if !c.place(place) {
@@ -201,7 +171,8 @@ func (c *check) place(name string) bool {
 	return false
 }
 
-// residents complains of tenants whose residency the present regions do not hold any more.
+// residents complains of tenants and policies whose residency the present regions do not hold any
+// more.
 func (c *check) residents(what string) {
 	for _, t := range c.all.List(KindTenant) {
 		for i, place := range t.Spec.(*TenantSpec).Residency {
@@ -210,26 +181,10 @@ func (c *check) residents(what string) {
 			}
 		}
 	}
-}
-
-func (c *check) policy(name string, s *TrafficPolicySpec) {
-	for i, w := range s.Regions {
-		c.exists(fmt.Sprintf("spec.regions[%d].region", i), KindRegion, w.Region)
-	}
-	for i, m := range s.Models {
-		c.exists(fmt.Sprintf("spec.models[%d]", i), KindModel, m)
-	}
-	for _, o := range c.all.List(KindTrafficPolicy) {
-		other := o.Spec.(*TrafficPolicySpec)
-		if o.Metadata.Name == name || other.Class != s.Class {
-			continue
-		}
-		if len(s.Models) == 0 && len(other.Models) == 0 {
-			c.add("spec.models", fmt.Sprintf("is empty, and policy %q already speaks of all other models of class %q", o.Metadata.Name, s.Class), "name models, or use another class")
-		}
-		for i, m := range s.Models {
-			if slices.Contains(other.Models, m) {
-				c.add(fmt.Sprintf("spec.models[%d]", i), fmt.Sprintf("policy %q already speaks of %q in class %q", o.Metadata.Name, clip(m), s.Class), "let one policy of a class speak of a model")
+	for _, p := range c.all.List(KindTrafficPolicy) {
+		for i, place := range p.Spec.(*TrafficPolicySpec).Residency {
+			if !c.place(place) {
+				c.add("spec.zone", fmt.Sprintf("%s leaves spec.residency[%d] %q of policy %q without a place", what, i, place, p.Metadata.Name), "change the policy first")
 			}
 		}
 	}
@@ -239,56 +194,5 @@ func (c *check) quota(s *QuotaSpec) {
 	c.exists("spec.tenant", KindTenant, s.Tenant)
 	if s.Model != "" && !c.servable(s.Model) {
 		c.add("spec.model", fmt.Sprintf("there is no model or adapter %q", clip(s.Model)), c.offer(KindModel, s.Model))
-	}
-}
-
-// CheckDelete says who still refers to a resource; empty: it may go.
-func CheckDelete(kind Kind, name string, all Lookup) []Problem {
-	c := check{all: without{kind, name, all}}
-	using := func(by *Resource, field string) {
-		c.add("metadata.name", fmt.Sprintf("%s %q still names it in %s", by.Kind, by.Metadata.Name, field), "change or delete that first")
-	}
-	switch kind {
-	case KindRegion:
-		for _, o := range all.List(KindCluster) {
-			if o.Spec.(*ClusterSpec).Region == name {
-				using(o, "spec.region")
-			}
-		}
-		for _, o := range all.List(KindTrafficPolicy) {
-			for i, w := range o.Spec.(*TrafficPolicySpec).Regions {
-				if w.Region == name {
-					using(o, fmt.Sprintf("spec.regions[%d].region", i))
-				}
-			}
-		}
-		c.residents("deleting region " + name)
-	case KindModel:
-		c.modelUsers(name, all, using)
-	case KindTenant:
-		for _, o := range all.List(KindQuota) {
-			if o.Spec.(*QuotaSpec).Tenant == name {
-				using(o, "spec.tenant")
-			}
-		}
-	}
-	return c.problems
-}
-
-func (c *check) modelUsers(name string, all Lookup, using func(*Resource, string)) {
-	for _, o := range all.List(KindCluster) {
-		if i := slices.Index(o.Spec.(*ClusterSpec).Models, name); i >= 0 {
-			using(o, fmt.Sprintf("spec.models[%d]", i))
-		}
-	}
-	for _, o := range all.List(KindTrafficPolicy) {
-		if i := slices.Index(o.Spec.(*TrafficPolicySpec).Models, name); i >= 0 {
-			using(o, fmt.Sprintf("spec.models[%d]", i))
-		}
-	}
-	for _, o := range all.List(KindQuota) {
-		if m := o.Spec.(*QuotaSpec).Model; m != "" && !c.servable(m) {
-			using(o, "spec.model")
-		}
 	}
 }

@@ -78,7 +78,7 @@ func TestReferencesAreChecked(t *testing.T) {
 		{"policy for a missing model", "TrafficPolicy p {class: batch, models: [lama]}", `spec.models[0]: there is no Model "lama"`},
 		{"second policy for all models of a class", "TrafficPolicy p {}", `spec.models: is empty, and policy "main" already`},
 		{"second policy for a model", "TrafficPolicy p {models: [llama]}", `spec.models[0]: policy "named" already speaks of "llama"`},
-		{"same model in another class", "TrafficPolicy p {class: batch, models: [llama]}", ""},
+		{"same model in another class", "TrafficPolicy p {class: batch, models: [llama]}", `spec.priority: policy "named" comes first`},
 		{"a policy's own new version", "TrafficPolicy main {costPreference: 1}", ""},
 		{"cluster in a missing region", "Cluster c2 {region: mars, models: [llama], endpoints: [{id: p, url: 'http://10.0.0.2', class: h100}]}", `spec.region: there is no Region "mars"`},
 		{"cluster with a missing model", "Cluster c2 {region: us, models: [legal], endpoints: [{id: p, url: 'http://10.0.0.2', class: h100}]}", `spec.models[0]: there is no Model "legal"`},

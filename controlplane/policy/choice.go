@@ -4,6 +4,31 @@ package policy
 const (
 	TypeEndpoints = "endpoints" // our router picks the pod
 	TypeGateway   = "gateway"   // a tier-1 gateway does
+	TypeRouter    = "router"    // the routers of its region do
+	TypeProvider  = "provider"  // an external API
+)
+
+// The types of credential.
+const (
+	AuthBearer = "bearer"
+	AuthMTLS   = "mtls"
+	AuthSigV4  = "sigv4"
+)
+
+// The kinds of discovery.
+const (
+	DiscoverDNS            = "dns"
+	DiscoverSRV            = "srv"
+	DiscoverFile           = "file"
+	DiscoverEndpointSlices = "endpointslices"
+	DiscoverInferencePool  = "inferencepool"
+)
+
+// The types of header match.
+const (
+	HeaderExact   = "exact"
+	HeaderPrefix  = "prefix"
+	HeaderPresent = "present"
 )
 
 // What Spill says.
@@ -14,11 +39,14 @@ const (
 
 // The values that fields with a closed set may take, as they stand in documents.
 var (
-	clusterTypes = []string{TypeEndpoints, TypeGateway}
-	purchases    = []string{"on-demand", "spot", "reserved", "owned"}
-	authTypes    = []string{"bearer"}
-	spills       = []string{SpillAllowed, SpillNever}
-	pickModes    = []string{"predicted-ttft", "round-robin", "random", "least-outstanding"}
-	limitKinds   = []string{"requests", "input-tokens", "output-tokens", "total-tokens"}
-	degradeds    = []string{"share", "open", "closed"}
+	clusterTypes   = []string{TypeEndpoints, TypeGateway, TypeRouter, TypeProvider}
+	purchases      = []string{"on-demand", "spot", "reserved", "owned"}
+	authTypes      = []string{AuthBearer, AuthMTLS, AuthSigV4}
+	discoveryKinds = []string{DiscoverDNS, DiscoverSRV, DiscoverFile, DiscoverEndpointSlices, DiscoverInferencePool}
+	schemes        = []string{"http", "https"}
+	headerTypes    = []string{HeaderExact, HeaderPrefix, HeaderPresent}
+	spills         = []string{SpillAllowed, SpillNever}
+	pickModes      = []string{"predicted-ttft", "round-robin", "random", "least-outstanding", "prefix-hash"}
+	limitKinds     = []string{"requests", "input-tokens", "output-tokens", "total-tokens"}
+	degradeds      = []string{"share", "open", "closed"}
 )

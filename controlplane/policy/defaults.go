@@ -10,11 +10,20 @@ const (
 	DefaultPriorWork          = 5000.0 // work units per second and endpoint
 	DefaultOutputWeight       = 6.0
 	DefaultTier               = TierStandard
+	DefaultDiscoveryPort      = 8000
+	DefaultScheme             = "http"
+	DefaultHeaderType         = HeaderExact
 	DefaultTTFTObjectiveMs    = 2000.0
 	DefaultSpill              = SpillAllowed
 	DefaultPickMode           = "predicted-ttft"
 	DefaultRequestTimeoutMs   = 600_000
 	DefaultFirstByteFloorMs   = 5000
+	DefaultFirstByteDeadline  = 60_000 // ms
+	DefaultQueueMs            = 10_000
+	DefaultPrefixLength       = 4096
+	DefaultConcurrency        = 32
+	DefaultHedgePercent       = 2.0
+	DefaultHedgeSaturation    = 0.7
 	DefaultDegraded           = "share"
 	DefaultTimeScale          = 1.0
 	DefaultConfirmMs          = 3000
@@ -27,7 +36,7 @@ const (
 	DefaultWindowMs           = 2000
 	DefaultReprobeMs          = 1000
 	DefaultReprobeMaxMs       = 60_000
-	defaultAuthType           = "bearer"
+	defaultAuthType           = AuthBearer
 	defaultRegionWishWeight   = 1.0
 	defaultRegionWishMaxShare = 1.0
 )
@@ -45,7 +54,7 @@ func Defaults(r *Resource) {
 	case *TenantSpec:
 		fill(&s.Tier, DefaultTier)
 	case *TrafficPolicySpec:
-		s.defaults()
+		s.defaults(r.Metadata.Name)
 	case *QuotaSpec:
 		fill(&s.Degraded, DefaultDegraded)
 		for i := range s.Limits {
@@ -64,18 +73,41 @@ func (s *ClusterSpec) defaults() {
 	if s.Auth != nil {
 		fill(&s.Auth.Type, defaultAuthType)
 	}
+	if d := s.Discovery; d != nil {
+		fill(&d.Scheme, DefaultScheme)
+		if d.Kind != DiscoverSRV {
+			fill(&d.Port, DefaultDiscoveryPort)
+		}
+	}
 	for i := range s.GPUs {
 		fill(&s.GPUs[i].Purchase, DefaultPurchase)
 	}
 }
 
-func (s *TrafficPolicySpec) defaults() {
+func (s *TrafficPolicySpec) defaults(name string) {
+	if s.steers() {
+		fill(&s.Class, name)
+	}
 	fill(&s.Class, string(fleet.DefaultClass))
+	for i := range s.Match {
+		for j := range s.Match[i].Headers {
+			fill(&s.Match[i].Headers[j].Type, DefaultHeaderType)
+		}
+	}
 	fill(&s.TTFTObjectiveMs, DefaultTTFTObjectiveMs)
 	fill(&s.Spill, DefaultSpill)
 	fill(&s.PickMode, DefaultPickMode)
 	fill(&s.RequestTimeoutMs, DefaultRequestTimeoutMs)
+	fill(&s.PrefixLength, DefaultPrefixLength)
+	fill(&s.ConcurrencyThreshold, DefaultConcurrency)
 	fill(&s.FirstByteFloorMs, DefaultFirstByteFloorMs)
+	fill(&s.FirstByteDeadlineMs, max(DefaultFirstByteDeadline, s.FirstByteFloorMs))
+	fill(&s.QueueMs, DefaultQueueMs)
+	if h := s.Hedge; h != nil {
+		fillPointer(&h.Enabled, true)
+		fill(&h.MaxSharePercent, DefaultHedgePercent)
+		fill(&h.MaxSaturation, DefaultHedgeSaturation)
+	}
 	for i := range s.Regions {
 		fillPointer(&s.Regions[i].Weight, defaultRegionWishWeight)
 		fillPointer(&s.Regions[i].MaxShare, defaultRegionWishMaxShare)

@@ -20,13 +20,25 @@ func TestDefaultsOfEachKind(t *testing.T) {
 		{"Tenant t {}", `{"tier":"standard"}`},
 		{
 			"TrafficPolicy p {regions: [{region: us, weight: 0}]}",
-			`{"class":"interactive","regions":[{"region":"us","weight":0,"maxShare":1}],"ttftObjectiveMs":2000,"spill":"allowed","pickMode":"predicted-ttft","requestTimeoutMs":600000,"firstByteFloorMs":5000,"failover":{"timeScale":1,"confirmMs":3000,"coolDownMs":300000,"recoveryMs":120000,"rampStepMs":60000,"connectFailures":3,"failureRatio":0.2,"minRequests":20,"windowMs":2000,"reprobeMs":1000,"reprobeMaxMs":60000}}`,
+			`{"class":"interactive","regions":[{"region":"us","weight":0,"maxShare":1}],"ttftObjectiveMs":2000,"spill":"allowed","pickMode":"predicted-ttft","prefixLength":4096,"concurrencyThreshold":32,"requestTimeoutMs":600000,"firstByteFloorMs":5000,"firstByteDeadlineMs":60000,"queueMs":10000,"failover":{"timeScale":1,"confirmMs":3000,"coolDownMs":300000,"recoveryMs":120000,"rampStepMs":60000,"connectFailures":3,"failureRatio":0.2,"minRequests":20,"windowMs":2000,"reprobeMs":1000,"reprobeMaxMs":60000}}`,
+		},
+		{
+			"Cluster d {region: us, models: [m], discovery: {kind: dns, name: pool}}",
+			`{"region":"us","type":"endpoints","models":["m"],"discovery":{"kind":"dns","name":"pool","port":8000,"scheme":"http"},"priorWork":5000}`,
+		},
+		{
+			"Cluster s {region: us, models: [m], discovery: {kind: srv, name: _http._tcp.pool, scheme: https}}",
+			`{"region":"us","type":"endpoints","models":["m"],"discovery":{"kind":"srv","name":"_http._tcp.pool","scheme":"https"},"priorWork":5000}`,
+		},
+		{
+			"TrafficPolicy vip {match: [{headers: [{name: x-vip, value: a}]}], firstByteFloorMs: 90000, queueMs: -1, hedge: {}, failover: {windowMs: 100}}",
+			`{"class":"vip","match":[{"headers":[{"name":"x-vip","value":"a","type":"exact"}]}],"ttftObjectiveMs":2000,"spill":"allowed","pickMode":"predicted-ttft","prefixLength":4096,"concurrencyThreshold":32,"requestTimeoutMs":600000,"firstByteFloorMs":90000,"firstByteDeadlineMs":90000,"queueMs":-1,"hedge":{"enabled":true,"maxSharePercent":2,"maxSaturation":0.7},"failover":{"timeScale":1,"confirmMs":3000,"coolDownMs":300000,"recoveryMs":120000,"rampStepMs":60000,"connectFailures":3,"failureRatio":0.2,"minRequests":20,"windowMs":100,"reprobeMs":1000,"reprobeMaxMs":60000}}`,
 		},
 		{"Quota q {tenant: t, limits: [{kind: requests, perMinute: 60}]}", `{"tenant":"t","limits":[{"kind":"requests","perMinute":60,"burst":60}],"degraded":"share"}`},
 		{"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1}]}", `{"gpus":[{"class":"x","region":"us","purchase":"on-demand","usdPerHour":1}]}`},
 	}
 	for _, tt := range tests {
-		t.Run(tt.doc[:8], func(t *testing.T) {
+		t.Run(tt.doc[:9], func(t *testing.T) {
 			r := resource(t, tt.doc)
 			got, err := json.Marshal(r.Spec)
 			if err != nil {
@@ -36,6 +48,21 @@ func TestDefaultsOfEachKind(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestTheClassOfAPolicy(t *testing.T) {
+	for doc, want := range map[string]string{
+		"{}": "interactive", "{models: [m]}": "interactive", "{priority: 5, clusters: [c]}": "interactive",
+		"{match: [{paths: [/v1/x]}]}":                           "p",
+		"{models: [m], rewrite: {model: n}}":                    "p",
+		"{split: [{name: a, weight: 1}, {name: b, weight: 0}]}": "p",
+		"{class: bulk, match: [{paths: [/v1/x]}]}":              "bulk",
+		"{class: interactive, rewrite: {model: n}}":             "interactive",
+	} {
+		if got := resource(t, "TrafficPolicy p "+doc).Spec.(*TrafficPolicySpec).Class; got != want {
+			t.Errorf("%s is of class %q, want %q", doc, got, want)
+		}
 	}
 }
 

@@ -64,56 +64,6 @@ type RegionSpec struct {
 	RTTMs map[string]float64 `json:"rttMs,omitempty"`
 }
 
-// ClusterSpec is GPUs behind one tier-1 gateway or a set of endpoints.
-type ClusterSpec struct {
-	Region string `json:"region"`
-	// Type is the member kind: "endpoints" (default; our router picks the pod) or "gateway".
-	Type string `json:"type,omitempty"`
-	// Models are the base models served; their adapters come with them.
-	Models []string `json:"models"`
-	// Endpoints of type "endpoints".
-	Endpoints []EndpointSpec `json:"endpoints,omitempty"`
-	// GatewayURL and MetricsURL of type "gateway": where requests go, and the endpoint picker's
-	// pool metrics.
-	GatewayURL string `json:"gatewayURL,omitempty"`
-	MetricsURL string `json:"metricsURL,omitempty"`
-	// Auth towards the cluster, by reference. Nil: none.
-	Auth *AuthSpec `json:"auth,omitempty"`
-	// Drained: no new requests, by an operator's order.
-	Drained bool `json:"drained,omitempty"`
-	// GPUs says what the cluster is made of, for cost: how many GPUs of which class, bought how.
-	GPUs []GPUSpec `json:"gpus,omitempty"`
-	// PriorWork is the believed capacity in work units per second until it is measured, for
-	// each model. 0: 5,000 per endpoint.
-	PriorWork float64 `json:"priorWork,omitempty"`
-}
-
-// EndpointSpec is one model server.
-type EndpointSpec struct {
-	ID  string `json:"id"`
-	URL string `json:"url"`
-	// Class is the GPU class ("h100"), within which rates are learned together.
-	Class string `json:"class"`
-}
-
-// AuthSpec says where a router finds the secret for a cluster; never the secret.
-type AuthSpec struct {
-	// Type is "bearer".
-	Type string `json:"type"`
-	// File is a path on the router, Env a variable of it; exactly one is set.
-	File string `json:"file,omitempty"`
-	Env  string `json:"env,omitempty"`
-}
-
-// GPUSpec counts GPUs of one class and purchase option.
-type GPUSpec struct {
-	Class string `json:"class"`
-	Count int    `json:"count"`
-	// Purchase is on-demand (default), spot, reserved or owned. Reserved and owned cost nothing
-	// at the margin.
-	Purchase string `json:"purchase,omitempty"`
-}
-
 // ModelSpec is one base model.
 type ModelSpec struct {
 	Aliases  []string `json:"aliases,omitempty"`
@@ -138,61 +88,6 @@ type APIKeySpec struct {
 	ID string `json:"id"`
 	// SHA256 is the lower-case hex SHA-256 of the key.
 	SHA256 string `json:"sha256"`
-}
-
-// TrafficPolicySpec is a traffic class: what an operator wants of some traffic.
-type TrafficPolicySpec struct {
-	// Class defaults to "interactive".
-	Class string `json:"class,omitempty"`
-	// Models that it speaks of. Empty: all that no other policy of the class names.
-	Models []string `json:"models,omitempty"`
-	// Regions holds per-region wishes; regions not named have weight 1.
-	Regions []RegionWish `json:"regions,omitempty"`
-	// TTFTObjectiveMs is the first-token objective in ms, default 2,000.
-	TTFTObjectiveMs float64 `json:"ttftObjectiveMs,omitempty"`
-	// CostPreference from 0 (latency only) to 1 (cheapest place within the objective).
-	CostPreference float64 `json:"costPreference,omitempty"`
-	// Spill is "allowed" (default), or "never": a region's traffic stays while it is alive.
-	Spill string `json:"spill,omitempty"`
-	// PickMode is predicted-ttft (default), round-robin, random or least-outstanding.
-	PickMode string `json:"pickMode,omitempty"`
-	// RequestTimeoutMs bounds a whole request, default 600,000.
-	RequestTimeoutMs int64 `json:"requestTimeoutMs,omitempty"`
-	// FirstByteFloorMs: silence is never judged sooner, default 5,000.
-	FirstByteFloorMs int64         `json:"firstByteFloorMs,omitempty"`
-	Failover         *FailoverSpec `json:"failover,omitempty"`
-}
-
-// RegionWish weighs one region.
-type RegionWish struct {
-	Region string `json:"region"`
-	// Weight multiplies what the planner would give, >= 0; nil is 1, 0 sends nothing there.
-	Weight *float64 `json:"weight,omitempty"`
-	// MaxShare caps the region's share of the class, 0..1; nil is 1.
-	MaxShare *float64 `json:"maxShare,omitempty"`
-}
-
-// FailoverSpec tunes the health state machine. Zero values take the defaults given.
-type FailoverSpec struct {
-	// TimeScale scales cool-down, recovery and ramp (not detection), 0 < x <= 1, default 1.
-	TimeScale float64 `json:"timeScale,omitempty"`
-	// ConfirmMs that observers must agree before a hard failover, default 3,000.
-	ConfirmMs int64 `json:"confirmMs,omitempty"`
-	// CoolDownMs since evacuation before recovery may start, default 300,000.
-	CoolDownMs int64 `json:"coolDownMs,omitempty"`
-	// RecoveryMs of continuous good health before the ramp, default 120,000.
-	RecoveryMs int64 `json:"recoveryMs,omitempty"`
-	// RampStepMs per step of 1, 5, 10, 25, 50, 100 %, default 60,000.
-	RampStepMs int64 `json:"rampStepMs,omitempty"`
-	// ConnectFailures in a row that eject a place locally, default 3.
-	ConnectFailures int `json:"connectFailures,omitempty"`
-	// FailureRatio of at least MinRequests in WindowMs that ejects, defaults 0.2, 20, 2,000.
-	FailureRatio float64 `json:"failureRatio,omitempty"`
-	MinRequests  int     `json:"minRequests,omitempty"`
-	WindowMs     int64   `json:"windowMs,omitempty"`
-	// ReprobeMs until an ejected place is tried again, doubling to ReprobeMaxMs; 1,000, 60,000.
-	ReprobeMs    int64 `json:"reprobeMs,omitempty"`
-	ReprobeMaxMs int64 `json:"reprobeMaxMs,omitempty"`
 }
 
 // QuotaSpec is a limit that holds over all routers together.

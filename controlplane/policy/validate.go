@@ -28,13 +28,13 @@ func Validate(r *Resource) []Problem {
 	case *RegionSpec:
 		f.region(r.Metadata.Name, s)
 	case *ClusterSpec:
-		f.cluster(s)
+		f.member(s)
 	case *ModelSpec:
 		f.model(r.Metadata.Name, s)
 	case *TenantSpec:
 		f.tenant(s)
 	case *TrafficPolicySpec:
-		f.policy(s)
+		f.traffic(s)
 	case *QuotaSpec:
 		f.quota(s)
 	case *RateCardSpec:

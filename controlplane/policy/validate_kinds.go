@@ -38,90 +38,7 @@ func (f *finding) region(name string, s *RegionSpec) {
 	}
 }
 
-func (f *finding) cluster(s *ClusterSpec) {
-	f.named("spec.region", s.Region, fleet.CheckName)
-	f.oneOf("spec.type", s.Type, clusterTypes)
-	if len(s.Models) == 0 {
-		f.add("spec.models", "is empty", "name at least one base model")
-	}
-	f.names("spec.models", s.Models, fleet.CheckModel)
-	if s.Type == TypeGateway {
-		f.gateway(s)
-	} else {
-		f.endpoints(s)
-	}
-	if s.Auth != nil {
-		f.auth(s.Auth)
-	}
-	seen := map[string]bool{}
-	for i, g := range s.GPUs {
-		at := fmt.Sprintf("spec.gpus[%d]", i)
-		f.named(at+".class", g.Class, fleet.CheckName)
-		f.between(at+".count", float64(g.Count), 1, maxGPUs)
-		f.oneOf(at+".purchase", g.Purchase, purchases)
-		if key := g.Class + "/" + g.Purchase; seen[key] {
-			f.add(at, fmt.Sprintf("class %q as %q appears twice", g.Class, g.Purchase), "add the counts up")
-		} else {
-			seen[key] = true
-		}
-	}
-	f.between("spec.priorWork", s.PriorWork, 0, maxWork)
-}
-
-func (f *finding) gateway(s *ClusterSpec) {
-	f.web("spec.gatewayURL", s.GatewayURL, "http", "https")
-	f.web("spec.metricsURL", s.MetricsURL, "http", "https")
-	if len(s.Endpoints) > 0 {
-		f.add("spec.endpoints", "belongs to type endpoints", "remove it: the gateway picks the pod")
-	}
-}
-
-func (f *finding) endpoints(s *ClusterSpec) {
-	if len(s.Endpoints) == 0 {
-		f.add("spec.endpoints", "is empty", "give at least one endpoint, or type gateway with gatewayURL and metricsURL")
-	}
-	if s.GatewayURL != "" {
-		f.add("spec.gatewayURL", "belongs to type gateway", "remove it, or set type: gateway")
-	}
-	if s.MetricsURL != "" {
-		f.add("spec.metricsURL", "belongs to type gateway", "remove it, or set type: gateway")
-	}
-	ids, urls := map[string]int{}, map[string]int{}
-	for i, e := range s.Endpoints {
-		at := fmt.Sprintf("spec.endpoints[%d]", i)
-		f.named(at+".id", e.ID, fleet.CheckName)
-		f.web(at+".url", e.URL, "http", "https")
-		f.named(at+".class", e.Class, fleet.CheckName)
-		if first, dup := ids[e.ID]; dup && e.ID != "" {
-			f.add(at+".id", fmt.Sprintf("%q is already endpoints[%d]", clip(e.ID), first), "give every endpoint an id of its own")
-		} else {
-			ids[e.ID] = i
-		}
-		if first, dup := urls[e.URL]; dup && e.URL != "" {
-			f.add(at+".url", fmt.Sprintf("is already the address of endpoints[%d]", first), "list each model server once")
-		} else {
-			urls[e.URL] = i
-		}
-	}
-}
-
-func (f *finding) auth(a *AuthSpec) {
-	f.oneOf("spec.auth.type", a.Type, authTypes)
-	if (a.File == "") == (a.Env == "") {
-		f.add("spec.auth", "must name exactly one of file and env", "say where the router finds the secret")
-	}
-	if a.Env != "" && !variable.MatchString(a.Env) {
-		f.add("spec.auth.env", "is not the name of a variable", "use letters, digits and '_'")
-	}
-	if a.File != "" && (a.File[0] != '/' || len(a.File) > 1024) {
-		f.add("spec.auth.file", "is not an absolute path of at most 1024 bytes", "give the path from /")
-	}
-}
-
-var (
-	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	sha256ex = regexp.MustCompile(`^[0-9a-f]{64}$`)
-)
+var sha256ex = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func (f *finding) model(name string, s *ModelSpec) {
 	f.names("spec.aliases", s.Aliases, fleet.CheckModel)
@@ -160,56 +77,6 @@ func (f *finding) tenant(s *TenantSpec) {
 			f.add(at+".sha256", "appears twice", "keep one of them")
 		}
 		sums[k.SHA256] = true
-	}
-}
-
-func (f *finding) policy(s *TrafficPolicySpec) {
-	f.named("spec.class", s.Class, fleet.CheckName)
-	f.names("spec.models", s.Models, fleet.CheckModel)
-	seen := map[string]bool{}
-	for i, w := range s.Regions {
-		at := fmt.Sprintf("spec.regions[%d]", i)
-		f.named(at+".region", w.Region, fleet.CheckName)
-		if seen[w.Region] {
-			f.add(at+".region", fmt.Sprintf("%q appears twice", clip(w.Region)), "keep one of them")
-		}
-		seen[w.Region] = true
-		if w.Weight != nil {
-			f.between(at+".weight", *w.Weight, 0, maxWeight)
-		}
-		if w.MaxShare != nil {
-			f.between(at+".maxShare", *w.MaxShare, 0, 1)
-		}
-	}
-	f.between("spec.ttftObjectiveMs", s.TTFTObjectiveMs, 1, day)
-	f.between("spec.costPreference", s.CostPreference, 0, 1)
-	f.oneOf("spec.spill", s.Spill, spills)
-	f.oneOf("spec.pickMode", s.PickMode, pickModes)
-	f.between("spec.requestTimeoutMs", float64(s.RequestTimeoutMs), 100, day)
-	f.between("spec.firstByteFloorMs", float64(s.FirstByteFloorMs), 10, day)
-	if s.FirstByteFloorMs > s.RequestTimeoutMs {
-		f.add("spec.firstByteFloorMs", fmt.Sprintf("%d is longer than requestTimeoutMs %d", s.FirstByteFloorMs, s.RequestTimeoutMs), "make it shorter")
-	}
-	if s.Failover != nil {
-		f.failover(s.Failover)
-	}
-}
-
-func (f *finding) failover(s *FailoverSpec) {
-	const at = "spec.failover."
-	f.between(at+"timeScale", s.TimeScale, 0.001, 1)
-	f.between(at+"confirmMs", float64(s.ConfirmMs), 100, day)
-	f.between(at+"coolDownMs", float64(s.CoolDownMs), 100, day)
-	f.between(at+"recoveryMs", float64(s.RecoveryMs), 100, day)
-	f.between(at+"rampStepMs", float64(s.RampStepMs), 100, day)
-	f.between(at+"connectFailures", float64(s.ConnectFailures), 1, 1000)
-	f.between(at+"failureRatio", s.FailureRatio, 0.001, 1)
-	f.between(at+"minRequests", float64(s.MinRequests), 1, 1_000_000)
-	f.between(at+"windowMs", float64(s.WindowMs), 100, 600_000)
-	f.between(at+"reprobeMs", float64(s.ReprobeMs), 10, day)
-	f.between(at+"reprobeMaxMs", float64(s.ReprobeMaxMs), 10, day)
-	if s.ReprobeMaxMs < s.ReprobeMs {
-		f.add(at+"reprobeMaxMs", fmt.Sprintf("%d is less than reprobeMs %d", s.ReprobeMaxMs, s.ReprobeMs), "make it at least as long")
 	}
 }
 

@@ -38,6 +38,18 @@ func TestEdgesOfRanges(t *testing.T) {
 		{"TrafficPolicy p {ttftObjectiveMs: %s}", []string{"1", "86400000"}, []string{"0.5", "-1", "86400001"}, "spec.ttftObjectiveMs"},
 		{"TrafficPolicy p {requestTimeoutMs: %s}", []string{"86400000", "5000"}, []string{"-1", "86400001"}, "spec.requestTimeoutMs"},
 		{"TrafficPolicy p {firstByteFloorMs: %s}", []string{"10", "600000"}, []string{"9", "-1", "600001"}, "spec.firstByteFloorMs"},
+		{"TrafficPolicy p {firstByteDeadlineMs: %s}", []string{"5000", "86400000"}, []string{"4999", "-1", "86400001"}, "spec.firstByteDeadlineMs"},
+		{"TrafficPolicy p {stallMs: %s}", []string{"0", "100", "86400000"}, []string{"99", "-1", "86400001"}, "spec.stallMs"},
+		{"TrafficPolicy p {queueMs: %s}", []string{"-1", "0", "1", "86400000"}, []string{"-2", "86400001"}, "spec.queueMs"},
+		{"TrafficPolicy p {prefixLength: %s}", []string{"0", "1024", "65536"}, []string{"1023", "-1", "65537"}, "spec.prefixLength"},
+		{"TrafficPolicy p {concurrencyThreshold: %s}", []string{"0", "1", "1024"}, []string{"-1", "1025"}, "spec.concurrencyThreshold"},
+		{"TrafficPolicy p {priority: %s}", []string{"-1000000", "0", "1000000"}, []string{"-1000001", "1000001"}, "spec.priority"},
+		{"TrafficPolicy p {hedge: {maxSharePercent: %s}}", []string{"0", "0.01", "50"}, []string{"-1", "0.001", "51"}, "spec.hedge.maxSharePercent"},
+		{"TrafficPolicy p {hedge: {maxSaturation: %s}}", []string{"0", "0.01", "1"}, []string{"-1", "0.001", "1.1"}, "spec.hedge.maxSaturation"},
+		{"TrafficPolicy p {hedge: {afterMs: %s}}", []string{"0", "86400000"}, []string{"-1", "86400001"}, "spec.hedge.afterMs"},
+		{"TrafficPolicy p {shadow: {model: other, percent: %s}}", []string{"0.001", "100"}, []string{"0", "-1", "100.1"}, "spec.shadow.percent"},
+		{"TrafficPolicy p {split: [{name: a, weight: 1}, {name: b, weight: %s}]}", []string{"0", "1000000"}, []string{"-1", "1000001"}, "spec.split[1].weight"},
+		{"Cluster c {region: us, models: [m], discovery: {kind: dns, name: x, port: %s}}", []string{"0", "1", "65535"}, []string{"-1", "65536"}, "spec.discovery.port"},
 		{"TrafficPolicy p {failover: {timeScale: %s}}", []string{"0.001", "1"}, []string{"0.0001", "1.1", "-1"}, "spec.failover.timeScale"},
 		{"TrafficPolicy p {failover: {confirmMs: %s}}", []string{"100", "86400000"}, []string{"99", "-1"}, "spec.failover.confirmMs"},
 		{"TrafficPolicy p {failover: {coolDownMs: %s}}", []string{"100"}, []string{"99"}, "spec.failover.coolDownMs"},
@@ -80,7 +92,15 @@ func TestClosedSetsOfValues(t *testing.T) {
 	}{
 		{"Tenant t {tier: %s}", "spec.tier", Tiers()},
 		{"TrafficPolicy p {spill: %s}", "spec.spill", []string{"allowed", "never"}},
-		{"TrafficPolicy p {pickMode: %s}", "spec.pickMode", []string{"predicted-ttft", "round-robin", "random", "least-outstanding"}},
+		{"TrafficPolicy p {pickMode: %s}", "spec.pickMode", []string{"predicted-ttft", "round-robin", "random", "least-outstanding", "prefix-hash"}},
+		{"TrafficPolicy p {match: [{headers: [{name: x, value: '', type: %s}]}]}", "spec.match[0].headers[0].type", []string{"present"}},
+		{"TrafficPolicy p {match: [{headers: [{name: x, value: v, type: %s}]}]}", "spec.match[0].headers[0].type", []string{"exact", "prefix"}},
+		{"Cluster c {region: us, models: [m], discovery: {kind: %s, name: /pool}}", "spec.discovery.kind", []string{"file"}},
+		{"Cluster c {region: us, models: [m], discovery: {kind: %s, name: pool}}", "spec.discovery.kind", []string{"dns", "srv"}},
+		{"Cluster c {region: us, models: [m], discovery: {kind: %s, name: pool, namespace: x}}", "spec.discovery.kind", []string{"endpointslices", "inferencepool"}},
+		{"Cluster c {region: us, models: [m], discovery: {kind: dns, name: pool, scheme: %s}}", "spec.discovery.scheme", []string{"http", "https"}},
+		{"Cluster c {region: us, models: [m], type: %s}", "spec.type", []string{"router"}},
+		{"Cluster c {region: us, models: [m], url: 'http://x', type: %s}", "spec.type", []string{"provider"}},
 		{"Quota q {tenant: t, limits: [{kind: %s, perMinute: 1}]}", "spec.limits[0].kind", []string{"requests", "input-tokens", "output-tokens", "total-tokens"}},
 		{"Quota q {tenant: t, limits: [{kind: requests, perMinute: 1}], degraded: %s}", "spec.degraded", []string{"share", "open", "closed"}},
 		{"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1, purchase: %s}]}", "spec.gpus[0].purchase", []string{"on-demand", "spot", "reserved", "owned"}},
@@ -190,8 +210,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-func TestAuthNamesOnePlace(t *testing.T) {
-	const doc = "Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], auth: %s}"
+func TestAuthHasTheFieldsOfItsType(t *testing.T) {
+	const doc = "Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'https://p', class: x}], auth: %s}"
 	for auth, want := range map[string]string{
 		"{env: TOKEN_1}":         "",
 		"{file: /run/token}":     "",
@@ -200,6 +220,22 @@ func TestAuthNamesOnePlace(t *testing.T) {
 		"{env: 1A}":              "spec.auth.env",
 		"{env: 'A B'}":           "spec.auth.env",
 		"{file: relative/token}": "spec.auth.file",
+		"{env: A, region: x}":    "spec.auth.region",
+		"{env: A, caFile: /x}":   "spec.auth.caFile",
+
+		"{type: sigv4, env: AWS, region: us-east-1, service: sagemaker}":                     "",
+		"{type: sigv4, file: /aws, profile: serving, region: us-east-1, service: sagemaker}": "",
+		"{type: sigv4, env: AWS, region: us-east-1}":                                         "spec.auth.service",
+		"{type: sigv4, env: AWS, service: sagemaker}":                                        "spec.auth.region",
+		"{type: sigv4, env: AWS, profile: serving, region: us-east-1, service: sagemaker}":   "spec.auth.profile",
+		"{type: sigv4, region: us-east-1, service: sagemaker}":                               "spec.auth",
+		"{type: sigv4, env: AWS, region: 'us east', service: sagemaker}":                     "spec.auth.region",
+		"{type: mtls, certFile: /c}":                                                         "spec.auth.keyFile",
+		"{type: mtls, keyFile: /k}":                                                          "spec.auth.certFile",
+		"{type: mtls, certFile: c, keyFile: /k}":                                             "spec.auth.certFile",
+		"{type: mtls, certFile: /c, keyFile: /k, caFile: ca}":                                "spec.auth.caFile",
+		"{type: mtls, certFile: /c, keyFile: /k, env: X}":                                    "spec.auth.env",
+		"{type: mtls, certFile: /c, keyFile: /k}":                                            "",
 	} {
 		got := fieldsOf(t, strings.Replace(doc, "%s", auth, 1))
 		if want == "" && len(got) > 0 || want != "" && !slices.Equal(got, []string{want}) {

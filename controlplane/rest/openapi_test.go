@@ -111,6 +111,8 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs := map[string]any{
 		"Metadata": policy.Metadata{}, "FieldProblem": policy.Problem{}, "Change": policy.Change{},
 		"RegionSpec": policy.RegionSpec{}, "ClusterSpec": policy.ClusterSpec{}, "EndpointSpec": policy.EndpointSpec{}, "AuthSpec": policy.AuthSpec{},
+		"DiscoverySpec": policy.DiscoverySpec{}, "MatchSpec": policy.MatchSpec{}, "HeaderSpec": policy.HeaderSpec{}, "RewriteSpec": policy.RewriteSpec{},
+		"ArmSpec": policy.ArmSpec{}, "ShadowSpec": policy.ShadowSpec{}, "HedgeSpec": policy.HedgeSpec{},
 		"GPUSpec": policy.GPUSpec{}, "ModelSpec": policy.ModelSpec{}, "TenantSpec": policy.TenantSpec{}, "APIKeySpec": policy.APIKeySpec{},
 		"TrafficPolicySpec": policy.TrafficPolicySpec{}, "RegionWish": policy.RegionWish{}, "FailoverSpec": policy.FailoverSpec{},
 		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},

@@ -1,0 +1,210 @@
+package policy
+
+import (
+	"cmp"
+	"strings"
+)
+
+// TrafficPolicySpec is a rule for some traffic: which requests it speaks of, where and as what they
+// go, and the objectives of their traffic class. The first policy that speaks of a request counts,
+// and no other: those of higher priority first, then those with a match, then those that name models,
+// then by name.
+type TrafficPolicySpec struct {
+	// Class is the traffic class of the requests. Default: the policy's own name where it has a
+	// match, rewrite or split, else "interactive". One policy of a class speaks of a model; what else
+	// is asked for in the class obeys the objectives of the policy that does.
+	Class string `json:"class,omitempty"`
+	// Models are the base models that it speaks of, as clients ask for them. Empty: all.
+	Models []string `json:"models,omitempty"`
+	// Priority is the order of trying, higher first, from -1,000,000 to 1,000,000.
+	Priority int `json:"priority,omitempty"`
+	// Match narrows it to requests that any of these fits. Empty: all.
+	Match []MatchSpec `json:"match,omitempty"`
+	// Rewrite asks for another model instead. Nil: as asked.
+	Rewrite *RewriteSpec `json:"rewrite,omitempty"`
+	// Clusters are the only ones to use. Empty: any.
+	Clusters []string `json:"clusters,omitempty"`
+	// Residency lists zones or regions where the requests may be served, out of those that their
+	// tenant's residency allows. Empty: as the tenant's.
+	Residency []string `json:"residency,omitempty"`
+	// Split sends parts of the requests to different models or clusters, a conversation always the
+	// same way. Empty: all go one way.
+	Split []ArmSpec `json:"split,omitempty"`
+	// Shadow sends copies of some requests elsewhere and drops the answers. Nil: none.
+	Shadow *ShadowSpec `json:"shadow,omitempty"`
+	// Regions holds per-region wishes; regions not named have weight 1.
+	Regions []RegionWish `json:"regions,omitempty"`
+	// TTFTObjectiveMs is the first-token objective in ms, default 2,000.
+	TTFTObjectiveMs float64 `json:"ttftObjectiveMs,omitempty"`
+	// CostPreference from 0 (latency only) to 1 (cheapest place within the objective).
+	CostPreference float64 `json:"costPreference,omitempty"`
+	// Spill is "allowed" (default), or "never": a region's traffic stays while it is alive.
+	Spill string `json:"spill,omitempty"`
+	// PickMode is predicted-ttft (default), round-robin, random, least-outstanding or prefix-hash.
+	PickMode string `json:"pickMode,omitempty"`
+	// PrefixLength of pick mode prefix-hash: characters of message text that make up the key, 1,024
+	// to 65,536, default 4,096.
+	PrefixLength int `json:"prefixLength,omitempty"`
+	// ConcurrencyThreshold of pick mode prefix-hash: requests in flight at an endpoint from which on
+	// it spills to the next, 1 to 1,024, default 32.
+	ConcurrencyThreshold int `json:"concurrencyThreshold,omitempty"`
+	// RequestTimeoutMs bounds a whole request, default 600,000.
+	RequestTimeoutMs int64 `json:"requestTimeoutMs,omitempty"`
+	// FirstByteFloorMs: silence before the first content is never judged sooner, default 5,000.
+	FirstByteFloorMs int64 `json:"firstByteFloorMs,omitempty"`
+	// FirstByteDeadlineMs: nor is it ever judged later, default 60,000, or the floor if that is
+	// longer.
+	FirstByteDeadlineMs int64 `json:"firstByteDeadlineMs,omitempty"`
+	// StallMs bounds the silence between tokens. 0: as learned, between 10,000 and 60,000.
+	StallMs int64 `json:"stallMs,omitempty"`
+	// QueueMs is how long a request may wait for room when every place is full, default 10,000. -1:
+	// it never waits.
+	QueueMs int64 `json:"queueMs,omitempty"`
+	// Hedge sends a second copy of a request when the first place is late. Nil: never.
+	Hedge *HedgeSpec `json:"hedge,omitempty"`
+	// Rescue continues a stream that breaks elsewhere, from the text already sent, where the model
+	// servers can.
+	Rescue   bool          `json:"rescue,omitempty"`
+	Failover *FailoverSpec `json:"failover,omitempty"`
+}
+
+// MatchSpec fits a request when all that it says fits; it says something.
+type MatchSpec struct {
+	// Tenants: any of these.
+	Tenants []string `json:"tenants,omitempty"`
+	// Paths: any of these; one that ends in "*" is a prefix.
+	Paths []string `json:"paths,omitempty"`
+	// Headers: all of these.
+	Headers []HeaderSpec `json:"headers,omitempty"`
+}
+
+// HeaderSpec wants a header of the request.
+type HeaderSpec struct {
+	// Name, in any case of letters. Not of a header that carries a secret.
+	Name string `json:"name"`
+	// Value of types exact and prefix; case counts.
+	Value string `json:"value,omitempty"`
+	// Type is exact (default), prefix or present.
+	Type string `json:"type,omitempty"`
+}
+
+// RewriteSpec asks for another model than the client did.
+type RewriteSpec struct {
+	// Model is a base model or an adapter.
+	Model string `json:"model"`
+}
+
+// ArmSpec is one way of a split.
+type ArmSpec struct {
+	Name string `json:"name"`
+	// Weight is the arm's part of the sum of weights, >= 0.
+	Weight float64 `json:"weight"`
+	// Model is a base model or an adapter to ask for. Empty: as the policy says.
+	Model string `json:"model,omitempty"`
+	// Clusters are the only ones to use, out of the policy's. Empty: as the policy says.
+	Clusters []string `json:"clusters,omitempty"`
+}
+
+// ShadowSpec sends copies whose answers are dropped and whose cost is counted apart.
+type ShadowSpec struct {
+	// Percent of the requests that are copied, > 0 to 100.
+	Percent float64 `json:"percent"`
+	// Model is a base model or an adapter to ask for. Empty: the request's own.
+	Model string `json:"model,omitempty"`
+	// Clusters are the only ones to use. Empty: any that the request may go to.
+	Clusters []string `json:"clusters,omitempty"`
+}
+
+// HedgeSpec bounds second copies of requests whose first place is late.
+type HedgeSpec struct {
+	// Enabled, default true.
+	Enabled *bool `json:"enabled,omitempty"`
+	// MaxSharePercent of requests that may have a second copy, default 2.
+	MaxSharePercent float64 `json:"maxSharePercent,omitempty"`
+	// MaxSaturation of the place that the copy goes to, 0..1, default 0.7.
+	MaxSaturation float64 `json:"maxSaturation,omitempty"`
+	// AfterMs of silence the copy goes. 0: the 95th percentile of first-token times as learned.
+	AfterMs int64 `json:"afterMs,omitempty"`
+}
+
+// RegionWish weighs one region.
+type RegionWish struct {
+	Region string `json:"region"`
+	// Weight multiplies what the planner would give, >= 0; nil is 1, 0 sends nothing there.
+	Weight *float64 `json:"weight,omitempty"`
+	// MaxShare caps the region's share of the class, 0..1; nil is 1.
+	MaxShare *float64 `json:"maxShare,omitempty"`
+}
+
+// FailoverSpec tunes the health state machine. Zero values take the defaults given.
+type FailoverSpec struct {
+	// TimeScale scales cool-down, recovery and ramp (not detection), 0 < x <= 1, default 1.
+	TimeScale float64 `json:"timeScale,omitempty"`
+	// ConfirmMs that observers must agree before a hard failover, default 3,000.
+	ConfirmMs int64 `json:"confirmMs,omitempty"`
+	// CoolDownMs since evacuation before recovery may start, default 300,000.
+	CoolDownMs int64 `json:"coolDownMs,omitempty"`
+	// RecoveryMs of continuous good health before the ramp, default 120,000.
+	RecoveryMs int64 `json:"recoveryMs,omitempty"`
+	// RampStepMs per step of 1, 5, 10, 25, 50, 100 %, default 60,000.
+	RampStepMs int64 `json:"rampStepMs,omitempty"`
+	// ConnectFailures in a row that eject a place locally, default 3.
+	ConnectFailures int `json:"connectFailures,omitempty"`
+	// FailureRatio of at least MinRequests in WindowMs that ejects, defaults 0.2, 20, 2,000.
+	FailureRatio float64 `json:"failureRatio,omitempty"`
+	MinRequests  int     `json:"minRequests,omitempty"`
+	WindowMs     int64   `json:"windowMs,omitempty"`
+	// ReprobeMs until an ejected place is tried again, doubling to ReprobeMaxMs; 1,000, 60,000.
+	ReprobeMs    int64 `json:"reprobeMs,omitempty"`
+	ReprobeMaxMs int64 `json:"reprobeMaxMs,omitempty"`
+}
+
+// steers says whether the policy's requests can't be told from others by the model that is asked for.
+func (s *TrafficPolicySpec) steers() bool {
+	return len(s.Match) > 0 || s.Rewrite != nil || len(s.Split) > 0
+}
+
+// On says whether hedging is wanted; of nil it is not.
+func (h *HedgeSpec) On() bool { return h != nil && (h.Enabled == nil || *h.Enabled) }
+
+// Wanted are the base models and adapters that the policy can turn a request for a base model into,
+// shadows left out, in no order and perhaps twice.
+func (s *TrafficPolicySpec) Wanted(model string) []string {
+	if s.Rewrite != nil {
+		model = s.Rewrite.Model
+	}
+	if len(s.Split) == 0 {
+		return []string{model}
+	}
+	var out []string
+	for _, a := range s.Split {
+		out = append(out, cmp.Or(a.Model, model))
+	}
+	return out
+}
+
+// CompareTraffic orders two TrafficPolicies as they are tried: negative when a comes first. Resources
+// of other kinds have no order.
+func CompareTraffic(a, b *Resource) int {
+	x, ok := a.Spec.(*TrafficPolicySpec)
+	y, also := b.Spec.(*TrafficPolicySpec)
+	if !ok || !also {
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(y.Priority, x.Priority),
+		cmp.Compare(breadth(x), breadth(y)),
+		strings.Compare(a.Metadata.Name, b.Metadata.Name),
+	)
+}
+
+// breadth ranks policies of equal priority: the more particular comes first.
+func breadth(s *TrafficPolicySpec) int {
+	switch {
+	case len(s.Match) > 0:
+		return 0
+	case len(s.Models) > 0:
+		return 1
+	}
+	return 2
+}
