@@ -1,23 +1,18 @@
 package endpoint
 
-import "slices"
+import (
+	"slices"
 
-// residency says how an adapter stands at an endpoint.
-type residency uint8
-
-const (
-	resident residency = iota // it is there
-	fits                      // it is not, and there is room
-	evicts                    // it would push another one out
+	"anabranch/dataplane/pick"
 )
 
 // fewLoRA is how many adapters are believed to fit where the server doesn't tell.
 const fewLoRA = 4
 
-// adapter is how an adapter, by the router's name of it, stands at the endpoint, and the time in
-// seconds until it is ready: what loading takes and, where requests in the batch use as many adapters
-// as fit, half of the time that a request stays there.
-func (e *Endpoint) adapter(s *Signals, name string, l *Learned) (residency, float64) {
+// adapter is how an adapter, by the router's name of it, stands at the endpoint, and what that costs
+// in seconds: what loading takes and, where requests in the batch use as many adapters as fit, half of
+// the time that a request stays there.
+func (e *Endpoint) adapter(s *Signals, name string, l *Learned) (pick.AdapterState, float64) {
 	name = e.Cluster.Spec().NameOf(name)
 	var sent []string
 	if p := e.loras.Load(); p != nil {
@@ -33,7 +28,7 @@ func (e *Endpoint) adapter(s *Signals, name string, l *Learned) (residency, floa
 		}
 	}
 	if slices.Contains(shown, name) || slices.Contains(sent, name) {
-		return resident, 0
+		return pick.Resident, 0
 	}
 	load := l.Adapter
 	if load <= 0 {
@@ -47,11 +42,11 @@ func (e *Endpoint) adapter(s *Signals, name string, l *Learned) (residency, floa
 	}
 	switch {
 	case there < limit:
-		return fits, load
+		return pick.FreeSlot, pick.FreeSlot.Cost(load)
 	case inBatch < limit:
-		return evicts, load
+		return pick.Evicts, pick.Evicts.Cost(load)
 	}
-	return evicts, load + l.Hold/2
+	return pick.Evicts, pick.Evicts.Cost(load) + l.Hold/2
 }
 
 // sentAdapter notes that an adapter is about to be there, for the least recently used it pushes

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"anabranch/dataplane/inference"
+	"anabranch/dataplane/pick"
 	"anabranch/dataplane/prefix"
 	"anabranch/failover"
 )
@@ -75,7 +76,7 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 	e.index.Reserve(e.holder, l.Blocks, now)
 	if l.Adapter != "" {
 		state, _ := e.adapter(s, l.Adapter, &learned)
-		c.loads = state != resident
+		c.loads = state != pick.Resident
 		e.sentAdapter(l.Adapter)
 	}
 	c.queued = queued{left: c.uncached, stream: l.Stream}
@@ -131,9 +132,10 @@ func (c *Call) Done(r Result, now time.Time) {
 	if r.Busy {
 		r.Outcome = failover.Ignored
 	}
-	c.cluster.end(&c.load, r, now.Sub(c.began), now)
+	work := c.cluster.end(&c.load, r, now.Sub(c.began), now)
 	unsaid := c.first.CompareAndSwap(false, true)
 	if c.endpoint != nil {
+		c.endpoint.yield.done.add(work)
 		c.leave(r, unsaid, now)
 	} else {
 		c.cluster.heard(r, now)
@@ -242,12 +244,13 @@ func (c *Call) learn(r Result, now time.Time) {
 	rates.learn(f)
 }
 
-// end counts a request out of its cluster, and into the window of its model.
-func (c *Cluster) end(l *Load, r Result, took time.Duration, now time.Time) {
+// end counts a request out of its cluster, and into the window of its model. Work is what it was, in
+// work units; 0 if it failed.
+func (c *Cluster) end(l *Load, r Result, took time.Duration, now time.Time) (work float64) {
 	c.inFlight.Add(-1)
 	w := c.windows[l.Model]
 	if w == nil {
-		return
+		return 0
 	}
 	w.requests.Add(1)
 	switch r.Outcome {
@@ -258,11 +261,13 @@ func (c *Cluster) end(l *Load, r Result, took time.Duration, now time.Time) {
 		if prompt == 0 {
 			prompt = l.PromptTokens
 		}
-		w.work.add(float64(prompt) + w.weight.load()*float64(max(r.Usage.Completion, r.Output)))
+		work = float64(prompt) + w.weight.load()*float64(max(r.Usage.Completion, r.Output))
+		w.work.add(work)
 		if l.Stream && r.FirstToken > 0 {
 			w.ttft.add(r.FirstToken, now)
 			w.note(l.times(r, took, now))
 		}
 	case failover.Ignored:
 	}
+	return work
 }

@@ -21,6 +21,7 @@ type Endpoint struct {
 	// Class of GPU; empty for a gateway or provider.
 	Class string
 
+	hash    uint64 // of cluster and ID
 	breaker *breaker
 	rates   map[fleet.ModelID]*Rates // of the cluster's models; never changed
 	paces   map[fleet.ModelID]*pace  // likewise
@@ -29,6 +30,7 @@ type Endpoint struct {
 	trust   trust
 	ramp    ramp
 	busy    busy
+	yield   yield // of a gateway
 
 	signals  atomic.Pointer[Signals]
 	limits   atomic.Pointer[limits]
@@ -87,7 +89,7 @@ func (e *Endpoint) Rates(model fleet.ModelID) *Rates { return e.rates[model] }
 // Candidate is the endpoint as it stands now for a request.
 func (e *Endpoint) Candidate(l *Load, now time.Time) pick.Candidate {
 	s, inFlight := e.signals.Load(), e.inFlight.Load()
-	c := pick.Candidate{Freshness: e.freshness(s, inFlight, now), InFlight: inFlight}
+	c := pick.Candidate{Hash: e.hash, Freshness: e.freshness(s, inFlight, now), InFlight: inFlight, Ramp: e.ramp.share(now)}
 	c.Waiting, c.Running = s.load(inFlight, e.slots.load(), c.Freshness)
 	if s != nil {
 		c.KV = s.KV
@@ -101,7 +103,7 @@ func (e *Endpoint) Candidate(l *Load, now time.Time) pick.Candidate {
 	c.Backlog = e.backlog.tokens(now, c.Prefill)
 	c.Cached = e.held(l, now)
 	if l.Adapter != "" {
-		_, c.Adapter = e.adapter(s, l.Adapter, &learned)
+		c.AdapterState, c.Adapter = e.adapter(s, l.Adapter, &learned)
 	}
 	return c
 }

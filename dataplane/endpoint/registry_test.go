@@ -241,7 +241,7 @@ func TestRemoteClustersAreAskedForByTheirRouter(t *testing.T) {
 }
 
 func TestGatewaysAreScrapedAtTheirPoolMetrics(t *testing.T) {
-	pool := page(t, "llm-d.txt")
+	pool := page(t, "llm-d.prom")
 	auth := func(c *table.Cluster, q *http.Request, _ []byte) error {
 		q.Header.Set("Authorization", "Bearer for-"+string(c.ID))
 		return nil

@@ -34,6 +34,8 @@ func (s *sum) add(v float64) {
 	}
 }
 
+func (s *sum) load() float64 { return math.Float64frombits(s.bits.Load()) }
+
 func (s *sum) drain() float64 { return math.Float64frombits(s.bits.Swap(0)) }
 
 // demand counts what clients asked for, before routing.
@@ -103,26 +105,8 @@ func (c *Cluster) signal(model fleet.ModelID, v *loadView, span time.Duration, n
 	}
 }
 
+// ms is a duration in milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// capacity is the work per second at full load of the endpoints in use, by what has been learned
-// of their classes; 0 while nothing has. Of a gateway's servers nothing is learned.
-func (c *Cluster) capacity(model fleet.ModelID, weight float64) float64 {
-	total := 0.0
-	for _, e := range c.Endpoints() {
-		rates := e.rates[model]
-		if rates == nil || e.Class == "" {
-			continue
-		}
-		if out, _ := e.Ejected(); out {
-			continue
-		}
-		if l := rates.Learned(); l.Known {
-			total += l.Capacity(e.slots.load(), weight)
-		}
-	}
-	return total
-}
 
 func (d *demand) drain(span time.Duration) []*routerpb.DemandSignal {
 	d.mu.Lock()

@@ -116,13 +116,13 @@ func TestGatewayPools(t *testing.T) {
 	r, now := still(t)
 	g := r.Cluster("g")
 	e := g.Endpoints()[0]
-	e.seen((&Signals{At: *now}).fill(parsed(page(t, "llm-d.txt"))))
+	e.seen((&Signals{At: *now}).fill(parsed(page(t, "llm-d.prom"))))
 	s := signalOf(t, r.Report(*now), "g")
 	if s.EndpointsTotal != 4 || s.EndpointsReady != 4 || s.Waiting != 10 || s.Running != 48 || s.Saturation != 0.62 {
 		t.Errorf("pool of four: %+v", s)
 	}
 	*now = now.Add(time.Second)
-	e.seen((&Signals{At: *now}).fill(parsed(page(t, "llm-d-empty.txt"))))
+	e.seen((&Signals{At: *now}).fill(parsed(page(t, "llm-d-empty.prom"))))
 	ev := g.Evidence(*now)
 	if !ev.Ejected {
 		t.Error("nothing is ready, and the cluster is in use")
@@ -138,7 +138,7 @@ func TestGatewayPools(t *testing.T) {
 	if out, _ := g.Ejected(); out {
 		t.Error("what was seen a minute ago still counts")
 	}
-	e.seen((&Signals{At: *now}).fill(parsed(page(t, "llm-d.txt"))))
+	e.seen((&Signals{At: *now}).fill(parsed(page(t, "llm-d.prom"))))
 	if out, _ := g.Ejected(); out {
 		t.Error("ready again, and still ejected")
 	}

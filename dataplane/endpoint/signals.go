@@ -58,7 +58,9 @@ func (s *Signals) fill(r *reading) *Signals {
 	if r.found[tokensOut] {
 		s.tokens = r.sums[tokensOut]
 	}
-	s.asked, s.hits = r.sums[prefixAsked], r.sums[prefixFound]
+	if r.found[prefixFound] {
+		s.asked, s.hits = r.sums[prefixAsked], r.sums[prefixFound]
+	}
 	s.print = r.print()
 	if !r.found[poolReady] && !r.found[poolWaiting] {
 		return s
@@ -176,6 +178,9 @@ func (e *Endpoint) seen(s *Signals) {
 		}
 	}
 	e.trust.see(old, s)
+	if s.Ready >= 0 {
+		e.yield.see(s)
+	}
 	e.empty.Store(s.Ready == 0)
 }
 

@@ -135,7 +135,7 @@ func (r *Registry) newEndpoint(c *Cluster, w table.Endpoint, cfg failover.EjectC
 		class = "cluster " + string(c.ID) // what a gateway hides is a class of its own
 	}
 	e := &Endpoint{
-		ID: w.ID, Cluster: c, URL: w.URL, Class: w.Class,
+		ID: w.ID, Cluster: c, URL: w.URL, Class: w.Class, hash: prefix.Name(string(c.ID), string(w.ID)),
 		breaker: newBreaker(cfg), wake: make(chan struct{}, 1),
 		index: r.opt.Index, holder: r.opt.Index.NewHolder(prefix.Name(string(c.ID), string(w.ID), w.URL)),
 		rates: r.learned(class, models), paces: make(map[fleet.ModelID]*pace, len(models)),
