@@ -11,12 +11,14 @@ import (
 )
 
 // Depths in blocks at which a prompt may be cut for its affinity key, the shallowest first.
-var affinityDepths = [...]int{1, 2, 4, 8, 16, 32, 64}
+var affinityDepths = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 
 const (
 	// bucketShare is how much of the requests one key may draw before a deeper one is taken: all
-	// requests of an application often share their first blocks.
+	// requests of an application often share their first blocks. bucketLess is how little it must
+	// draw to be taken again, so that keys don't change back and forth.
 	bucketShare = 0.125
+	bucketLess  = bucketShare / 2
 	// bucketFloor is how many requests are counted before shares mean anything.
 	bucketFloor = 64
 	bucketSpan  = 10 * time.Second
@@ -30,6 +32,7 @@ type affinity struct {
 	began   atomic.Int64 // of the current span, unix ns
 	current atomic.Pointer[sightings]
 	last    atomic.Pointer[sightings]
+	crowded [bucketSlots]atomic.Bool // those that drew too much, and don't draw little yet
 }
 
 type sightings struct {
@@ -65,12 +68,28 @@ func (a *affinity) key(blocks []uint64, rnd uint64, now time.Time) uint64 {
 		slot := key % bucketSlots
 		seen := current.slots[slot].Add(1) + last.slots[slot].Load()
 		share = float64(seen) / float64(all)
-		if all < bucketFloor || share <= bucketShare {
+		if !a.crowds(slot, share, all) {
 			return key
 		}
 	}
-	parts := uint64(share/bucketShare) + 1
-	return mix(key, rnd%parts)
+	return mix(key, rnd%(uint64(share/bucketShare)+1))
+}
+
+// crowds says whether a beginning draws too much to be a key. Of few requests it is what it was.
+func (a *affinity) crowds(slot uint64, share float64, all uint32) bool {
+	was := a.crowded[slot].Load()
+	is := was
+	switch {
+	case all < bucketFloor:
+	case share > bucketShare:
+		is = true
+	case share < bucketLess:
+		is = false
+	}
+	if is != was {
+		a.crowded[slot].Store(is)
+	}
+	return is
 }
 
 // turn begins a new span if the current one is over.
@@ -82,7 +101,8 @@ func (a *affinity) turn(now time.Time) {
 	a.last.Store(a.current.Swap(&sightings{}))
 }
 
-// named is the affinity key of requests that say themselves what belongs together.
+// named is the affinity key of requests that say themselves what belongs together. The model is the
+// name of the base model or adapter itself, not an alias.
 func named(tenant fleet.TenantID, model, name string) uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -90,6 +110,16 @@ func named(tenant fleet.TenantID, model, name string) uint64 {
 		_, _ = d.WriteString(s) // a Digest takes everything
 	}
 	return d.Sum64()
+}
+
+// under puts a prompt's blocks, in place, under the name of the base model or adapter that is asked
+// for: what one has cached is of no use to another. The name is not the alias that a client may use, so
+// that prompts are found again under each of a model's names.
+func under(model string, blocks []uint64) {
+	h := xxhash.Sum64String(model)
+	for i, b := range blocks {
+		blocks[i] = mix(b, h)
+	}
 }
 
 // salt keeps the prompts of different tenants apart.

@@ -1,11 +1,15 @@
 package dataplane
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/inference"
 )
 
 func chain(rnd *rand.Rand, shared []uint64, n int) []uint64 {
@@ -93,6 +97,184 @@ func TestSharesAreForgotten(t *testing.T) {
 	}
 	if got := a.key(chain(rnd, shared, 8), 0, now); got != shared[0] {
 		t.Error("a beginning that is rare by now is no key")
+	}
+}
+
+// Requests as in a published trace of a chat service: all begin with the same 512 tokens, the prompts of
+// a few applications follow, then conversations, which come back longer after a while.
+type talks struct {
+	rnd    *rand.Rand
+	apps   [][]uint64
+	going  [][]uint64
+	turns  []int
+	shared []uint64
+}
+
+func newTalks() *talks {
+	t := &talks{rnd: rand.New(rand.NewPCG(3, 4))}
+	t.shared = chain(t.rnd, nil, 2)
+	for range 6 {
+		t.apps = append(t.apps, chain(t.rnd, t.shared, 4+t.rnd.IntN(6)))
+	}
+	return t
+}
+
+// next is the prompt of the next request, and which conversation it belongs to.
+func (t *talks) next() ([]uint64, int) {
+	i := len(t.going)
+	if i > 400 && t.rnd.IntN(5) > 0 { // an old one goes on, a recent one more likely
+		i -= 1 + int(400*t.rnd.Float64()*t.rnd.Float64())
+	} else {
+		app := t.apps[min(t.rnd.IntN(6), t.rnd.IntN(6))] // some applications have more traffic
+		t.going, t.turns = append(t.going, app), append(t.turns, 0)
+	}
+	t.going[i] = chain(t.rnd, t.going[i], len(t.going[i])+2+t.rnd.IntN(3))
+	t.turns[i]++
+	return t.going[i], i
+}
+
+func TestKeysOfATraceAreBoundedAndKeepConversations(t *testing.T) {
+	const requests, rate = 40_000, 50 // a second
+	now := time.Unix(1_700_000_000, 0)
+	a, from := newAffinity(now), newTalks()
+	keys, last := map[uint64]int{}, map[int]uint64{}
+	again, kept := 0, 0
+	for i := range requests {
+		now = now.Add(time.Second / rate)
+		blocks, talk := from.next()
+		key := a.key(blocks, from.rnd.Uint64(), now)
+		if i < requests/4 {
+			continue // until shares are known
+		}
+		keys[key]++
+		if before, ok := last[talk]; ok {
+			again++
+			if before == key {
+				kept++
+			}
+		}
+		last[talk] = key
+	}
+	most := 0
+	for _, n := range keys {
+		most = max(most, n)
+	}
+	if share := float64(most) / (requests * 3 / 4); share > 1.5*bucketShare {
+		t.Errorf("one key draws %.3f of the requests, want at most about %.3f", share, bucketShare)
+	}
+	if share := float64(kept) / float64(again); share < 0.96 {
+		t.Errorf("%.3f of the turns kept their conversation's key", share)
+	}
+	// By rendezvous over five places the load is even enough.
+	var load [5]int
+	for key, n := range keys {
+		best, largest := 0, uint64(0)
+		for c := range load {
+			if h := mix(key, uint64(c)); h > largest {
+				best, largest = c, h
+			}
+		}
+		load[best] += n
+	}
+	for c, n := range load {
+		if share := float64(n) / (requests * 3 / 4); share < 0.1 || share > 0.32 {
+			t.Errorf("place %d of five has %.3f of the requests: %v", c, share, load)
+		}
+	}
+}
+
+// A beginning whose share goes up and down about the bound keeps the depth that it was given.
+func TestDepthsDoNotChangeBackAndForth(t *testing.T) {
+	rnd, now := rand.New(rand.NewPCG(1, 2)), time.Unix(1_700_000_000, 0)
+	a := newAffinity(now)
+	shared := chain(rnd, nil, 1)
+	talk := chain(rnd, shared, 6)
+	var before uint64
+	changes, crowded := 0, 0
+	for i := range 40_000 {
+		now = now.Add(20 * time.Millisecond)
+		every := 7 + i/500%2*2 // a seventh, a ninth, by turns of ten seconds
+		switch {
+		case i%every != 0:
+			a.key(chain(rnd, nil, 3), rnd.Uint64(), now)
+		case i%40 < every: // now and then it is the one conversation
+			key := a.key(talk, rnd.Uint64(), now)
+			if key != before {
+				changes++
+			}
+			if before = key; key != shared[0] {
+				crowded++
+			}
+		default:
+			a.key(chain(rnd, shared, 6), rnd.Uint64(), now)
+		}
+	}
+	if crowded == 0 {
+		t.Error("a seventh of all requests is no crowd")
+	}
+	if changes > 3 {
+		t.Errorf("the key of one conversation changed %d times", changes)
+	}
+}
+
+// When traffic is low for a while nothing is learned, and nothing forgotten.
+func TestFewRequestsChangeNothing(t *testing.T) {
+	rnd, now := rand.New(rand.NewPCG(1, 2)), time.Unix(1_700_000_000, 0)
+	shared := chain(rnd, nil, 1)
+	a := newAffinity(now)
+	for range 1000 {
+		a.key(chain(rnd, shared, 8), rnd.Uint64(), now)
+	}
+	talk := chain(rnd, shared, 8)
+	want := a.key(talk, 0, now)
+	for range 100 {
+		now = now.Add(bucketSpan / 2)
+		if got := a.key(talk, 0, now); got != want {
+			t.Fatal("the key changed when hardly anyone else came")
+		}
+	}
+}
+
+func TestPromptsAreKeptUnderTheModelsOwnName(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	read := chain(rnd, nil, 5)
+	as := func(model string) []uint64 {
+		blocks := append([]uint64{}, read...)
+		under(model, blocks)
+		return blocks
+	}
+	base, adapter := as("llama"), as("support-lora")
+	for i := range read {
+		if base[i] != as("llama")[i] {
+			t.Fatal("the same name gives another chain")
+		}
+		if base[i] == adapter[i] || base[i] == read[i] {
+			t.Fatal("a base model and its adapter share blocks")
+		}
+	}
+}
+
+// A client may call a model by its alias; what belongs together must not part for that.
+func TestAnAliasHasTheKeysOfItsModel(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	a := newAffinity(now)
+	read := func(model string) []uint64 {
+		t.Helper()
+		body := fmt.Sprintf(`{"model":%q,"prompt":%q}`, model, strings.Repeat("All the same. ", 500))
+		q, err := inference.Read("/v1/completions", []byte(body), salt("acme"))
+		if err != nil || len(q.Blocks) < 5 {
+			t.Fatalf("%d blocks, %v", len(q.Blocks), err)
+		}
+		return q.Blocks
+	}
+	alias, base := read("llama"), read("llama-3.1-8b")
+	if x, y := a.key(alias, 1, now), a.key(base, 2, now); x != y {
+		t.Errorf("keys %x and %x", x, y)
+	}
+	under("llama-3.1-8b", alias)
+	under("llama-3.1-8b", base)
+	if !slices.Equal(alias, base) {
+		t.Error("their blocks are not the same")
 	}
 }
 

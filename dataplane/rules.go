@@ -58,6 +58,7 @@ func (x *trip) models(m *table.Model, adapter string) {
 		ID: x.id, Tenant: string(x.record.Tenant), API: x.request.API, Model: x.asks(), Class: string(x.class.ID),
 		Stream: x.request.Stream, MaxTokens: x.request.MaxTokens,
 	})
+	under(x.asks(), x.request.Blocks)
 	x.load = endpoint.Load{
 		Model: m.ID, Adapter: adapter, PromptTokens: x.prompt, PromptBytes: x.request.PromptBytes,
 		Blocks: x.request.Blocks, Stream: x.request.Stream,

@@ -23,9 +23,6 @@ type chain struct {
 	n      int              // bytes in it
 }
 
-// seed is what a chain begins with.
-func seed(salt uint64, model string) uint64 { return mix(salt, xxhash.Sum64String(model)) }
-
 // mix makes one hash of two that come in order, by folding their product.
 func mix(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15, b^0xe7037ed1a0b428db)

@@ -11,11 +11,11 @@ import (
 // PrefixHash is the hash of the first chars characters of a request's text, or of all of it if it
 // has less: of the conversation, system text included, or of a prompt; of a body of unknown shape
 // its first chars bytes. White space of the JSON, escapes, and the order of fields don't matter to
-// text; model and salt do. 0: there is no text, or chars is 0. The body is the one that r was read
+// text; the salt does. 0: there is no text, or chars is 0. The body is the one that r was read
 // from.
 func (r Request) PrefixHash(body []byte, chars int) uint64 {
 	h := prefixHash{left: chars}
-	h.d.ResetWithSeed(r.seed)
+	h.d.ResetWithSeed(r.salt)
 	if chars <= 0 {
 		return 0
 	}

@@ -74,8 +74,8 @@ func TestWhatSeparatesChains(t *testing.T) {
 	if first("/v1/completions", base, 2) == want {
 		t.Error("another tenant's salt gives the same chain")
 	}
-	if first("/v1/completions", strings.Replace(base, `"m"`, `"n"`, 1), 1) == want {
-		t.Error("another model gives the same chain")
+	if first("/v1/completions", strings.Replace(base, `"m"`, `"n"`, 1), 1) != want {
+		t.Error("another name of the model gives another chain")
 	}
 	user := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%s"}]}`, text)
 	system := strings.Replace(user, `"user"`, `"system"`, 1)

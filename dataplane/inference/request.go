@@ -67,12 +67,13 @@ type Request struct {
 	// CacheKey is prompt_cache_key. Empty: not given.
 	CacheKey string
 	// Blocks is the hash chain over the prompt: element i stands for the whole text up to and
-	// including block i of [BlockBytes] bytes. A last partial block isn't in it.
+	// including block i of [BlockBytes] bytes. A last partial block isn't in it, nor is the model,
+	// which may have several names.
 	Blocks []uint64
 
 	streamOptionsAt span // its value
 	includeUsageAt  span // its value within
-	seed            uint64
+	salt            uint64
 	at              [promptFields]span
 }
 
@@ -112,8 +113,8 @@ func Read(path string, body []byte, salt uint64) (Request, error) {
 	if err := r.fill(body, &f); err != nil {
 		return r, err
 	}
-	r.at, r.seed = f.prompt, seed(salt, r.Model)
-	p.last = r.seed
+	r.at, r.salt = f.prompt, salt
+	p.last = salt
 	for i := range f.prompt {
 		if f.prompt[i].to != 0 {
 			p.value(&p.tapes[i], 0)
