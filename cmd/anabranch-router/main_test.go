@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"anabranch/cmd/anabranch-router/instance"
+	"anabranch/dataplane/discover"
 )
 
 // run parses a command line and returns the options that it comes to.
@@ -82,6 +85,7 @@ func TestMistakesNameTheFlagAndTheFix(t *testing.T) {
 		"negative drain":  {append(required, "--drain", "-1s"), []string{"--drain"}},
 		"an argument":     {append(required, "extra"), []string{"extra"}},
 		"a crooked name":  {[]string{"--router-id", "R 1", "--region", "eu", "--data-dir", "x"}, []string{"--router-id", "lower-case"}},
+		"no such folder":  {append(required, "--discovery-dir", file), []string{"--discovery-dir", file}},
 		"redis":           {append(required, "--redis", "localhost"), []string{"--redis"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,6 +99,38 @@ func TestMistakesNameTheFlagAndTheFix(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestWhereEndpointsAreDiscoveredIsPassedOn(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("ANABRANCH_ROUTER_DISCOVERY_DIR", dir)
+	o, _, err := run(t, required...)
+	if err != nil || o.DiscoveryDir != dir {
+		t.Errorf("options %+v, %v", o, err)
+	}
+	was := kubernetes
+	defer func() { kubernetes = was }()
+
+	kubernetes = nil
+	if _, _, err := run(t, append(required, "--kubeconfig", "x")...); err == nil || !strings.Contains(err.Error(), "-tags kubernetes") {
+		t.Errorf("a lean binary takes --kubeconfig: %v", err)
+	}
+	finder := struct{ discover.Finder }{}
+	kubernetes = func(kubeconfig string, logger *slog.Logger) (map[string]discover.Finder, error) {
+		if kubeconfig != "x" || logger == nil {
+			t.Errorf("asked with %q, %v", kubeconfig, logger)
+		}
+		return map[string]discover.Finder{"hand": finder}, nil
+	}
+	if o, _, err = run(t, append(required, "--kubeconfig", "x")...); err != nil || o.Finders["hand"] != finder {
+		t.Errorf("options %+v, %v", o, err)
+	}
+	kubernetes = func(string, *slog.Logger) (map[string]discover.Finder, error) {
+		return nil, errors.New("no such context")
+	}
+	if _, _, err := run(t, append(required, "--kubeconfig", "x")...); err == nil || !strings.Contains(err.Error(), "no such context") {
+		t.Errorf("error %v", err)
 	}
 }
 

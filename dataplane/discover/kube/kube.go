@@ -40,6 +40,7 @@ var (
 type Finder struct {
 	client dynamic.Interface
 	nodes  *nodes
+	again  time.Duration // as the constant, but for tests
 }
 
 // New makes a finder that asks through client. Nil logger: none.
@@ -47,7 +48,7 @@ func New(client dynamic.Interface, logger *slog.Logger) *Finder {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Finder{client: client, nodes: &nodes{client: client, log: logger.With("component", "kube")}}
+	return &Finder{client: client, again: again, nodes: &nodes{client: client, log: logger.With("component", "kube")}}
 }
 
 // Connect makes a client for the API server that a kubeconfig file names, to which it is called
@@ -90,8 +91,8 @@ func (f *Finder) Watch(ctx context.Context, spec table.Discovery, found func([]t
 
 // next waits for a change and for what comes with it, but not for long when there is none. It says
 // whether ctx still holds.
-func next(ctx context.Context, wake <-chan struct{}) bool {
-	idle := time.NewTimer(again)
+func (f *Finder) next(ctx context.Context, wake <-chan struct{}) bool {
+	idle := time.NewTimer(f.again)
 	defer idle.Stop()
 	select {
 	case <-ctx.Done():

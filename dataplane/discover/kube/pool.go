@@ -60,7 +60,7 @@ func (f *Finder) watchPool(ctx context.Context, spec table.Discovery, wake chan 
 			return ctx.Err()
 		}
 		found(nil, err)
-		if !next(ctx, nil) {
+		if !f.next(ctx, nil) {
 			return ctx.Err()
 		}
 	}
@@ -94,7 +94,7 @@ func (f *Finder) followPool(ctx context.Context, resource schema.GroupVersionRes
 	var pods *mirror
 	stop := func() {}
 	defer func() { stop() }()
-	for next(ctx, wake) {
+	for f.next(ctx, wake) {
 		if ready, err := pools.state(); !ready {
 			if err != nil {
 				found(nil, err)

@@ -28,7 +28,9 @@ type endpointSlice struct {
 	Endpoints   []struct {
 		Addresses  []string `json:"addresses"`
 		Conditions struct {
-			Ready, Serving, Terminating *bool
+			Ready       *bool `json:"ready"`
+			Serving     *bool `json:"serving"`
+			Terminating *bool `json:"terminating"`
 		} `json:"conditions"`
 		NodeName  string `json:"nodeName"`
 		TargetRef struct {
@@ -53,7 +55,7 @@ func (f *Finder) watchSlices(ctx context.Context, spec table.Discovery, wake cha
 		return err
 	}
 	defer m.start(ctx)()
-	for next(ctx, wake) {
+	for f.next(ctx, wake) {
 		ready, err := m.state()
 		switch {
 		case err != nil:
