@@ -118,7 +118,7 @@ func TestGatewayPools(t *testing.T) {
 	e := g.Endpoints()[0]
 	e.seen((&Signals{At: *now}).fill(parsed(page(t, "llm-d.prom"))))
 	s := signalOf(t, r.Report(*now), "g")
-	if s.EndpointsTotal != 4 || s.EndpointsReady != 4 || s.Waiting != 10 || s.Running != 48 || s.Saturation != 0.62 {
+	if s.EndpointsTotal != 4 || s.EndpointsReady != 4 || s.Waiting != 16 || s.Running != 48 || s.Saturation != 0.62 {
 		t.Errorf("pool of four: %+v", s)
 	}
 	*now = now.Add(time.Second)
