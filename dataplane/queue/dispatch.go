@@ -129,7 +129,6 @@ func (g *Gate) letIn(head *waiter, now time.Time) {
 	for {
 		it := g.queue.Peek(head.item.Lane)
 		if it == nil {
-			t.window, t.granted = 0, 0
 			return
 		}
 		w := it.Value.(*waiter)

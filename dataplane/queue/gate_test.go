@@ -277,6 +277,10 @@ func TestAnOrderShedsWhatIsBelow(t *testing.T) {
 			t.Errorf("after the order's end: %+v", a.refusal)
 		}
 		h.Shed(50, time.Time{})
+		w := &waiter{item: Item{Priority: 49, Deadline: time.Now().Add(time.Hour)}, full: 1}
+		if pass, cause := h.join(w, time.Now()); pass != nil || cause != Ordered {
+			t.Errorf("one that came before the order and waits after it: %v, %q", pass, cause)
+		}
 		h.send("endless", Request{Lane: 7, Priority: 49}, fixed(0))
 		h.refused("endless", Ordered)
 		h.Shed(math.MinInt32, time.Time{})

@@ -74,6 +74,70 @@ func TestAPassCountsUntilItHasBegun(t *testing.T) {
 	}
 }
 
+// TestALostPassIsForgottenThoughNothingWaits: what comes later goes straight in.
+func TestALostPassIsForgottenThoughNothingWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, Options{})
+		p := &place{slots: 1}
+		p.load.Store(1)
+		h.send("lost", Request{Priority: 100, Slots: 1}, p.room)
+		h.freed(p)
+		h.next()
+		later(2 * DefaultBeginWithin)
+		h.send("later", Request{Priority: 100, Slots: 1}, p.room)
+		if a := h.next(); a.pass == nil || a.pass.Waited != 0 {
+			t.Errorf("%v %+v", a.pass, a.refusal)
+		}
+		h.end()
+	})
+}
+
+// TestRoomThatFlickersLetsNoSecondIn: what room tells goes up and down while one is on its way.
+func TestRoomThatFlickersLetsNoSecondIn(t *testing.T) {
+	for name, slots := range map[string]float64{"slots known": 2, "slots unknown": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, Options{})
+				saturation := dialAt(1)
+				for i := range 5 {
+					h.send(fmt.Sprint(i), Request{Priority: 100, Slots: slots}, saturation.room)
+				}
+				for range 10 {
+					saturation.set(0.5)
+					later(20 * time.Millisecond)
+					saturation.set(1)
+					later(20 * time.Millisecond)
+				}
+				h.next()
+				h.none()
+				h.end()
+			})
+		})
+	}
+}
+
+// TestWhatIsHeldBackDoesNotCount: those that find no room are no load.
+func TestWhatIsHeldBackDoesNotCount(t *testing.T) {
+	var tr track
+	slot := func() uint64 { return 10 }
+	for range 1000 {
+		if tr.straight(0.95, 0.9, 10, slot) {
+			t.Fatal("let in over its ceiling")
+		}
+	}
+	if !tr.straight(0.85, 0.9, 10, slot) {
+		t.Fatal("held back")
+	}
+	for range 1000 {
+		if tr.straight(0.85, 0.9, 10, slot) {
+			t.Fatal("let in, although one before it can't be seen yet")
+		}
+	}
+	if n := tr.unseen(10); n != 1 {
+		t.Errorf("%d count, want 1", n)
+	}
+}
+
 // TestATurnOfOneWhoLeftGoesToAnother: it left between being let in and hearing of it, or long after.
 func TestATurnOfOneWhoLeftGoesToAnother(t *testing.T) {
 	for name, after := range map[string]time.Duration{"at once": 0, "when it counts no more": 2 * DefaultBeginWithin} {

@@ -122,6 +122,12 @@ func TestRetryAfterIsHonest(t *testing.T) {
 		if time.Now().After(told) {
 			t.Errorf("what was before it went %v after the time that it was told", time.Since(told))
 		}
+		// That nothing had to wait for long does not make the lane slow.
+		later(10 * time.Minute)
+		h.send("can't wait", Request{Priority: 100, Cost: 100, Deadline: time.Now()}, full)
+		if r := h.refused("can't wait", Saturated); r.RetryAfter != time.Second {
+			t.Errorf("told to come back after %v", r.RetryAfter)
+		}
 		h.end()
 	})
 }

@@ -24,8 +24,8 @@ type track struct {
 	// Guarded by the gate's lock.
 	rate    rate
 	full    float64 // what room told last
-	window  int64   // how many may be let in unseen, where slots aren't known
-	granted int64   // of these
+	window  int64   // how many may be let in unseen, where slots aren't known; at least 1
+	granted int64   // from the queue since the window changed
 }
 
 // straight says whether a request is let in without waiting, and then counts it. Where it is known
@@ -60,12 +60,10 @@ func (t *track) lets(ceiling, slots float64, now uint64) bool {
 		return false
 	case slots > 0 && !math.IsNaN(t.full):
 		return t.full+float64(unseen)/slots < ceiling
-	case t.window == 0:
-		t.window = 1
 	case unseen == 0 && t.granted >= t.window:
 		t.window, t.granted = min(2*t.window, maxWindow), 0
 	}
-	return unseen < t.window && t.granted < t.window
+	return unseen < t.window
 }
 
 // track finds or makes a lane's. The gate's lock is held.
@@ -78,7 +76,7 @@ func (g *Gate) track(lane uint64) *track {
 	if len(next) >= maxTracks {
 		maps.DeleteFunc(next, func(_ uint64, t *track) bool { return t.waiting.Load() == 0 && t.open.Load() == 0 })
 	}
-	t := &track{}
+	t := &track{window: 1}
 	next[lane] = t
 	g.tracks.Store(&next)
 	return t
