@@ -153,7 +153,7 @@ func (e *event) typed(b []byte) Frame {
 
 // chunk is what the choices of a chat completion's or completion's chunk say.
 type chunk struct {
-	any      bool // there is one
+	some     bool // there is one
 	text     span // of the first answer
 	other    bool // there is content that isn't text of the first answer
 	weighed  bool // there are log probabilities
@@ -168,7 +168,7 @@ func (c *chunk) frame() Frame {
 		f.Plain = !c.other && !c.weighed
 	case c.finished:
 		f.Kind = Finish
-	case c.any:
+	case c.some:
 		f.Kind = Role
 	}
 	return f
@@ -187,7 +187,7 @@ func (c *chunk) list(w *walk) {
 		if w.i < 0 {
 			return
 		}
-		c.any = true
+		c.some = true
 		switch text := one.words(); {
 		case text.to == 0:
 		case c.text.to == 0 && !one.further(w.b):

@@ -261,5 +261,17 @@ func FuzzPrompt(f *testing.F) {
 		// Prompts of some blocks, which a fuzzer takes long to find.
 		body = bytes.ReplaceAll(body, []byte("x"), bytes.Repeat([]byte("x"), int(stretch%3000)+1))
 		compare(t, body)
+		var loose bytes.Buffer
+		if json.Indent(&loose, body, "", "\t") != nil {
+			return
+		}
+		a, err := Read("/v1/chat/completions", body, 1)
+		if err != nil {
+			return
+		}
+		b, err := Read("/v1/chat/completions", loose.Bytes(), 1)
+		if err != nil || !slices.Equal(a.Blocks, b.Blocks) || a.PromptBytes != b.PromptBytes {
+			t.Fatalf("white space makes %d blocks of %d, %v", len(b.Blocks), len(a.Blocks), err)
+		}
 	})
 }

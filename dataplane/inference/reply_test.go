@@ -106,6 +106,10 @@ func TestUsageOf(t *testing.T) {
 		{"OpenAI", `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":12,"prompt_tokens_details":{"audio_tokens":1,"cached_tokens":4}}}`, Usage{9, 4, 12}, true},
 		{"responses", `{"object":"response","usage":{"input_tokens":9,"output_tokens":2,"input_tokens_details":{"cached_tokens":3}}}`, Usage{9, 3, 2}, true},
 		{"Anthropic", `{"type":"message","usage":{"input_tokens":5,"cache_read_input_tokens":10,"output_tokens":2}}`, Usage{15, 10, 2}, true},
+		{"DeepSeek", `{"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_cache_hit_tokens":6,"prompt_cache_miss_tokens":3}}`, Usage{9, 6, 2}, true},
+		{"numbers in full", `{"usage":{"prompt_tokens":12345678,"completion_tokens":2147483648}}`, Usage{12345678, 0, 2147483648}, true},
+		{"cut short", `{"usage":{"prompt_tokens":9}`, Usage{}, false},
+		{"and more", `{"usage":{"prompt_tokens":9}}}`, Usage{}, false},
 		{"embeddings", `{"data":[],"usage":{"prompt_tokens":8,"total_tokens":8}}`, Usage{8, 0, 0}, true},
 		{"none", `{"choices":[]}`, Usage{}, false},
 		{"null", `{"usage":null}`, Usage{}, false},
@@ -122,6 +126,38 @@ func TestUsageOf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if got, ok := UsageOf([]byte(tt.body)); got != tt.want || ok != tt.ok {
 				t.Errorf("got %+v, %v; want %+v, %v", got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
+func TestIsError(t *testing.T) {
+	tests := []struct {
+		name, body string
+		want       bool
+	}{
+		{"an error", `{"error":{"message":"out of memory","type":"server_error"}}`, true},
+		{"an error as text", ` { "error" : "out of memory" } `, true},
+		{"vLLM's of old", `{"object":"error","message":"x","code":400}`, true},
+		{"Anthropic's", `{"type":"error","error":{"type":"overloaded_error"}}`, true},
+		{"a response that failed", `{"id":"r","object":"response","status":"failed","error":{"code":"x"},"output":[]}`, true},
+		{"an answer", `{"id":"c","object":"chat.completion","choices":[{"message":{"content":"error"}}]}`, false},
+		{"a response", `{"id":"r","object":"response","error":null,"output":[],"text":{}}`, false},
+		{"an empty error", `{"error":{},"id":"x"}`, false},
+		{"what comes after the answer", `{"choices":[],"error":{"message":"x"}}`, false},
+		{"embeddings", `{"object":"list","data":[{"embedding":[1.5]}]}`, false},
+		{"a message", `{"type":"message","content":[]}`, false},
+		{"an error deeper down", `{"x":{"error":{"message":"x"}}}`, false},
+		{"a list", `[{"error":1}]`, false},
+		{"half of an error", `{"error":{"message":"x"`, false},
+		{"no JSON", `error`, false},
+		{"nothing", ``, false},
+		{"no members", `{}`, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := IsError([]byte(tt.body)); got != tt.want {
+				t.Errorf("%s is an error: %v", tt.body, got)
 			}
 		})
 	}
@@ -178,26 +214,6 @@ func TestStreamsAsTold(t *testing.T) {
 	if got := Kind(99).String(); got != "kind 99" {
 		t.Errorf("unknown kind is %q", got)
 	}
-}
-
-// FuzzClassify: whatever a server sends, nothing panics and counts stay sane.
-func FuzzClassify(f *testing.F) {
-	f.Add([]byte(`{"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}`))
-	f.Add([]byte(`{"type":"response.completed","response":{"usage":{"input_tokens":7,"output_tokens":3}}}`))
-	f.Add([]byte(`{"type":"message_start","message":{"usage":{"input_tokens":3,"cache_read_input_tokens":100}}}`))
-	f.Add([]byte(`{"error":{}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		frame := Classify(data)
-		usage, _ := UsageOf(data)
-		for _, u := range []Usage{frame.Usage, usage} {
-			if u.Cached < 0 || u.Completion < 0 || u.Prompt < u.Cached {
-				t.Fatalf("usage %+v", u)
-			}
-		}
-		if frame.UsageOnly && !frame.HasUsage {
-			t.Fatal("only usage, and none")
-		}
-	})
 }
 
 func BenchmarkClassify(b *testing.B) {

@@ -68,7 +68,17 @@ func scan(b []byte, i, depth int, t *tape) int {
 		if i >= len(b) {
 			return badSyntax
 		}
-		if c := b[i]; c == '{' || c == '[' {
+		switch c := b[i]; c {
+		case '"':
+			end, escaped := quoted(b, i)
+			if end < 0 {
+				return end
+			}
+			if t != nil && !t.leaf(i, end, escaped) {
+				t = nil
+			}
+			i = end
+		case '{', '[':
 			if depth == maxDepth {
 				return badDepth
 			}
@@ -90,10 +100,10 @@ func scan(b []byte, i, depth int, t *tape) int {
 			if t != nil {
 				t.close(i)
 			}
-		} else if i = scalar(b, i, t); i < 0 {
-			return i
-		} else if t != nil && t.opaque {
-			t = nil
+		default:
+			if i = scalar(b, i, t); i < 0 {
+				return i
+			}
 		}
 		// A value has ended before i: close what it closes.
 		for depth > base {
@@ -181,7 +191,10 @@ func key(b []byte, i int, t *tape) int {
 	if t != nil {
 		t.leaf(from, i, escaped)
 	}
-	if i = blank(b, i); i >= len(b) || b[i] != ':' {
+	if i < len(b) && b[i] <= ' ' {
+		i = blank(b, i)
+	}
+	if i >= len(b) || b[i] != ':' {
 		return badSyntax
 	}
 	return blank(b, i+1)
@@ -248,6 +261,17 @@ func longQuoted(b []byte, i int) (end int, escaped bool) {
 // and nothing else; 0 if not, or if it is malformed.
 func numbers(b []byte, i int) int {
 	for {
+		// Tokens are short whole numbers, mostly with nothing between.
+		for i+8 <= len(b) && b[i] != '0' {
+			n := place(nonDigits(word(b, i)))
+			if n == 0 || n == 8 || b[i+n] != ',' {
+				break
+			}
+			i += n + 1
+		}
+		if i < len(b) && b[i] <= ' ' {
+			i = blank(b, i)
+		}
 		if i, _ = numeral(b, i); i < 0 {
 			return 0
 		}
@@ -263,8 +287,6 @@ func numbers(b []byte, i int) int {
 		if b[i] != ',' {
 			return 0
 		}
-		if i++; i < len(b) && b[i] <= ' ' {
-			i = blank(b, i)
-		}
+		i++
 	}
 }

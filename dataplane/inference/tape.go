@@ -80,14 +80,15 @@ func (t *tape) close(to int) {
 // numbers says that the innermost container holds numbers alone.
 func (t *tape) numbers() { t.nodes[t.within].what = numbersNode }
 
-// leaf notes a value that isn't a container, or a name.
-func (t *tape) leaf(from, to int, escaped bool) {
+// leaf notes a value that isn't a container, or a name, and says whether there was room.
+func (t *tape) leaf(from, to int, escaped bool) bool {
 	if t.full() {
-		return
+		return false
 	}
 	w := plainNode
 	if escaped {
 		w = escapedNode
 	}
 	t.nodes = append(t.nodes, node{int32(from), int32(to), int32(len(t.nodes) + 1), w})
+	return true
 }
