@@ -74,7 +74,7 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 	x, now := s.x, time.Now()
 	frame := inference.Frame{Kind: inference.Lifecycle}
 	if event.Data != nil {
-		frame = inference.Classify(event.Data)
+		frame = s.events.Classify(event.Data)
 	}
 	if frame.Malformed || event.Data == nil && !harmless(event.Raw) {
 		return true, s.malformed()
