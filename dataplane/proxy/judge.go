@@ -66,7 +66,7 @@ func isDeadline(err error) bool { return errors.Is(err, context.DeadlineExceeded
 // isConnect reports whether there was no connection, or no TLS over it: nothing was sent.
 func isConnect(err error) bool {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if errors.As(err, &op) && op.Op == "dial" || errors.Is(err, errHandshake) {
 		return true
 	}
 	text := err.Error()

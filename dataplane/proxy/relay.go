@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -38,6 +40,13 @@ const (
 	deadAfter   = 7 * time.Second
 )
 
+// errHandshake says that nothing was sent, since the other end is not who it should be.
+var errHandshake = errors.New("handshake")
+
+// peerConnections bounds the connections to one peer. Each takes as many streams as the peer allows,
+// hundreds at least.
+const peerConnections = 16
+
 // New makes a relay. It starts nothing.
 func New(o Options) *Relay {
 	if o.Connect <= 0 {
@@ -55,10 +64,13 @@ func New(o Options) *Relay {
 	places := transport(o.Connect, o.Idle)
 	peers := transport(o.ConnectPeer, o.Idle)
 	if o.PeerTLS != nil {
-		peers.TLSClientConfig = o.PeerTLS.Clone()
+		peers.TLSClientConfig = marked(o.PeerTLS)
 		peers.ForceAttemptHTTP2 = true
 		// A peer that vanished without a reset is noticed by pings, not by its requests' silence.
 		peers.HTTP2 = &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second}
+		// When a region fails, everything turns to its peers at once, and a handshake for each
+		// request would keep them all from ending.
+		peers.MaxConnsPerHost = peerConnections
 	}
 	return &Relay{places: places, peers: peers, warmEvery: o.WarmEvery, warmWithin: 2 * o.ConnectPeer}
 }
@@ -80,6 +92,20 @@ func Dialer(connect time.Duration) *net.Dialer {
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: aliveAfter, Interval: aliveEvery, Count: aliveProbes},
 		Control:         giveUpAfter(deadAfter),
 	}
+}
+
+// marked is config, whose own refusal of a peer can be told from what goes wrong later.
+func marked(config *tls.Config) *tls.Config {
+	config = config.Clone()
+	if verify := config.VerifyConnection; verify != nil {
+		config.VerifyConnection = func(s tls.ConnectionState) error {
+			if err := verify(s); err != nil {
+				return fmt.Errorf("%w: %w", errHandshake, err)
+			}
+			return nil
+		}
+	}
+	return config
 }
 
 func transport(connect time.Duration, idle int) *http.Transport {
