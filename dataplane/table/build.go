@@ -82,7 +82,7 @@ func Build(pb *routerpb.Table) (*Table, error) {
 		classes:  make(map[classKey]*Class, len(pb.Classes)),
 		weights:  make(map[weightKey][]Weight, len(pb.Weights)),
 		rules:    make(map[string]*Rule, len(pb.Rules)),
-		byModel:  make(map[fleet.ModelID][]*Rule),
+		index:    index{models: make(map[fleet.ModelID]set), tenants: make(map[fleet.TenantID]set)},
 	}
 	for _, step := range []func(*routerpb.Table) error{
 		t.addRegions, t.addModels, t.addClusters, t.addTenants, t.addQuotas, t.addClasses, t.addWeights, t.addRules,

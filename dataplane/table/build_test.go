@@ -4,11 +4,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"math"
+	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 )
 
@@ -161,21 +164,25 @@ func TestBuildRefuses(t *testing.T) {
 		{"weights just off 1", func(p *routerpb.Table) { p.Weights[0].Clusters[0].Weight += 2e-6 }, CodeWeightSum, "weights[0].clusters"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			pb := good()
-			tt.spoil(pb)
-			tab, err := Build(pb)
-			var got *Invalid
-			if !errors.As(err, &got) {
-				t.Fatalf("Build = %v, %v, want an *Invalid", tab, err)
-			}
-			if got.Code != tt.code || got.Field != tt.field || got.Message == "" {
-				t.Errorf("refused with %q at %q (%s), want %q at %q", got.Code, got.Field, got.Message, tt.code, tt.field)
-			}
-			if tab != nil {
-				t.Error("a table came with the error")
-			}
-		})
+		t.Run(tt.name, func(t *testing.T) { refused(t, good(), tt.spoil, tt.code, tt.field) })
+	}
+}
+
+// refused wants a table to be refused once it is spoiled, and to be accepted before.
+func refused(t *testing.T, pb *routerpb.Table, spoil func(*routerpb.Table), code, field string) {
+	t.Helper()
+	build(t, proto.CloneOf(pb))
+	spoil(pb)
+	tab, err := Build(pb)
+	var got *Invalid
+	if !errors.As(err, &got) {
+		t.Fatalf("Build = %v, %v, want an *Invalid", tab, err)
+	}
+	if got.Code != code || got.Field != field || got.Message == "" {
+		t.Errorf("refused with %q at %q (%s), want %q at %q", got.Code, got.Field, got.Message, code, field)
+	}
+	if tab != nil {
+		t.Error("a table came with the error")
 	}
 }
 
@@ -238,6 +245,13 @@ func FuzzBuild(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(whole)
+	for _, pb := range []*routerpb.Table{ruled(), members()} {
+		b, err := proto.Marshal(pb)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 	f.Add([]byte{})
 	f.Add(whole[:len(whole)/2])
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -256,17 +270,78 @@ func FuzzBuild(f *testing.F) {
 			}
 			return
 		}
-		for key, list := range tab.weights {
-			sum := 0.0
-			for _, w := range list {
-				if !w.Cluster.Serves(key.model) || tab.Regions[w.Cluster.Region] == nil {
-					t.Fatalf("weights of %v lead to %v", key, w.Cluster)
-				}
-				sum += w.Share
+		sound(t, tab)
+	})
+}
+
+// sound: what readers of a table rely on.
+func sound(t *testing.T, tab *Table) {
+	t.Helper()
+	for key, list := range tab.weights {
+		sum := 0.0
+		for _, w := range list {
+			if !w.Cluster.Serves(key.model) || tab.Regions[w.Cluster.Region] == nil || w.Standby && w.Share > 0 {
+				t.Fatalf("weights of %v lead to %+v", key, w)
 			}
-			if len(list) > 0 && math.Abs(sum-1) > sumTolerance {
-				t.Fatalf("shares of %v sum to %v", key, sum)
+			sum += w.Share
+		}
+		if len(list) > 0 && math.Abs(sum-1) > sumTolerance {
+			t.Fatalf("shares of %v sum to %v", key, sum)
+		}
+	}
+	for _, c := range tab.Clusters {
+		ways := len(c.Endpoints)
+		if c.GatewayURL != "" || c.Discovery != nil || c.Kind == KindRouter {
+			ways++
+		}
+		if ways == 0 || c.Discovery != nil && (c.Discovery.Port < 1 || c.Discovery.Port > 65535 || c.Discovery.Name == "") {
+			t.Fatalf("no way to %+v", c)
+		}
+	}
+	for _, c := range tab.classes {
+		if c.PrefixLength < minPrefix || c.Concurrency < 1 || c.Queue < 0 || c.FirstByteDeadline < c.FirstByteFloor || !(c.Hedge == nil || c.Hedge.MaxShare > 0) {
+			t.Fatalf("class %+v", c)
+		}
+	}
+	for _, r := range tab.Rules() {
+		soundRule(t, tab, r)
+	}
+	for _, m := range tab.Models() {
+		if tab.Class(m.ID) == nil {
+			t.Fatalf("%s has no class", m.ID)
+		}
+	}
+}
+
+func soundRule(t *testing.T, tab *Table, r *Rule) {
+	t.Helper()
+	wants := func(name string, only []fleet.ClusterID) {
+		if m, _, ok := tab.Model(name); name != "" && (!ok || tab.ClassOf(r, m.ID).ID != r.Class) {
+			t.Fatalf("%+v asks for %q", r, name)
+		}
+		for _, c := range only {
+			if len(r.Clusters) > 0 && !slices.Contains(r.Clusters, c) {
+				t.Fatalf("%+v goes to %q", r, c)
 			}
 		}
-	})
+	}
+	wants(r.Wants(nil))
+	sum := 0.0
+	for i := range r.Arms {
+		wants(r.Wants(&r.Arms[i]))
+		sum += r.Arms[i].Share
+	}
+	if len(r.Arms) > 0 && math.Abs(sum-1) > sumTolerance {
+		t.Fatalf("shares of the arms of %+v sum to %v", r, sum)
+	}
+	if s := r.Shadow; s != nil && !(s.Share > 0 && s.Share <= 1) {
+		t.Fatalf("copies of %+v", s)
+	}
+	for _, m := range r.Match {
+		for _, h := range m.Headers {
+			if h.Name == "" || h.Name != http.CanonicalHeaderKey(h.Name) {
+				t.Fatalf("header %+v", h)
+			}
+		}
+	}
 }

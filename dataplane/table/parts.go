@@ -281,8 +281,6 @@ type Rule struct {
 	Arms []Arm
 	// Shadow copies. Nil: none.
 	Shadow *Shadow
-
-	order int // of trying
 }
 
 // Match fits a request when all that it says fits.

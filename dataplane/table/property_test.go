@@ -168,6 +168,8 @@ func TestLookupsAgreeWithTheMessage(t *testing.T) {
 func TestSpoiledNumbersAreRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pb := drawTable(t)
+		pb.Rules = []*routerpb.Rule{{Id: "p", Class: "interactive", Arms: []*routerpb.Arm{{Id: "a", Weight: 1}}, Shadow: &routerpb.Shadow{Share: 0.5}}}
+		pb.Classes = []*routerpb.Class{{Id: "interactive", Hedge: &routerpb.Hedge{}}}
 		bad := rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -0.5}).Draw(t, "bad")
 		var places []func()
 		for _, w := range pb.Weights {
@@ -184,6 +186,10 @@ func TestSpoiledNumbersAreRefused(t *testing.T) {
 		for _, m := range pb.Models {
 			places = append(places, func() { m.OutputWeight = bad })
 		}
+		places = append(places,
+			func() { pb.Rules[0].Arms[0].Weight = bad }, func() { pb.Rules[0].Shadow.Share = bad },
+			func() { pb.Classes[0].Hedge.MaxShare = bad }, func() { pb.Classes[0].Hedge.MaxSaturation = bad },
+		)
 		rapid.SampledFrom(places).Draw(t, "place")()
 		_, err := Build(pb)
 		var invalid *Invalid
@@ -197,6 +203,7 @@ func TestSpoiledNumbersAreRefused(t *testing.T) {
 func TestTablesSurviveTheWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pb := drawTable(t)
+		drawRules(t, pb)
 		b, err := proto.Marshal(pb)
 		if err != nil {
 			t.Fatal(err)

@@ -22,38 +22,14 @@ const (
 // the path and the headers as they came, with names in canonical form. Nil: none does. A nil tenant
 // fits no rule for particular tenants.
 func (t *Table) Rule(model *Model, tenant *Tenant, path string, header http.Header) *Rule {
-	return t.rule(model.ID, tenant, path, header)
+	return t.index.first(model.ID, tenant, path, header)
 }
 
 // RuleOf is the rule of a policy, as another region's router has found it. Nil: there is none.
 func (t *Table) RuleOf(policy string) *Rule { return t.rules[policy] }
 
-// Rules lists the rules in the order of trying, for showing them.
-func (t *Table) Rules() []*Rule {
-	all := make([]*Rule, 0, len(t.rules))
-	for _, r := range t.rules {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b *Rule) int { return a.order - b.order })
-	return all
-}
-
-// rule walks the rules that name the model and those that name none, in the order of both.
-func (t *Table) rule(model fleet.ModelID, tenant *Tenant, path string, header http.Header) *Rule {
-	named, others := t.byModel[model], t.anyModel
-	for len(named) > 0 || len(others) > 0 {
-		var r *Rule
-		if len(others) == 0 || len(named) > 0 && named[0].order < others[0].order {
-			r, named = named[0], named[1:]
-		} else {
-			r, others = others[0], others[1:]
-		}
-		if r.fits(tenant, path, header) {
-			return r
-		}
-	}
-	return nil
-}
+// Rules lists the rules in the order of trying.
+func (t *Table) Rules() []*Rule { return t.index.rules }
 
 func (r *Rule) fits(tenant *Tenant, path string, header http.Header) bool {
 	if len(r.Match) == 0 {
@@ -142,7 +118,7 @@ func (t *Table) addRules(pb *routerpb.Table) error {
 		at := fmt.Sprintf("rules[%d]", i)
 		r := &Rule{
 			Policy: p.GetId(), Class: fleet.ClassID(p.GetClass()), Model: p.GetModel(),
-			Residency: p.GetResidency(), Clusters: clusterIDs(p.GetClusters()), order: i,
+			Residency: p.GetResidency(), Clusters: clusterIDs(p.GetClusters()),
 		}
 		switch {
 		case r.Policy == "":
@@ -160,12 +136,7 @@ func (t *Table) addRules(pb *routerpb.Table) error {
 			}
 		}
 		t.rules[r.Policy] = r
-		for _, m := range r.Models {
-			t.byModel[m] = append(t.byModel[m], r)
-		}
-		if len(r.Models) == 0 {
-			t.anyModel = append(t.anyModel, r)
-		}
+		t.index.add(r)
 	}
 	return nil
 }

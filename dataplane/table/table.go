@@ -33,9 +33,8 @@ type Table struct {
 	quotas   map[fleet.TenantID]*tenantQuotas
 	classes  map[classKey]*Class
 	weights  map[weightKey][]Weight
-	rules    map[string]*Rule          // by policy
-	byModel  map[fleet.ModelID][]*Rule // those that name models, in order
-	anyModel []*Rule                   // the others, in order
+	rules    map[string]*Rule // by policy
+	index    index            // of them
 }
 
 // named is what a client's model name stands for.
@@ -109,7 +108,7 @@ func (t *Table) Quotas(tenant fleet.TenantID, model fleet.ModelID) []*Quota {
 // Class is the class of a model's requests that no rule with a match speaks of: what the first rule
 // without one says, else [fleet.DefaultClass]. Never nil.
 func (t *Table) Class(model fleet.ModelID) *Class {
-	return t.ClassOf(t.rule(model, nil, "", nil), model)
+	return t.ClassOf(t.index.first(model, nil, "", nil), model)
 }
 
 // ClassOf is the class of what a rule matches, once it asks for a base model, which may be another
