@@ -167,7 +167,7 @@ func TestPreciseHoldersAreBelievedExactly(t *testing.T) {
 		}, 31 * time.Second, 0},
 		{"a reservation takes nothing from what is held", func(x *Index, h *Holder) {
 			x.Held(h, start, prompt...)
-			x.Reserve(h, prompt, start)
+			x.Reserve(h, prompt, start.Add(2*time.Hour))
 			x.Forget(h, prompt)
 		}, 5 * time.Hour, 20},
 		{"replies don't correct it", func(x *Index, h *Holder) {

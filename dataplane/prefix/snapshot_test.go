@@ -124,6 +124,43 @@ func TestLoadKeepsWhatIsNewer(t *testing.T) {
 	}
 }
 
+// A router that believes less long takes less.
+func TestLoadTakesNothingThatIsTooOldHere(t *testing.T) {
+	snapshot, now := saved(t, 1<<12)
+	x := New(1<<12, 2*time.Minute, now)
+	if n, err := x.Load(bytes.NewReader(snapshot), now); err != nil || n != 20 {
+		t.Errorf("%d entries, %v; want the 20 of the last two minutes", n, err)
+	}
+}
+
+// A full table does not give up what it knows for what is older.
+func TestLoadDisplacesNothingNewer(t *testing.T) {
+	snapshot, now := saved(t, 64)
+	x := New(64, 0, now)
+	h := x.NewHolder(1)
+	for i := range 50 {
+		x.Confirm(h, chain(uint64(i+100), 20), now)
+	}
+	var before [8][ways]uint64
+	for i := range x.buckets {
+		for j := range x.buckets[i] {
+			if before[i][j] = x.buckets[i][j].Load(); before[i][j] == 0 {
+				t.Fatal("the table is not full")
+			}
+		}
+	}
+	if n, err := x.Load(bytes.NewReader(snapshot), now); err != nil || n != 0 {
+		t.Errorf("%d entries, %v; want none", n, err)
+	}
+	for i := range x.buckets {
+		for j := range x.buckets[i] {
+			if x.buckets[i][j].Load() != before[i][j] {
+				t.Fatal("something newer has gone for something older")
+			}
+		}
+	}
+}
+
 // Folding a crowded larger table keeps the newest.
 func TestFoldingKeepsTheNewest(t *testing.T) {
 	x := New(1<<13, 0, start)
