@@ -37,7 +37,9 @@ func expositions(t testing.TB) []string {
 // text is signals as golden files have them.
 func (s *Signals) text() string {
 	var b strings.Builder
-	line := func(name string, v any) { b.WriteString(strings.TrimRight(fmt.Sprintf("%-12s %v", name, v), " ") + "\n") }
+	line := func(name string, v any) {
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%-12s %v", name, v), " ") + "\n")
+	}
 	line("waiting", s.Waiting)
 	line("running", s.Running)
 	line("kv", s.KV)
@@ -105,7 +107,7 @@ func TestEveryDialectHasAPage(t *testing.T) {
 func TestPagesThatAreNotOurs(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": "", "HTML": "<html><body>ok</body></html>", "JSON": `[{"iter": 3, "numQueuedRequests": 4}]`,
-		"another program": "go_goroutines 12\nprocess_cpu_seconds_total 3\n",
+		"another program":                         "go_goroutines 12\nprocess_cpu_seconds_total 3\n",
 		"a server whose gauges are not there yet": "vllm:generation_tokens_total 0\nvllm:kv_cache_usage_perc 0\n",
 	} {
 		if parsed([]byte(text)).known() {
@@ -123,7 +125,9 @@ func TestThePrintOfAPage(t *testing.T) {
 	}
 	for _, change := range [][2]string{
 		{`num_requests_running{engine="0",model_name="Qwen/Qwen3-8B"} 4.0`, `num_requests_running{engine="0",model_name="Qwen/Qwen3-8B"} 5.0`},
-		{`25600.0`, `25601.0`}, {"0.03125", "0.0313"}, {"1.7886264577368872e+09", "1.7886264587368872e+09"},
+		{`25600.0`, `25601.0`},
+		{"0.03125", "0.0313"},
+		{"1.7886264577368872e+09", "1.7886264587368872e+09"},
 	} {
 		changed := strings.ReplaceAll(base, change[0], change[1])
 		if changed == base || print(base) == print(changed) {

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ type server struct {
 	none    bool   // metrics answer 404
 
 	canaries, scrapes int
+	model             string      // of the last canary
 	headers           http.Header // of the last request
 }
 
@@ -87,6 +89,11 @@ func (f *fakeFleet) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil || !bytes.Contains(body, []byte(`"max_tokens":1`)) {
 			return nil, errors.New("a canary asks for one token")
 		}
+		var asked struct{ Model string }
+		if err := json.Unmarshal(body, &asked); err != nil {
+			return nil, err
+		}
+		f.set(req.URL.Hostname(), func(s *server) { s.model = asked.Model })
 		if s.status != 0 {
 			return answer(s.status, "{}")
 		}

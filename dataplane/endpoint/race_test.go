@@ -79,29 +79,44 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// The request path: what it costs to look at a cluster and choose.
+// crowd is a registry whose cluster a has so many endpoints, with fresh signals.
+func crowd(b *testing.B, n int) (*Registry, []*Endpoint) {
+	b.Helper()
+	r := New(Options{Region: "us"})
+	r.Sync(world(b, func(pb *routerpb.Table) {
+		for i := range n - 2 {
+			pb.Clusters[0].Endpoints = append(pb.Clusters[0].Endpoints, &routerpb.Endpoint{
+				Id: strconv.Itoa(i), Url: "http://x", Class: "h100",
+			})
+		}
+	}))
+	for _, e := range r.of("a") {
+		e.seen(&Signals{At: time.Now(), Ready: -1, Saturation: -1})
+	}
+	return r, r.of("a")
+}
+
+// The request path: what it costs to look at a cluster and choose, for prompts of 4,000 and of 100,000
+// tokens that every fifth endpoint has.
 func BenchmarkCandidates(b *testing.B) {
 	for _, n := range []int{10, 100} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			r := New(Options{Region: "us"})
-			r.Sync(world(b, func(pb *routerpb.Table) {
-				for i := range n - 2 {
-					pb.Clusters[0].Endpoints = append(pb.Clusters[0].Endpoints, &routerpb.Endpoint{
-						Id: strconv.Itoa(i), Url: "http://x", Class: "h100",
-					})
+		for _, blocks := range []int{16, 400} {
+			b.Run(strconv.Itoa(n)+"/"+strconv.Itoa(blocks*256), func(b *testing.B) {
+				r, list := crowd(b, n)
+				now := time.Now()
+				l := prompt(blocks)
+				for i, e := range list {
+					if i%5 == 0 {
+						e.index.Confirm(e.holder, l.Blocks, now)
+					}
 				}
-			}))
-			now := time.Now()
-			for _, e := range r.of("a") {
-				e.seen(&Signals{At: now, Ready: -1, Saturation: -1})
-			}
-			l := prompt(16)
-			eps, cands := make([]*Endpoint, 0, n), make([]pick.Candidate, 0, n)
-			b.ReportAllocs()
-			for b.Loop() {
-				eps, cands = r.Cluster("a").Candidates(&l, now, nil, eps[:0], cands[:0])
-				pick.Best(pick.Request{PromptTokens: l.PromptTokens}, cands, pick.PredictedTTFT, 1)
-			}
-		})
+				eps, cands := make([]*Endpoint, 0, n), make([]pick.Candidate, 0, n)
+				b.ReportAllocs()
+				for b.Loop() {
+					eps, cands = r.Cluster("a").Candidates(&l, now, nil, eps[:0], cands[:0])
+					pick.Best(pick.Request{PromptTokens: l.PromptTokens}, cands, pick.PredictedTTFT, 1)
+				}
+			})
+		}
 	}
 }
