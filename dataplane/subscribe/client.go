@@ -13,8 +13,10 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	"anabranch/api/fleet"
@@ -43,9 +45,17 @@ type Options struct {
 	Report func(now time.Time) *routerpb.Report
 	// LastGood keeps tables over restarts. Nil: they are not kept.
 	LastGood *lastgood.Dir
-	// Applied is called after each swap, from the goroutine that received the table. Nil: nobody
-	// wants to know.
+	// Applied is called before each swap, one call at a time: what it makes is there when the first
+	// request sees the table. Nil: nobody wants to know.
 	Applied func(*table.Table)
+	// Frozen says whether an order keeps the table in force; what is pushed meanwhile is refused,
+	// and taken when the order ends. Nil: never.
+	Frozen func() bool
+	// Revert says whether an order wants an earlier table to be served by, see
+	// [lastgood.Dir.Find] for what its numbers mean; Frozen must hold with it. Nil: never.
+	Revert func() (ref table.Ref, reverts bool)
+	// Registerer takes the metrics. Nil: nobody does.
+	Registerer prometheus.Registerer
 	// Period of reports; 0: 1 s.
 	Period time.Duration
 	// Silence after which a stream counts as dead; 0: 15 s, three pings.
@@ -84,6 +94,12 @@ func (o *Options) defaults() {
 	set(&o.Silence, 15*time.Second)
 	set(&o.BackoffMin, 100*time.Millisecond)
 	set(&o.BackoffMax, 5*time.Second)
+	if o.Frozen == nil {
+		o.Frozen = func() bool { return false }
+	}
+	if o.Revert == nil {
+		o.Revert = func() (table.Ref, bool) { return table.Ref{}, false }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -102,14 +118,25 @@ type Status struct {
 	Refused *Refusal
 	// DiskError is why the table in force could not be kept on disk. Nil: it was, or nothing is.
 	DiskError error
+	// Sight is how far what the control plane said last can be trusted.
+	Sight Sight
+	// Waiting is a table that is taken when an order ends that holds it off. Zero: there is none.
+	Waiting table.Ref
 }
 
 // Client follows the control plane. Make one with [New], then [Client.Restore], then [Client.Run].
 type Client struct {
-	o Options
+	o       Options
+	metrics *metrics
+	contact atomic.Int64 // when the control plane was last heard, in ns since 1970; 0: never
 
 	mu     sync.Mutex // guards status
 	status Status
+
+	tables  sync.Mutex   // guards what follows, the folder of tables, and swaps
+	waiting *table.Table // newer than that in force, and held off by an order; nil: none
+	suspect table.Ref    // it or one before it ended this router twice; zero: none
+	lost    table.Ref    // a revert's table that was not found, told once
 }
 
 // New checks the options. It starts nothing.
@@ -118,40 +145,29 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	o.defaults()
-	return &Client{o: o}, nil
-}
-
-// Restore swaps in the newest table on disk that is whole and valid. It returns an error that is
-// [lastgood.ErrNone] if there is none; the router is then not ready until a control plane answers.
-func (c *Client) Restore() error {
-	if c.o.LastGood == nil {
-		return lastgood.ErrNone
+	c := &Client{o: o}
+	var err error
+	if c.metrics, err = newMetrics(o.Registerer, c); err != nil {
+		return nil, fmt.Errorf("register metrics of subscribe: %w", err)
 	}
-	var built *table.Table
-	saved, err := c.o.LastGood.Load(func(pb *routerpb.Table) (err error) {
-		built, err = table.Build(pb)
-		return err
-	})
-	for _, why := range saved.Skipped {
-		c.o.Logger.Warn("skipped a table on disk", "error", why)
-	}
-	if err != nil {
-		return fmt.Errorf("restore table: %w", err)
-	}
-	c.o.Logger.Info("restored table from disk", "epoch", built.Ref.Epoch, "revision", built.Ref.Revision, "saved_at", saved.At)
-	c.swap(built)
-	return nil
+	return c, nil
 }
 
 // Status returns how things stand now.
 func (c *Client) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.status
+	s := c.status
+	s.Sight = c.Sight(time.Now())
+	return s
 }
 
-// Run follows the control plane until ctx ends, then returns nil. It never gives up.
+// Run follows the control plane, and the orders given to this router, until ctx ends; then it
+// returns nil. It never gives up.
 func (c *Client) Run(ctx context.Context) error {
+	var beside sync.WaitGroup
+	beside.Go(func() { c.watch(ctx) })
+	defer beside.Wait()
 	if len(c.o.Addresses) == 0 {
 		<-ctx.Done()
 		return nil
@@ -192,21 +208,6 @@ func Backoff(failures int, shortest, longest time.Duration, rnd float64) time.Du
 		bound = shortest << failures
 	}
 	return time.Duration(rnd * float64(bound))
-}
-
-func (c *Client) swap(t *table.Table) {
-	c.o.Holder.Store(t)
-	if c.o.Applied != nil {
-		c.o.Applied(t)
-	}
-}
-
-// held is the number of the table in force. Zero: none.
-func (c *Client) held() table.Ref {
-	if t := c.o.Holder.Load(); t != nil {
-		return t.Ref
-	}
-	return table.Ref{}
 }
 
 func (c *Client) update(f func(*Status)) {

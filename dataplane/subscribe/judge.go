@@ -13,6 +13,8 @@ const (
 	CodeOtherCluster = "other_cluster" // it comes from another control plane cluster
 	CodeOlder        = "older"         // a newer one is held
 	CodeInvalid      = "invalid"       // no code says it better
+	CodeCrashLoop    = "crash_loop"    // this router ended twice within moments of taking it
+	CodeFrozen       = "frozen"        // an order given to this router holds newer tables off
 )
 
 // Refusal is why a pushed table was not taken.

@@ -175,7 +175,7 @@ func (s *session) report() error {
 
 func (s *session) receive(m *routerpb.ToRouter) error {
 	now := time.Now()
-	s.c.update(func(st *Status) { st.LastContact = now })
+	s.c.heard(now)
 	switch body := m.GetBody().(type) {
 	case *routerpb.ToRouter_Welcome:
 		w := body.Welcome
@@ -192,39 +192,4 @@ func (s *session) receive(m *routerpb.ToRouter) error {
 		return s.stream.Send(&routerpb.FromRouter{Body: &routerpb.FromRouter_Ack{Ack: ack}})
 	}
 	return nil // a ping, or something newer than this build: hearing it was the point
-}
-
-// consider judges, validates, keeps and swaps one table, and words the answer.
-func (c *Client) consider(push *routerpb.TablePush, now time.Time) *routerpb.Ack {
-	pushed := table.RefOf(push.GetTable().GetRef())
-	ack := &routerpb.Ack{Nonce: push.GetNonce(), Table: push.GetTable().GetRef(), Ok: true}
-	what, refusal := judge(c.held(), pushed)
-	if what == again {
-		return ack
-	}
-	var built *table.Table
-	if refusal == nil {
-		var err error
-		if built, err = table.Build(push.GetTable()); err != nil {
-			refusal = refusalOf(err)
-		}
-	}
-	if refusal != nil {
-		c.o.Logger.Warn("refused a table", "epoch", pushed.Epoch, "revision", pushed.Revision,
-			"code", refusal.Code, "field", refusal.Field, "reason", refusal.Message)
-		c.update(func(s *Status) { s.Refused = refusal })
-		ack.Ok, ack.Code, ack.Field, ack.Message = false, refusal.Code, refusal.Field, refusal.Message
-		return ack
-	}
-	var disk error
-	if c.o.LastGood != nil {
-		// A full disk must not keep a router from following: it serves from memory, and says so.
-		if disk = c.o.LastGood.Save(push.GetTable(), now); disk != nil {
-			c.o.Logger.Error("table is not kept on disk, a restart will not find it", "error", disk)
-		}
-	}
-	c.swap(built)
-	c.update(func(s *Status) { s.Refused, s.DiskError = nil, disk })
-	c.o.Logger.Info("took a table", "epoch", pushed.Epoch, "revision", pushed.Revision)
-	return ack
 }

@@ -6,12 +6,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/table"
 )
 
 // The layout of a file, integers big-endian:
@@ -27,6 +29,8 @@ const (
 	format = 1
 	// maxFile bounds what is read: a table of 10,000 endpoints and as many tenants is 4 MB.
 	maxFile = 64 << 20
+	// maxClusterID bounds the id of a control plane cluster in bytes.
+	maxClusterID = 255
 )
 
 var (
@@ -40,8 +44,8 @@ func encode(t *routerpb.Table, now time.Time) ([]byte, error) {
 	if ref == nil {
 		return nil, errors.New("the table has no number")
 	}
-	if len(ref.GetClusterId()) > 255 {
-		return nil, errors.New("the cluster id is longer than 255 bytes")
+	if len(ref.GetClusterId()) > maxClusterID {
+		return nil, fmt.Errorf("the cluster id is longer than %d bytes", maxClusterID)
 	}
 	payload, err := proto.Marshal(t)
 	if err != nil {
@@ -80,45 +84,70 @@ func read(path string) (*routerpb.Table, time.Time, error) {
 	return decode(data)
 }
 
+// readRef reads which table a file holds, from its beginning. The file may be damaged behind it.
+func readRef(path string) (table.Ref, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return table.Ref{}, err
+	}
+	defer f.Close()
+	head := make([]byte, len(magic)+4+2+maxClusterID+8+8)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return table.Ref{}, err
+	}
+	ref, _, err := header(head[:n])
+	return ref, err
+}
+
+// header reads the beginning of a file, and returns what follows it.
+func header(data []byte) (ref table.Ref, rest []byte, err error) {
+	if !bytes.HasPrefix(data, []byte(magic)) {
+		return ref, nil, errors.New("not a table file")
+	}
+	rest = data[len(magic):]
+	if len(rest) < 4+2 {
+		return ref, nil, errShort
+	}
+	if v := binary.BigEndian.Uint32(rest); v != format {
+		return ref, nil, fmt.Errorf("format %d, this build reads %d", v, format)
+	}
+	n := int(binary.BigEndian.Uint16(rest[4:]))
+	rest = rest[6:]
+	if n > maxClusterID || len(rest) < n+8+8 {
+		return ref, nil, errShort
+	}
+	ref.ClusterID = string(rest[:n])
+	ref.Epoch = binary.BigEndian.Uint64(rest[n:])
+	ref.Revision = binary.BigEndian.Uint64(rest[n+8:])
+	return ref, rest[n+16:], nil
+}
+
 // decode checks everything: the magic, the format, the lengths, the checksum, and that the header
 // speaks of the table that follows.
 func decode(data []byte) (*routerpb.Table, time.Time, error) {
 	none := time.Time{}
-	if !bytes.HasPrefix(data, []byte(magic)) {
-		return nil, none, errors.New("not a table file")
+	ref, rest, err := header(data)
+	if err != nil {
+		return nil, none, err
 	}
-	if len(data) < len(magic)+4+2+sha256.Size {
+	if len(rest) < 2*8+sha256.Size {
 		return nil, none, errShort
-	}
-	if v := binary.BigEndian.Uint32(data[len(magic):]); v != format {
-		return nil, none, fmt.Errorf("format %d, this build reads %d", v, format)
 	}
 	body, sum := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
 		return nil, none, errChecksum
 	}
-	rest := body[len(magic)+4:]
-	n := int(binary.BigEndian.Uint16(rest))
-	rest = rest[2:]
-	if len(rest) < n+4*8 {
-		return nil, none, errShort
-	}
-	cluster := string(rest[:n])
-	rest = rest[n:]
-	epoch := binary.BigEndian.Uint64(rest)
-	revision := binary.BigEndian.Uint64(rest[8:])
-	at := time.UnixMilli(int64(binary.BigEndian.Uint64(rest[16:])))
-	length := binary.BigEndian.Uint64(rest[24:])
-	payload := rest[32:]
-	if length != uint64(len(payload)) {
+	at := time.UnixMilli(int64(binary.BigEndian.Uint64(rest)))
+	payload := rest[16 : len(rest)-sha256.Size]
+	if binary.BigEndian.Uint64(rest[8:]) != uint64(len(payload)) {
 		return nil, none, errShort
 	}
 	t := &routerpb.Table{}
 	if err := proto.Unmarshal(payload, t); err != nil {
 		return nil, none, fmt.Errorf("decode table: %w", err)
 	}
-	ref := t.GetRef()
-	if ref.GetClusterId() != cluster || ref.GetEpoch() != epoch || ref.GetRevision() != revision {
+	if table.RefOf(t.GetRef()) != ref {
 		return nil, none, errors.New("header and table name different tables")
 	}
 	return t, at, nil

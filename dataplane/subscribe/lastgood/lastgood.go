@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/table"
 )
 
 // Keep is how many tables are kept, the newest included: enough to go back past a bad afternoon.
@@ -30,9 +31,14 @@ const (
 // ErrNone says that the folder holds no table that can be used.
 var ErrNone = errors.New("no last good table")
 
-// Dir is a folder of tables. One process uses it at a time, one call at a time.
+// Dir is a folder of tables. One process uses it at a time, one call at a time; only [Dir.Refs] may
+// be called at any time.
 type Dir struct {
 	path string
+
+	trial     []tried // tables that have yet to prove themselves, oldest first
+	starts    int     // that found them there
+	suspected bool    // they are suspects: not in force
 }
 
 // Open makes the folder if it is missing, readable by its owner only (a table holds hashes of API
@@ -49,7 +55,7 @@ func Open(path string) (*Dir, error) {
 		return nil, fmt.Errorf("open last good tables: %w", err)
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), temporary) {
+		if strings.HasSuffix(e.Name(), temporary) && (strings.HasPrefix(e.Name(), prefix) || e.Name() == trialName+temporary) {
 			if err := os.Remove(filepath.Join(path, e.Name())); err != nil {
 				return nil, fmt.Errorf("remove half-written table: %w", err)
 			}
@@ -67,8 +73,8 @@ type Saved struct {
 	Skipped []error
 }
 
-// Save writes t and drops all but the newest [Keep]. On return without error the table survives a
-// power cut.
+// Save writes t and drops all but the newest [Keep], and the newest that has proved itself if it is
+// not among them. On return without error the table survives a power cut.
 func (d *Dir) Save(t *routerpb.Table, now time.Time) error {
 	data, err := encode(t, now)
 	if err != nil {
@@ -121,17 +127,71 @@ func (d *Dir) names() ([]string, error) {
 	return names, nil
 }
 
+// Refs lists the tables kept, newest first, without those that can't be read.
+func (d *Dir) Refs() ([]table.Ref, error) {
+	names, err := d.names()
+	if err != nil {
+		return nil, err
+	}
+	var refs []table.Ref
+	for _, name := range names {
+		if ref, err := readRef(filepath.Join(d.path, name)); err == nil {
+			refs = append(refs, ref)
+		}
+	}
+	return refs, nil
+}
+
+// Find returns the table of a revision. Epoch 0: the newest that there is. It returns [ErrNone] if
+// it is not kept.
+func (d *Dir) Find(epoch, revision uint64) (Saved, error) {
+	names, err := d.names()
+	if err != nil {
+		return Saved{}, err
+	}
+	for _, name := range names {
+		e, r, ok := numbers(name)
+		if !ok || r != revision || epoch != 0 && e != epoch {
+			continue
+		}
+		t, at, err := read(filepath.Join(d.path, name))
+		if err != nil {
+			return Saved{}, fmt.Errorf("%s: %w", name, err)
+		}
+		return Saved{Table: t, At: at}, nil
+	}
+	return Saved{}, ErrNone
+}
+
+// Drop removes tables.
+func (d *Dir) Drop(refs []table.Ref) error {
+	var problems []error
+	for _, ref := range refs {
+		name := filepath.Join(d.path, fileName(ref.Proto()))
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			problems = append(problems, fmt.Errorf("drop table: %w", err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
 func (d *Dir) prune() error {
 	names, err := d.names()
 	if err != nil {
 		return err
 	}
-	for len(names) > Keep {
-		last := names[len(names)-1]
-		if err := os.Remove(filepath.Join(d.path, last)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	proved := false
+	for i, name := range names {
+		if epoch, revision, ok := numbers(name); ok && !d.onTrial(epoch, revision) && !proved {
+			proved = true
+			continue
+		}
+		if i < Keep {
+			continue
+		}
+		if err := os.Remove(filepath.Join(d.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("drop old table: %w", err)
 		}
-		names = names[:len(names)-1]
 	}
 	return nil
 }
@@ -139,6 +199,12 @@ func (d *Dir) prune() error {
 // fileName sorts as tables do: by epoch, then by revision.
 func fileName(ref *routerpb.TableRef) string {
 	return fmt.Sprintf("%s%016x-%016x%s", prefix, ref.GetEpoch(), ref.GetRevision(), suffix)
+}
+
+// numbers reads back what fileName wrote.
+func numbers(name string) (epoch, revision uint64, ok bool) {
+	n, err := fmt.Sscanf(name, prefix+"%016x-%016x"+suffix, &epoch, &revision)
+	return epoch, revision, n == 2 && err == nil
 }
 
 func writeSynced(name string, data []byte) (err error) {
