@@ -16,18 +16,30 @@ const (
 	standby
 )
 
+// rank is what targets are ordered by, apart from them since it is small.
+type rank struct {
+	group int     // lower is earlier
+	score float64 // of the rendezvous, higher is earlier
+	at    int     // among those found
+}
+
 // Fill is [Choose] into c, whose lists are used again.
 func (c *Choice) Fill(in *Input) {
 	c.Targets, c.Removed, c.Code = c.Targets[:0], c.Removed[:0], ""
+	c.found, c.ranks = c.found[:0], c.ranks[:0]
 	legal := c.collect(in)
 	c.keepHome(in)
-	slices.SortFunc(c.Targets, func(a, b Target) int {
-		return cmp.Or(
-			cmp.Compare(a.group, b.group),
-			cmp.Compare(b.score, a.score),
-			cmp.Compare(a.Cluster.ID, b.Cluster.ID),
-		)
+	c.ranks, c.Targets = slices.Grow(c.ranks, len(c.found)), slices.Grow(c.Targets, len(c.found))
+	for i := range c.found {
+		c.found[i].rank.at = i
+		c.ranks = append(c.ranks, c.found[i].rank)
+	}
+	slices.SortFunc(c.ranks, func(a, b rank) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(b.score, a.score), cmp.Compare(a.at, b.at))
 	})
+	for _, r := range c.ranks {
+		c.Targets = append(c.Targets, c.found[r.at])
+	}
 	c.overflow(in)
 	switch {
 	case len(c.Targets) > 0:
@@ -45,6 +57,7 @@ func (c *Choice) Fill(in *Input) {
 func (c *Choice) collect(in *Input) (legal bool) {
 	for _, class := range [...]fleet.ClassID{in.Class.ID, fleet.DefaultClass} {
 		if weights, ok := in.Table.Weights(in.Model.ID, class, in.Region); ok {
+			c.found = slices.Grow(c.found, len(weights))
 			for i := range weights {
 				legal = c.add(in, &weights[i]) || legal
 			}
@@ -85,13 +98,13 @@ func (c *Choice) add(in *Input, w *table.Weight) (legal bool) {
 	share := w.Share
 	if share == 0 {
 		share = w.Cluster.Cap // the weights of the table have it in them, this one not
-		t.group, t.Reason = fallback, ByFallback
+		t.rank.group, t.Reason = fallback, ByFallback
 		if w.Standby {
-			t.group, t.Reason = standby, ByStandby
+			t.rank.group, t.Reason = standby, ByStandby
 		}
 	}
-	t.score = Score(share, in.Key, w.Cluster.Hash)
-	c.Targets = append(c.Targets, t)
+	t.rank.score = Score(share, in.Key, w.Cluster.Hash)
+	c.found = append(c.found, t)
 	return legal
 }
 
@@ -125,10 +138,10 @@ func (in *Input) barred(c *table.Cluster) (r Removal, legal bool) {
 // keepHome removes targets of other regions of a class that doesn't spill while one of its own is
 // alive.
 func (c *Choice) keepHome(in *Input) {
-	if in.Class.Spill || !slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Region == in.Region }) {
+	if in.Class.Spill || !slices.ContainsFunc(c.found, func(t Target) bool { return t.Region == in.Region }) {
 		return
 	}
-	c.Targets = slices.DeleteFunc(c.Targets, func(t Target) bool {
+	c.found = slices.DeleteFunc(c.found, func(t Target) bool {
 		if t.Region != in.Region {
 			c.Removed = append(c.Removed, Removal{Cluster: t.Cluster.ID, Reason: NoSpill})
 		}
@@ -148,7 +161,7 @@ func (c *Choice) overflow(in *Input) {
 	for i := 1; i < len(c.Targets); i++ {
 		t := &c.Targets[i]
 		switch {
-		case t.group == standby, t.group == fallback && t.Cluster.Cap < 1:
+		case t.rank.group == standby, t.rank.group == fallback && t.Cluster.Cap < 1:
 		case in.full(t), in.cost(t)+Margin >= home:
 		default:
 			taken := *t

@@ -71,8 +71,7 @@ type Target struct {
 	RTT   time.Duration
 	Place Place
 
-	score float64 // of the rendezvous, higher is earlier
-	group int     // lower is earlier
+	rank rank
 }
 
 // Hint is the cluster to name to the router of the target's region; empty where that region's routers
@@ -141,6 +140,9 @@ type Choice struct {
 	Removed []Removal
 	// Code is set when there is no target: [NoLegalTarget] or [NoCapacity].
 	Code string
+
+	found []Target // in the table's order
+	ranks []rank   // of those found
 }
 
 // Margin is how much better another place must be than a full one before it, so that neither noise
