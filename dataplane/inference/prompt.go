@@ -112,12 +112,7 @@ func (p *prompt) value(t *tape, at int32) {
 func (p *prompt) list(t *tape, at int32) {
 	n := t.nodes[at]
 	if n.what == numbersNode {
-		for i := blank(p.body, int(n.from)+1); p.body[i] != ']'; {
-			i = p.token(i)
-			if i = blank(p.body, i); p.body[i] == ',' {
-				i = blank(p.body, i+1)
-			}
-		}
+		p.numbers(int(n.from) + 1)
 		return
 	}
 	for e := at + 1; e < n.next; e = t.nodes[e].next {
@@ -127,6 +122,27 @@ func (p *prompt) list(t *tape, at int32) {
 			continue
 		}
 		p.value(t, e)
+	}
+}
+
+// numbers takes a list of numbers alone, from behind its opening bracket.
+func (p *prompt) numbers(i int) {
+	b := p.body
+	for i = blank(b, i); b[i] != ']'; {
+		for i+8 <= len(b) && b[i] != '0' { // as the scanner goes through them
+			x := word(b, i)
+			n := place(nonDigits(x))
+			if n == 0 || n == 8 || b[i+n] != ',' {
+				break
+			}
+			p.bytes += tokenBytes
+			p.writeWord(uint32(decimal(x, n)))
+			i += n + 1
+		}
+		i = p.token(blank(b, i))
+		if i = blank(b, i); b[i] == ',' {
+			i = blank(b, i+1)
+		}
 	}
 }
 
