@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"anabranch/dataplane/table"
 )
@@ -108,5 +110,31 @@ func TestASecretThatOthersCanReadIsToldOnce(t *testing.T) {
 	w.expect(own, "Bearer x")
 	if n := strings.Count(w.logs.String(), "can be read by others"); n != 1 {
 		t.Error("told of a file that is its owner's alone")
+	}
+}
+
+// Opening a pipe would wait for who writes to it.
+func TestAPipeIsNotWaitedFor(t *testing.T) {
+	for name, below := range map[string]bool{"anywhere": false, "below a folder": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, below)
+			path := filepath.Join(w.dir, "pipe")
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, err := w.For(cluster(table.Credential{Type: table.AuthBearer, File: path}))
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				if err == nil || !strings.Contains(err.Error(), "not a regular file") {
+					t.Errorf("error %v", err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("it waits")
+			}
+		})
 	}
 }
