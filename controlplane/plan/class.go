@@ -75,9 +75,9 @@ func (w *world) classIDs() []fleet.ClassID {
 	return slices.Compact(ids)
 }
 
-// classes turns policies into what routers need of them, so that exactly one entry speaks for any
+// classProtos turns policies into what routers need of them, so that exactly one entry speaks for any
 // model in a class, as governing does. The default class speaks for every model.
-func (w *world) classes() []*routerpb.Class {
+func (w *world) classProtos() []*routerpb.Class {
 	general := map[fleet.ClassID]bool{}
 	var out []*routerpb.Class
 	for _, r := range w.policies {

@@ -10,8 +10,8 @@ import (
 	"anabranch/failover"
 )
 
-// trickle is the part of the smallest cluster's capacity that is assumed as demand where there is
-// none, so that weights stand ready for the first request.
+// trickle is the part of the smallest cluster's capacity that all classes of a model together are
+// assumed to ask for where there is no demand, so that weights stand ready for the first request.
 const trickle = 1e-3
 
 // mostLoad and mostUse bound how many times all capacity, and that of one site, a demand can count
@@ -106,7 +106,7 @@ func (w *world) demands(in Input) []*demand {
 			continue
 		}
 		model := fleet.ModelID(r.Metadata.Name)
-		for _, class := range w.classIDs() {
+		for _, class := range w.classes {
 			governing := w.governing(class, model)
 			if governing == nil && class != fleet.DefaultClass {
 				continue
@@ -145,7 +145,7 @@ func (w *world) route(d *demand) {
 		}
 		dearest = max(dearest, float64(w.marginal(s, d.model)))
 	}
-	d.load = min(max(d.work, trickle*smallest), mostLoad*all)
+	d.load = min(max(d.work, trickle*smallest/float64(max(len(w.classes), 1))), mostLoad*all)
 	for _, s := range sites {
 		r := &route{site: s, use: min(d.load/s.capacity[d.model], mostUse), size: max(s.capacity[d.model]/all, 1e-6), factor: 1, wish: 1}
 		r.costMs = w.rtt(d.source, s.region)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -190,4 +191,24 @@ func TestAPinHoldsWhenItsClustersAreDead(t *testing.T) {
 	b.cluster("us-a", "us", 10_000, "drained: true")
 	b.plan()
 	wantWeighed(t, b, "m/interactive/us", "", "")
+}
+
+// Many rules that nobody's requests fit are no load, and move nothing.
+func TestIdleRulesAreNoLoad(t *testing.T) {
+	plan := func(rules int) map[string]float64 {
+		b := newBench(t)
+		for i := range rules {
+			b.write("TrafficPolicy", fmt.Sprint("p", i), fmt.Sprintf("match: [{headers: [{name: x-team, value: team-%d}]}]", i))
+		}
+		b.ask("us", 11_000) // about to spill
+		b.report()
+		b.plan()
+		return b.shares("us")
+	}
+	without, with := plan(0), plan(60)
+	for c, want := range without {
+		if got := with[c]; got < want-0.005 || got > want+0.005 {
+			t.Errorf("%s has %v with idle rules, and %v without", c, got, want)
+		}
+	}
 }

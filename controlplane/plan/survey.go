@@ -43,6 +43,7 @@ type world struct {
 	zones     map[fleet.RegionID]string
 	sites     []*site            // by id
 	policies  []*policy.Resource // in the order of trying
+	classes   []fleet.ClassID    // sorted
 	book      costmodel.Book
 	specs     map[fleet.ModelID]*policy.ModelSpec
 	adapters  map[string]fleet.ModelID
@@ -86,6 +87,7 @@ func survey(in Input) *world {
 		}
 	}
 	slices.Sort(w.regionIDs)
+	w.classes = w.classIDs()
 	curves := map[int]*curve{}
 	for _, r := range in.Resources.List(policy.KindCluster) {
 		spec, ok := r.Spec.(*policy.ClusterSpec)

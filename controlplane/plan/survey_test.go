@@ -120,9 +120,13 @@ func TestOnePolicySpeaksForAModel(t *testing.T) {
 }
 
 func BenchmarkCompute(b *testing.B) {
-	for _, models := range []int{2, 10} {
-		b.Run(fmt.Sprintf("models=%d", models), func(b *testing.B) {
+	for _, size := range [][2]int{{2, 0}, {10, 0}, {10, 20}, {10, 100}} {
+		models, rules := size[0], size[1]
+		b.Run(fmt.Sprintf("models=%d/rules=%d", models, rules), func(b *testing.B) {
 			x := newBench(b)
+			for i := range rules {
+				x.write("TrafficPolicy", fmt.Sprintf("p%d", i), fmt.Sprintf("match: [{headers: [{name: x-team, value: team-%d}]}]", i))
+			}
 			names := []string{"m"}
 			for i := 1; i < models; i++ {
 				names = append(names, fmt.Sprintf("m%d", i))

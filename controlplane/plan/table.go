@@ -10,7 +10,7 @@ import (
 
 // table is everything but the weights.
 func (w *world) table(now time.Time) *routerpb.Table {
-	t := &routerpb.Table{CreatedUnixMs: now.UnixMilli(), Classes: w.classes()}
+	t := &routerpb.Table{CreatedUnixMs: now.UnixMilli(), Classes: w.classProtos()}
 	for _, id := range w.regionIDs {
 		spec := w.regions[id]
 		t.Regions = append(t.Regions, &routerpb.Region{
