@@ -49,11 +49,14 @@ type exchange struct {
 // is told at once. The answer goes to w once content came; until then w is not touched, so that
 // several attempts may be under way for one client, see [Race].
 func (r *Relay) Do(ctx context.Context, w http.ResponseWriter, a *Attempt) Result {
-	x := exchange{relay: r, a: a, w: w, start: time.Now(), parent: ctx}
-	return x.settle(x.do(ctx))
+	x := &exchange{relay: r, a: a, w: w, start: time.Now(), parent: ctx}
+	x.do(ctx)
+	x.finish()
+	x.settle()
+	return x.result
 }
 
-func (x *exchange) do(ctx context.Context) Result {
+func (x *exchange) do(ctx context.Context) {
 	a := x.a
 	ctx, x.cancel = context.WithCancelCause(ctx)
 	a.live.Store(&x.cancel)
@@ -66,20 +69,23 @@ func (x *exchange) do(ctx context.Context) Result {
 	x.ctx = ctx
 	if a.race != nil && a.race.Won() {
 		a.end(errLost) // the winner was too early to end this one
-		return x.failed(errLost)
+		x.failed(errLost)
+		return
 	}
 	request := x.request(ctx)
 	if a.Sign != nil {
 		if err := a.Sign(request, a.Body); err != nil {
-			return x.unsigned(err)
+			x.unsigned(err)
+			return
 		}
 	}
 	answer, err := x.relay.transport(a).RoundTrip(request)
 	if err != nil {
-		return x.failed(err)
+		x.failed(err)
+		return
 	}
 	defer func() { _ = answer.Body.Close() }() // what matters of it has been read
-	return x.answered(answer)
+	x.answered(answer)
 }
 
 // transport is what sends an attempt.
@@ -123,8 +129,9 @@ func (x *exchange) request(ctx context.Context) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// commit sends the header, unless it was sent by an attempt before. From here on the answer is the client's. False: the attempt has been
-// ended at the same moment or another one answers the client, and nothing is sent: x.ctx knows which.
+// commit sends the header, unless an attempt before has. From here on the answer is the client's.
+// False: the attempt has been ended at the same moment or another one answers the client, and
+// nothing is sent: x.ctx knows which.
 func (x *exchange) commit(answer *http.Response, length string) bool {
 	if x.a.live.Swap(nil) == nil {
 		<-x.ctx.Done() // whoever took it is about to say why
@@ -162,15 +169,14 @@ func (x *exchange) patience(now time.Time) {
 }
 
 // left ends an attempt whose client does not take the answer.
-func (x *exchange) left(err error) Result {
+func (x *exchange) left(err error) {
 	x.result.Outcome, x.result.ClientGone = failover.Ignored, true
 	x.result.Broken = x.result.Committed
 	x.result.Cause = errors.Join(errClient, err)
-	return x.finish()
 }
 
 // finish fills in the times.
-func (x *exchange) finish() Result {
+func (x *exchange) finish() {
 	r := &x.result
 	if !x.firstAt.IsZero() {
 		r.FirstByte = x.firstAt.Sub(x.start)
@@ -178,7 +184,6 @@ func (x *exchange) finish() Result {
 			r.InterToken = x.lastAt.Sub(x.firstAt) / time.Duration(r.Events-1)
 		}
 	}
-	return *r
 }
 
 // content notes that content came, n events of it.

@@ -13,7 +13,7 @@ import (
 
 // errorInside judges an error that came under a status of success, as model servers send them that
 // find out too late: like an answer with the status that it names, or a server's fault.
-func (x *exchange) errorInside(body []byte) Result {
+func (x *exchange) errorInside(body []byte) {
 	r := &x.result
 	e := inside(body)
 	if e.status > 0 {
@@ -28,7 +28,6 @@ func (x *exchange) errorInside(body []byte) Result {
 		r.Outcome, r.Retryable = failover.ServerFault, true
 		r.Err = x.fault("upstream_error", "the place sent an error in place of an answer")
 	}
-	return x.finish()
 }
 
 // isError is [inference.IsError], quick about what is none.

@@ -19,7 +19,7 @@ import (
 const CodeShed = "shed"
 
 // failed judges an attempt that ended without an answer, or without a whole one, before content.
-func (x *exchange) failed(err error) Result {
+func (x *exchange) failed(err error) {
 	r := &x.result
 	r.Cause = err
 	why := context.Cause(x.ctx)
@@ -47,18 +47,16 @@ func (x *exchange) failed(err error) Result {
 		r.Outcome, r.Retryable, r.Exempt = failover.ServerFault, true, true
 		r.Err = x.fault("upstream_reset", "the place broke the connection before any content")
 	}
-	return x.finish()
 }
 
 // unsigned ends an attempt for which there is no credential. Nothing was sent.
-func (x *exchange) unsigned(err error) Result {
+func (x *exchange) unsigned(err error) {
 	r := &x.result
 	r.Outcome, r.Retryable, r.Cause = failover.Ignored, true, err
 	r.Err = &Error{
 		Status: http.StatusBadGateway, Message: "this router lacks the credential of the place",
 		Type: TypeServer, Code: "credential_missing", Origin: FromRouter,
 	}
-	return x.finish()
 }
 
 func isDeadline(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
@@ -86,15 +84,14 @@ func (x *exchange) fault(code, message string) *Error {
 func (x *exchange) origin() Origin { return cmp.Or(x.a.Origin, FromEndpoint) }
 
 // malformed judges an answer that is not what its header says; nothing of it has been sent.
-func (x *exchange) malformed() Result {
+func (x *exchange) malformed() {
 	r := &x.result
 	r.Outcome, r.Retryable, r.Cause = failover.ServerFault, true, errMalformed
 	r.Err = x.fault("upstream_malformed", "the place's answer can't be read")
-	return x.finish()
 }
 
 // answered goes on with an answer whose header came.
-func (x *exchange) answered(answer *http.Response) Result {
+func (x *exchange) answered(answer *http.Response) {
 	h := answer.Header
 	x.result.Status = answer.StatusCode
 	code := ""
@@ -107,21 +104,25 @@ func (x *exchange) answered(answer *http.Response) Result {
 	}
 	if x.refused(answer.StatusCode, code, h) {
 		drain(answer.Body)
-		return x.finish()
+		return
 	}
 	kind := h.Get("Content-Type")
 	switch {
 	case isStream(kind) && answer.StatusCode < 300:
 		if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-			return x.malformed() // it was not asked for, and can't be read on the way
+			x.malformed() // it was not asked for, and can't be read on the way
+			return
 		}
-		return x.stream(answer)
+		x.stream(answer)
+		return
 	case x.a.Resume != nil:
-		return x.unresumed(answer.StatusCode)
+		x.unresumed(answer.StatusCode)
+		return
 	case answer.StatusCode < 300 && strings.HasPrefix(kind, "text/html"):
-		return x.malformed() // some other server's page
+		x.malformed() // some other server's page
+		return
 	}
-	return x.whole(answer)
+	x.whole(answer)
 }
 
 // refused judges answers by their status and a peer's code: those that are not for the client, since

@@ -152,23 +152,22 @@ func framed(name string, data []byte) []byte {
 
 // settle makes the result of an attempt that was to continue an answer one of that answer. What went
 // wrong before it had content leaves the answer as it was.
-func (x *exchange) settle(r Result) Result {
-	before := x.a.Resume
+func (x *exchange) settle() {
+	r, before := &x.result, x.a.Resume
 	if before == nil || r.Lost {
-		return r
+		return
 	}
 	r.before, r.own = before.Tokens, r.Usage
-	total := before.total(&r)
+	total := before.total(r)
 	if r.HasUsage = r.HasUsage || before.hasUsage; r.HasUsage {
 		r.Usage = total
 	}
 	r.Events += before.Tokens
 	if x.begun {
-		return r
+		return
 	}
-	r.Committed, r.Broken = true, true
 	retryable := r.Retryable
-	r.Retryable = false
+	r.Committed, r.Broken, r.Retryable = true, true, false
 	switch {
 	case r.ClientGone:
 	case retryable && x.a.Keep:
@@ -177,20 +176,18 @@ func (x *exchange) settle(r Result) Result {
 		if r.Err == nil {
 			r.Err = x.fault("stream_broken", "the place broke off in the middle of the answer")
 		}
-		return x.relay.BreakOff(x.w, r)
+		x.result = x.relay.BreakOff(x.w, x.result)
 	}
-	return r
 }
 
 // unresumed judges an answer to an attempt that was to continue one, where it is no stream.
-func (x *exchange) unresumed(status int) Result {
+func (x *exchange) unresumed(status int) {
 	r := &x.result
 	r.Outcome, r.Retryable = failover.Ignored, true
 	r.Err = x.fault("upstream_mismatch", "the place does not continue answers")
 	if status < 300 {
-		return x.malformed()
+		x.malformed()
 	}
-	return x.finish()
 }
 
 // isStream reports whether a header announces an event stream.

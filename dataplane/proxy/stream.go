@@ -28,7 +28,7 @@ var (
 // stream relays an event stream. Events that only say that it has begun are held back until
 // content comes; from then on each is passed on as it arrives, and flushed when nothing more
 // waits.
-func (x *exchange) stream(answer *http.Response) Result {
+func (x *exchange) stream(answer *http.Response) {
 	s := streaming{x: x, answer: answer, events: readers.Get().(*inference.Events), closed: true}
 	s.events.Reset(answer.Body)
 	defer func() {
@@ -44,10 +44,11 @@ func (x *exchange) stream(answer *http.Response) Result {
 	for {
 		event, err := s.events.Next()
 		if err != nil {
-			return s.ended(err)
+			s.ended(err)
+			return
 		}
-		if over, r := s.take(event); over {
-			return r
+		if s.take(event) {
+			return
 		}
 	}
 }
@@ -69,15 +70,16 @@ type streaming struct {
 	resumed *resumed // nil: it is the first part of an answer
 }
 
-// take handles one event. Over says that the attempt has ended with r.
-func (s *streaming) take(event inference.Event) (over bool, r Result) {
+// take handles one event. True: the attempt has ended.
+func (s *streaming) take(event inference.Event) (over bool) {
 	x, now := s.x, time.Now()
 	frame := inference.Frame{Kind: inference.Lifecycle}
 	if event.Data != nil {
 		frame = s.events.Classify(event.Data)
 	}
 	if frame.Malformed || event.Data == nil && !harmless(event.Raw) {
-		return true, s.malformed()
+		s.malformed()
+		return true
 	}
 	if frame.Kind == inference.Content && !frame.Plain && isError(event.Data) {
 		frame.Kind = inference.Error // of a type that is the error's, as vLLM's were
@@ -95,16 +97,17 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 			break
 		}
 		if s.resumed != nil {
-			return false, Result{}
+			return false
 		}
 		if len(s.held)+len(event.Raw) <= maxHeld {
 			s.held = append(s.held, event.Raw...)
-			return false, Result{}
+			return false
 		}
 	case inference.Content:
 		x.content(now, 1)
 	case inference.Error:
-		return true, s.failed(event)
+		s.failed(event)
+		return true
 	case inference.Done:
 		s.done = true
 	case inference.Finish:
@@ -115,7 +118,8 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 			x.content(now, 0)
 		}
 		if !x.commit(s.answer, "") {
-			return true, x.failed(context.Cause(x.ctx))
+			x.failed(context.Cause(x.ctx))
+			return true
 		}
 	}
 	if s.resumed != nil {
@@ -126,26 +130,28 @@ func (s *streaming) take(event inference.Event) (over bool, r Result) {
 	}
 	x.guard.Stop() // the place is not to blame for a client that takes its time
 	if err := s.write(event.Raw, now); err != nil {
-		return true, x.left(err)
+		x.left(err)
+		return true
 	}
 	if s.done {
-		return true, s.complete()
+		s.complete()
+		return true
 	}
 	x.guard.Reset(x.stall())
-	return false, Result{}
+	return false
 }
 
 // complete ends a stream whose last event the client has got. What the place still sends is read, so
 // that the connection can be used again, but is no part of the answer any more.
-func (s *streaming) complete() Result {
+func (s *streaming) complete() {
 	x := s.x
 	x.result.Outcome = failover.OK
 	if err := x.control.Flush(); err != nil { // what waits unread would hold it back
-		return x.left(err)
+		x.left(err)
+		return
 	}
 	x.guard.Reset(trailing)
 	drain(s.answer.Body)
-	return x.finish()
 }
 
 // write sends what was held back and raw, and flushes if no further event waits.
@@ -194,28 +200,31 @@ func harmless(raw []byte) bool {
 
 // malformed judges what is no event stream, or no event of an API: before content like a server
 // error, after it the end of the stream.
-func (s *streaming) malformed() Result {
+func (s *streaming) malformed() {
 	if s.x.begun {
-		return s.broke(errMalformed, nil)
+		s.broke(errMalformed, nil)
+		return
 	}
-	return s.x.malformed()
+	s.x.malformed()
 }
 
 // failed judges an error event of the place: before content like an answer with its status, after
 // it the end of the stream. A peer's is passed on as it is, since it has the right shape and says
 // more.
-func (s *streaming) failed(event inference.Event) Result {
+func (s *streaming) failed(event inference.Event) {
 	if !s.x.begun {
-		return s.x.errorInside(event.Data)
+		s.x.errorInside(event.Data)
+		return
 	}
 	if s.x.a.Peer {
-		return s.broke(errErrorEvent, slices.Clone(event.Raw))
+		s.broke(errErrorEvent, slices.Clone(event.Raw))
+		return
 	}
-	return s.broke(errErrorEvent, nil)
+	s.broke(errErrorEvent, nil)
 }
 
 // ended judges the end of the stream.
-func (s *streaming) ended(err error) Result {
+func (s *streaming) ended(err error) {
 	x, r := s.x, &s.x.result
 	regular := errors.Is(err, io.EOF)
 	switch {
@@ -223,61 +232,63 @@ func (s *streaming) ended(err error) Result {
 		r.Outcome = failover.OK
 		if s.resumed != nil { // the first place may be one that would have sent it
 			if err := s.write([]byte(doneEvent), time.Now()); err != nil {
-				return x.left(err)
+				x.left(err)
+				return
 			}
 		}
 		if err := x.control.Flush(); err != nil {
-			return x.left(err)
+			x.left(err)
 		}
-		return x.finish()
+		return
 	case regular:
 		err = io.ErrUnexpectedEOF
 	}
 	if !x.begun {
-		return x.truncated(err)
+		x.truncated(err)
+		return
 	}
-	return s.broke(err, nil)
+	s.broke(err, nil)
 }
 
 // broke ends a stream that failed after content. Where it can be continued elsewhere the client
 // gets nothing more for now; otherwise it gets one error event, or last if that isn't nil, and the
 // caller of Do aborts the connection, without a regular end.
-func (s *streaming) broke(cause error, last []byte) Result {
+func (s *streaming) broke(cause error, last []byte) {
 	x := s.x
-	result := x.broken(cause)
-	if result.ClientGone {
-		return result
+	x.broken(cause)
+	r := &x.result
+	if r.ClientGone {
+		return
 	}
 	var send []byte
 	if !s.closed {
 		send = append(send, "\n\n"...) // whatever ended its last line
 	}
-	mendable := result.Outcome == failover.ServerFault && s.kept.some(x)
+	mendable := r.Outcome == failover.ServerFault && s.kept.some(x)
 	switch {
 	case mendable && s.finished:
 		// All of the text is there, and only what counts is missing, or the end.
-		if result.HasUsage || !x.a.KeepUsage {
-			result.Broken, result.Err = false, nil
+		if r.HasUsage || !x.a.KeepUsage {
+			r.Broken, r.Err = false, nil
 			send = append(send, doneEvent...)
 			break
 		}
-		send = append(send, result.Err.Event()...)
+		send = append(send, r.Err.Event()...)
 	case mendable:
-		result.Interrupted, result.Partial = true, s.kept.partial(x)
+		r.Interrupted, r.Partial = true, s.kept.partial(x)
 	case last != nil:
 		send = append(send, last...)
 	default:
-		send = append(send, result.Err.Event()...)
+		send = append(send, r.Err.Event()...)
 	}
 	if len(send) == 0 {
-		return result
+		return
 	}
 	err := s.write(send, time.Now())
 	if err == nil {
 		err = x.control.Flush() // what waits unread would hold it back
 	}
 	if err != nil {
-		return x.left(err)
+		x.left(err)
 	}
-	return result
 }

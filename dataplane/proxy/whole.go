@@ -31,7 +31,7 @@ func (x *exchange) stall() time.Duration {
 
 // whole relays an answer that is not streamed. It is held until it is whole, so that one cut short
 // is tried elsewhere; only one above MaxBuffered is passed on as it comes.
-func (x *exchange) whole(answer *http.Response) Result {
+func (x *exchange) whole(answer *http.Response) {
 	buf := buffers.Get().(*bytes.Buffer)
 	buf.Reset()
 	defer func() {
@@ -42,25 +42,27 @@ func (x *exchange) whole(answer *http.Response) Result {
 	_, err := buf.ReadFrom(io.LimitReader(&heard{answer.Body, x}, MaxBuffered+1))
 	switch {
 	case err != nil:
-		return x.truncated(err)
+		x.truncated(err)
+		return
 	case buf.Len() > MaxBuffered:
-		return x.large(answer, buf)
+		x.large(answer, buf)
+		return
 	}
 	usage, counted, ok := read(answer, buf.Bytes())
 	if !ok {
-		return x.truncated(io.ErrUnexpectedEOF)
+		x.truncated(io.ErrUnexpectedEOF)
+		return
 	}
-	body := buf.Bytes()
+	body, r := buf.Bytes(), &x.result
 	if answer.StatusCode < 300 && isError(body) {
-		r := x.errorInside(body)
+		x.errorInside(body)
 		if r.Retryable {
-			return r
+			return
 		}
 		// It is the client's to mend, and shall not pass for an answer.
-		answer.StatusCode, x.result.Status, x.result.Err = r.Err.Status, r.Err.Status, nil
+		answer.StatusCode, r.Err = r.Status, nil
 	}
 	x.content(time.Now(), 1)
-	r := &x.result
 	r.Outcome = failover.OK
 	if answer.StatusCode >= 400 {
 		r.Outcome = failover.Ignored
@@ -71,14 +73,14 @@ func (x *exchange) whole(answer *http.Response) Result {
 		r.Usage, r.HasUsage = usage, counted
 	}
 	if !x.commit(answer, strconv.Itoa(len(body))) {
-		return x.failed(context.Cause(x.ctx))
+		x.failed(context.Cause(x.ctx))
+		return
 	}
 	if len(body) > 0 { // some statuses allow none
 		if _, err := x.w.Write(body); err != nil {
-			return x.left(err)
+			x.left(err)
 		}
 	}
-	return x.finish()
 }
 
 // heard is an answer whose silence is bounded while a piece of it is waited for, and not while this
@@ -95,13 +97,12 @@ func (h *heard) Read(p []byte) (int, error) {
 }
 
 // truncated judges an answer that ended too soon; nothing of it has been sent.
-func (x *exchange) truncated(err error) Result {
-	r := x.failed(err)
-	if r.Exempt { // a cut after the header: the place had done the work
+func (x *exchange) truncated(err error) {
+	x.failed(err)
+	if r := &x.result; r.Exempt && r.Outcome == failover.ServerFault { // a cut after the header: the place had done the work
 		r.Exempt = false
 		r.Err = x.fault("upstream_truncated", "the place cut its answer short")
 	}
-	return r
 }
 
 // read takes the usage from a body, if there is one. False: it can't be the whole of the answer. The
@@ -125,18 +126,20 @@ func read(answer *http.Response, body []byte) (u inference.Usage, counted, ok bo
 }
 
 // large passes on an answer that is too large to be held.
-func (x *exchange) large(answer *http.Response, head *bytes.Buffer) Result {
+func (x *exchange) large(answer *http.Response, head *bytes.Buffer) {
 	x.content(time.Now(), 1)
 	length := ""
 	if answer.ContentLength >= 0 {
 		length = strconv.FormatInt(answer.ContentLength, 10)
 	}
 	if !x.commit(answer, length) {
-		return x.failed(context.Cause(x.ctx))
+		x.failed(context.Cause(x.ctx))
+		return
 	}
 	x.guard.Stop() // the place is not to blame for a client that takes its time
 	if _, err := x.w.Write(head.Bytes()); err != nil {
-		return x.left(err)
+		x.left(err)
+		return
 	}
 	x.guard.Reset(x.stall())
 	piece := make([]byte, 64<<10)
@@ -147,27 +150,29 @@ func (x *exchange) large(answer *http.Response, head *bytes.Buffer) Result {
 			x.guard.Stop()
 			x.patience(now)
 			if _, err := x.w.Write(piece[:n]); err != nil {
-				return x.left(err)
+				x.left(err)
+				return
 			}
 			x.guard.Reset(x.stall())
 		}
 		if errors.Is(err, io.EOF) {
 			x.result.Outcome = failover.OK
-			return x.finish()
+			return
 		}
 		if err != nil {
-			return x.broken(err)
+			x.broken(err)
+			return
 		}
 	}
 }
 
 // broken judges an answer that failed after the client got a part of it.
-func (x *exchange) broken(err error) Result {
+func (x *exchange) broken(err error) {
 	r := &x.result
 	r.Broken, r.Cause = true, err
 	if x.parent.Err() != nil && !isDeadline(x.parent.Err()) {
 		r.Outcome, r.ClientGone = failover.Ignored, true
-		return x.finish()
+		return
 	}
 	r.Outcome = failover.ServerFault
 	switch {
@@ -180,5 +185,4 @@ func (x *exchange) broken(err error) Result {
 	default:
 		r.Err = x.fault("stream_broken", "the place broke off in the middle of the answer")
 	}
-	return x.finish()
 }
