@@ -69,6 +69,12 @@ The same can be written to ` + override.FileName + ` in the data folder, where t
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	d.bind(cmd)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd.Name() == string(override.Shed) && strings.HasPrefix(err.Error(), "unknown shorthand flag") {
+			return fmt.Errorf("%w: a negative priority comes after --, as in: shed --reason … -- -5", err)
+		}
+		return err
+	})
 	fl := cmd.PersistentFlags()
 	fl.StringVar(&ask.For, "for", "", "how long it holds, like 10m or 2h (default: "+term(override.DefaultTerm)+")")
 	fl.StringVar(&ask.Reason, "reason", "", "why, for whoever looks (required)")
