@@ -49,8 +49,9 @@ type Attempt struct {
 	// FirstByte bounds the silence until the first content byte, counted from sending. It must be
 	// positive.
 	FirstByte time.Duration
-	// Stall bounds the silence after that, between two reads of the place's answer; the time that
-	// the client takes for its pieces does not count. 0: one minute.
+	// Stall bounds the silence after that, between two events of a stream, comments not counted, or
+	// between two reads of an answer that is not streamed. The time that the client takes for what
+	// it gets does not count. 0: one minute.
 	Stall time.Duration
 	// Transport sends it, for places that want a certificate of their own. Nil: the relay's.
 	Transport http.RoundTripper

@@ -66,8 +66,9 @@ type streaming struct {
 	done, finished bool
 	// closed: what was written last, if anything, ended with an empty line.
 	closed  bool
-	kept    *kept    // nil: what comes can't be continued elsewhere
-	resumed *resumed // nil: it is the first part of an answer
+	due     time.Time // of the next event, once content came
+	kept    *kept     // nil: what comes can't be continued elsewhere
+	resumed *resumed  // nil: it is the first part of an answer
 }
 
 // take handles one event. True: the attempt has ended.
@@ -137,8 +138,21 @@ func (s *streaming) take(event inference.Event) (over bool) {
 		s.complete()
 		return true
 	}
-	x.guard.Reset(x.stall())
+	s.listen(event, now)
 	return false
+}
+
+// listen sets the bound for the next event. A comment says only that the connection is there, so the
+// bound of the event before goes on, without the time that the client took for the comment, which
+// came at now.
+func (s *streaming) listen(event inference.Event, now time.Time) {
+	after := time.Now()
+	if event.Data == nil && !s.due.IsZero() {
+		s.due = s.due.Add(after.Sub(now))
+	} else {
+		s.due = after.Add(s.x.stall())
+	}
+	s.x.guard.Reset(s.due.Sub(after))
 }
 
 // complete ends a stream whose last event the client has got. What the place still sends is read, so
