@@ -115,7 +115,7 @@ func (r *Router) direct(ctx context.Context, x *trip, t *try) {
 		proxy.Field{Key: proxy.HeaderObjective, Value: objective(x.priority)},
 		proxy.Field{Key: "X-Request-Id", Value: x.name()},
 	)
-	call := t.endpoint.Begin(x.load, r.now())
+	call := x.counted(t.endpoint.Begin(x.load, r.now()))
 	t.result = proxy.Result{Outcome: failover.Ignored} // if Do panics
 	defer func() { r.done(call, t) }()
 	r.do(ctx, x, t, call)
@@ -149,6 +149,7 @@ func (r *Router) done(call *endpoint.Call, t *try) {
 		Outcome: outcome, FirstToken: result.FirstByte, Usage: result.Usage, Output: result.Events,
 		Busy: wasBusy(result), RetryAfter: retryAfter(result), RateLimit: rateLimit(&result.RateLimit),
 	}, now)
+	r.gate.Freed()
 }
 
 func rateLimit(l *proxy.RateLimit) endpoint.RateLimit {

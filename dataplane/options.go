@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/discover"
+	"anabranch/dataplane/override"
 	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
 )
@@ -30,6 +32,12 @@ type Options struct {
 	// PeerTLS is this router's certificate and the authority of its peers. Nil: plain text, for
 	// tests.
 	PeerTLS *tls.Config
+	// Orders are the emergency orders that hold now, see package override. Nil: there are none.
+	Orders func() *override.View
+	// DiscoveryDir is the folder in which files of endpoints must lie. Empty: anywhere. Finders look
+	// for endpoints in further kinds of sources.
+	DiscoveryDir string
+	Finders      map[string]discover.Finder
 	// Requests says which requests get a line in the log. Empty: all.
 	Requests RequestLog
 	// SecretsDir is the folder below which the files of credentials must lie. Empty: anywhere.
@@ -84,6 +92,9 @@ func (o *Options) Validate() error {
 func (o *Options) defaults() {
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = 20_000
+	}
+	if o.Orders == nil {
+		o.Orders = func() *override.View { return nil }
 	}
 	if o.Requests == "" {
 		o.Requests = LogAll

@@ -104,7 +104,7 @@ func (r *Router) hop(ctx context.Context, x *trip, t *try) {
 		proxy.Field{Key: "X-Request-Id", Value: x.name()},
 	)
 	t.result = proxy.Result{Outcome: failover.ConnectFailure, Retryable: true, Exempt: true}
-	call := t.cluster.Hop(x.load, r.now())
+	call := x.counted(t.cluster.Hop(x.load, r.now()))
 	defer func() { r.done(call, t) }()
 	err := r.peers.each(x.table.Regions[t.target.Region], func(base *url.URL) bool {
 		t.a.URL = at(base, x.q.URL)

@@ -18,9 +18,12 @@ import (
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/admit"
 	"anabranch/dataplane/credential"
+	"anabranch/dataplane/discover"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/meter"
 	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/queue"
+	"anabranch/dataplane/route"
 	"anabranch/dataplane/table"
 	"anabranch/dataplane/trace"
 )
@@ -44,6 +47,9 @@ type Router struct {
 	budget   *budget
 	hedges   hedges
 	shadows  *shadows
+	gate     *queue.Gate
+	finders  *discover.Discoverer
+	sight    func(fleet.ClusterID) route.Place
 	lines    *lines
 	peers    *peers
 	waiting  *waiting
@@ -93,6 +99,15 @@ func New(o Options) (*Router, error) {
 	if r.meter, err = meter.New(meter.Options{Authority: r.admit, Registerer: o.Registry, Logger: o.Logger}); err != nil {
 		return nil, err
 	}
+	r.sight = r.evidence
+	if r.finders, err = discover.New(discover.Options{
+		Found: r.places.Discovered, Region: o.Region, Dir: o.DiscoveryDir, Finders: o.Finders, Registerer: o.Registry, Now: o.Now, Logger: o.Logger,
+	}); err != nil {
+		return nil, err
+	}
+	if r.gate, err = queue.New(queue.Options{Registerer: o.Registry, Now: o.Now}); err != nil {
+		return nil, err
+	}
 	if r.shadows, err = newShadows(o.Registry); err != nil {
 		return nil, err
 	}
@@ -112,7 +127,7 @@ func (r *Router) Run(ctx context.Context) error {
 	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLast()
 	var beside, admitter sync.WaitGroup
-	errs := make(chan error, 4)
+	errs := make(chan error, 8)
 	part := func(ctx context.Context, run func(context.Context) error) func() {
 		return func() {
 			errs <- run(ctx)
@@ -123,6 +138,9 @@ func (r *Router) Run(ctx context.Context) error {
 	beside.Go(part(ctx, r.places.Run))
 	beside.Go(part(ctx, r.meter.Run))
 	beside.Go(part(ctx, r.sweep))
+	beside.Go(part(ctx, r.finders.Run))
+	beside.Go(part(ctx, r.gate.Run))
+	beside.Go(part(ctx, r.obeyOrders))
 	beside.Wait()
 	r.shadows.end()
 	stopLast()
@@ -145,6 +163,7 @@ func (r *Router) sweep(ctx context.Context) error { return r.waiting.run(ctx, r.
 func (r *Router) Applied(t *table.Table) {
 	r.secrets.Sync(t)
 	r.places.Sync(t)
+	r.finders.Sync(t)
 	r.peers.sync(t)
 	r.budget.keep(func(id fleet.ClusterID) bool { return t.Clusters[id] != nil })
 }
@@ -192,7 +211,7 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 
 	r.choose(x)
 	r.shadow(x)
-	r.send(ctx, x)
+	r.deliver(ctx, x)
 }
 
 // serveHop is the same line for a request from another region's router, which has authenticated
@@ -211,5 +230,9 @@ func (r *Router) serveHop(w http.ResponseWriter, q *http.Request) {
 	}
 	r.choose(x)
 	prefer(&x.choice, fleet.ClusterID(q.Header.Get(proxy.HeaderClusterHint)))
-	r.send(ctx, x)
+	if r.full(x) {
+		x.refuse(noCapacity())
+		return
+	}
+	r.send(ctx, x, false)
 }

@@ -102,21 +102,36 @@ func (x *trip) bodyFor(c *table.Cluster) []byte {
 func (r *Router) choose(x *trip) {
 	in := route.Input{
 		Table: x.table, Region: r.region, Model: x.model, Class: x.class, Tenant: x.tenant, Only: x.only,
-		Key: x.key, Hop: x.hop, Local: func(id fleet.ClusterID) route.Place { return r.evidence(x, id) },
+		Key: x.key, Hop: x.hop, Ceiling: x.ceiling(), Local: r.sight,
 	}
 	if x.rule != nil {
 		in.Residency = x.rule.Residency
 	}
+	x.orders(r.o.Orders(), &in)
 	x.choice.Fill(&in)
+	if x.choice.Overfull(&in) {
+		// What a prompt takes at each place costs something to find out, and only matters now.
+		in.Local = func(id fleet.ClusterID) route.Place { return r.closer(x, id) }
+		x.choice.Fill(&in)
+	}
 	x.record.chose(&x.choice, r.signalAge)
 }
 
 // evidence is the router's own sight of a cluster, for the choice among them.
-func (r *Router) evidence(_ *trip, id fleet.ClusterID) route.Place {
+func (r *Router) evidence(id fleet.ClusterID) route.Place {
 	c := r.places.Cluster(id)
 	if c == nil {
 		return route.Place{}
 	}
 	e := c.Evidence(r.now())
 	return route.Place{Ejected: e.Ejected, Reason: e.Reason, Busy: e.Busy, Saturation: e.Saturation, Wait: e.Wait}
+}
+
+// closer is evidence with the time that the request's prompt takes there.
+func (r *Router) closer(x *trip, id fleet.ClusterID) route.Place {
+	p := r.evidence(id)
+	if c := r.places.Cluster(id); c != nil {
+		p.Prefill = c.Prefill(&x.load, r.now())
+	}
+	return p
 }

@@ -33,12 +33,14 @@ type place struct {
 	skipped  []Skip
 }
 
-// send tries the targets until one answers, none is left, or no retry is allowed.
-func (r *Router) send(ctx context.Context, x *trip) {
+// send tries the targets until one answers, none is left, or no retry is allowed. Where it may, it
+// leaves the request unanswered if all that was wrong is that no place had room, and says so.
+func (r *Router) send(ctx context.Context, x *trip, mayWait bool) (again bool) {
 	if x.choice.Code != "" {
 		x.refuse(r.unroutable(x, &x.choice))
-		return
+		return false
 	}
+	before := x.attempts
 	ctx, cancel := context.WithTimeout(ctx, x.class.RequestTimeout)
 	defer cancel()
 	targets := x.choice.Targets
@@ -64,16 +66,20 @@ func (r *Router) send(ctx context.Context, x *trip) {
 		r.attempt(ctx, x, &p)
 		if !x.last.Retryable {
 			x.finish()
-			return
+			return false
 		}
-		if x.attempts == maxAttempts || x.unknown == maxUnknown && x.adapter == "" {
+		if x.attempts == before+maxAttempts || x.unknown == maxUnknown && x.adapter == "" {
 			break
 		}
 		if row++; row == perCluster {
 			from, row = (i+1)%len(targets), 0
 		}
 	}
+	if mayWait && wasBusy(x.last) {
+		return true
+	}
 	r.giveUp(x)
+	return false
 }
 
 // giveUp answers where no attempt is left. What no place knows, a path or an API, is the client's

@@ -149,7 +149,7 @@ func (r *Router) copied(x *trip, s *table.Shadow) *trip {
 
 // sendShadow sends a copy and counts what became of it.
 func (r *Router) sendShadow(ctx context.Context, c *trip) {
-	r.send(ctx, c)
+	r.send(ctx, c, false)
 	c.outcome(c.record)
 	policy, model, used := c.rule.Policy, string(c.model.ID), c.record.Usage
 	cluster := string(c.served)

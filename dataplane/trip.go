@@ -13,6 +13,7 @@ import (
 	"anabranch/dataplane/meter"
 	"anabranch/dataplane/pick"
 	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/queue"
 	"anabranch/dataplane/route"
 	"anabranch/dataplane/table"
 	"anabranch/dataplane/trace"
@@ -65,6 +66,7 @@ type trip struct {
 	record   *Record
 
 	choice     route.Choice
+	pass       *queue.Pass // through the queue; nil: it does not go by it
 	tried      []*endpoint.Endpoint
 	hopped     []fleet.ClusterID
 	endpoints  []*endpoint.Endpoint

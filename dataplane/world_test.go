@@ -143,7 +143,7 @@ func (w *world) describe() *routerpb.Table {
 		},
 		Classes: []*routerpb.Class{{
 			Id: "interactive", Policy: "p", TtftObjectiveMs: 2000, Spill: true, PickMode: "predicted-ttft",
-			FirstByteFloorMs: 600, RequestTimeoutMs: 20000,
+			FirstByteFloorMs: 600, RequestTimeoutMs: 20000, QueueMs: -1,
 			Ejection: &routerpb.Ejection{ConnectFailures: 3, FailureRatio: 0.2, MinRequests: 20, WindowMs: 2000, ReprobeMs: 200, ReprobeMaxMs: 1000},
 		}},
 	}

@@ -79,7 +79,7 @@ func (c *Choice) add(in *Input, w *table.Weight) (legal bool) {
 			place = in.Local(w.Cluster.ID)
 		}
 		switch {
-		case w.Cluster.Cap == 0:
+		case w.Cluster.Cap == 0 && !in.restored(w.Cluster):
 			removal.Reason = Unhealthy
 		case place.Ejected:
 			removal.Reason, removal.Detail = Ejected, place.Reason
@@ -97,7 +97,9 @@ func (c *Choice) add(in *Input, w *table.Weight) (legal bool) {
 	}
 	share := w.Share
 	if share == 0 {
-		share = w.Cluster.Cap // the weights of the table have it in them, this one not
+		if share = w.Cluster.Cap; share == 0 { // the weights of the table have it in them, this one not
+			share = 1 // by an order
+		}
 		t.rank.group, t.Reason = fallback, ByFallback
 		if w.Standby {
 			t.rank.group, t.Reason = standby, ByStandby
@@ -125,7 +127,7 @@ func (in *Input) barred(c *table.Cluster) (r Removal, legal bool) {
 		r.Reason = Hopped
 	case away && c.Kind != table.KindProvider && len(in.Table.Regions[c.Region].PeerURLs) == 0:
 		r.Reason = NotThere
-	case c.Drained:
+	case c.Drained && !in.restored(c):
 		r.Reason = Drained
 	case in.Evacuated != nil:
 		if order, yes := in.Evacuated(c.ID); yes {
@@ -134,6 +136,8 @@ func (in *Input) barred(c *table.Cluster) (r Removal, legal bool) {
 	}
 	return r, r.Reason == ""
 }
+
+func (in *Input) restored(c *table.Cluster) bool { return in.Restored != nil && in.Restored(c.ID) }
 
 // keepHome removes targets of other regions of a class that doesn't spill while one of its own is
 // alive.
@@ -147,6 +151,12 @@ func (c *Choice) keepHome(in *Input) {
 		}
 		return t.Region != in.Region
 	})
+}
+
+// Overfull says whether the first target is full and others might be taken instead, if more were known
+// of them.
+func (c *Choice) Overfull(in *Input) bool {
+	return len(c.Targets) > 1 && (c.Targets[0].Reason == ByOverflow || in.full(&c.Targets[0]))
 }
 
 // overflow brings another place before a first one that is full: the next of the rendezvous that has

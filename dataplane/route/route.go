@@ -55,6 +55,9 @@ type Input struct {
 	// Evacuated says whether an emergency order keeps a cluster free of requests, and which. Nil:
 	// there is none.
 	Evacuated func(fleet.ClusterID) (order string, yes bool)
+	// Restored says whether an emergency order lets a cluster be used that the control plane has
+	// drained or allows nothing. Nil: there is none.
+	Restored func(fleet.ClusterID) bool
 }
 
 // Target is a place to send the request to.
