@@ -2,7 +2,6 @@ package table
 
 import (
 	"math/bits"
-	"net/http"
 
 	"anabranch/api/fleet"
 )
@@ -96,7 +95,7 @@ func (x *index) header(wanted []HeaderMatch) *headerSet {
 }
 
 // first is the first rule that fits. A nil tenant fits no rule for particular ones.
-func (x *index) first(model fleet.ModelID, tenant *Tenant, path string, header http.Header) *Rule {
+func (x *index) first(model fleet.ModelID, tenant *Tenant, path string, header map[string][]string) *Rule {
 	if len(x.rules) == 0 {
 		return nil
 	}

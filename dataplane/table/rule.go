@@ -2,7 +2,6 @@ package table
 
 import (
 	"fmt"
-	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -19,9 +18,9 @@ const (
 )
 
 // Rule is the first rule that fits a request: its base model as the client asked for it, its tenant,
-// the path and the headers as they came, with names in canonical form. Nil: none does. A nil tenant
-// fits no rule for particular tenants.
-func (t *Table) Rule(model *Model, tenant *Tenant, path string, header http.Header) *Rule {
+// the path and the headers as they came, with names in canonical form as an http.Header has them.
+// Nil: none does. A nil tenant fits no rule for particular tenants.
+func (t *Table) Rule(model *Model, tenant *Tenant, path string, header map[string][]string) *Rule {
 	return t.index.first(model.ID, tenant, path, header)
 }
 
@@ -31,7 +30,7 @@ func (t *Table) RuleOf(policy string) *Rule { return t.rules[policy] }
 // Rules lists the rules in the order of trying.
 func (t *Table) Rules() []*Rule { return t.index.rules }
 
-func (r *Rule) fits(tenant *Tenant, path string, header http.Header) bool {
+func (r *Rule) fits(tenant *Tenant, path string, header map[string][]string) bool {
 	if len(r.Match) == 0 {
 		return true
 	}
@@ -43,7 +42,7 @@ func (r *Rule) fits(tenant *Tenant, path string, header http.Header) bool {
 	return false
 }
 
-func (m *Match) fits(tenant *Tenant, path string, header http.Header) bool {
+func (m *Match) fits(tenant *Tenant, path string, header map[string][]string) bool {
 	if len(m.Tenants) > 0 && (tenant == nil || !slices.Contains(m.Tenants, tenant.ID)) {
 		return false
 	}
