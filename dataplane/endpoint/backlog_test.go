@@ -75,6 +75,28 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
+func TestWhatTheHeadIsExpectedToTake(t *testing.T) {
+	var b backlog
+	now := time.Unix(1000, 0)
+	if d := b.expected(); d != 0 {
+		t.Errorf("of nothing: %v", d)
+	}
+	b.add(&queued{left: 5000}, now, 1000)
+	if d := b.expected(); d != 0 {
+		t.Errorf("of one whose first token isn't told: %v", d)
+	}
+	first, second := queued{left: 4000, stream: true}, queued{left: 2000, stream: true}
+	b.add(&first, now, 1000)
+	b.add(&second, now, 1000)
+	if d := b.expected(); d != 3*time.Second {
+		t.Errorf("of two: %v, want their mean", d)
+	}
+	b.took(&first, now)
+	if d := b.expected(); d != 2*time.Second {
+		t.Errorf("of the last: %v", d)
+	}
+}
+
 // What is not streamed, against a plain list of what is left of each.
 func TestBacklogIsWhatIsLeftOfEach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

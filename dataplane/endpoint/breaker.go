@@ -139,13 +139,13 @@ func (b *breaker) probed(o failover.Outcome, what string, now time.Time) (restor
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was, _ := b.ejector.Ejected()
+	if o == failover.OK && b.accused {
+		b.ejector, b.accused = failover.Ejector{}, false
+	}
 	b.count(o, now)
 	switch o {
 	case failover.OK:
 		b.doubtful, b.failed = false, 0
-		if b.accused {
-			b.ejector, b.accused = failover.Ejector{}, false
-		}
 	case failover.Ignored:
 		b.doubtful = false
 	default:

@@ -129,3 +129,42 @@ func TestABusyPlaceIsNotADeadOne(t *testing.T) {
 		t.Error("ejected for waiting in line")
 	}
 }
+
+// What requests alone accuse a place of is forgotten once a canary is answered: it takes as many of
+// them again.
+func TestACanaryClearsAPlaceOfWhatRequestsSay(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := newBreaker(failover.DefaultEjectConfig())
+	asked := 0
+	b.permit = func(*breaker) bool { asked++; return false }
+	for range 20 {
+		b.record(failover.ServerFault, now)
+	}
+	if out, _ := b.ejected(); out || asked != 1 {
+		t.Fatalf("ejected %v, asked %d times", out, asked)
+	}
+	if !b.probe(now, 0.5) {
+		t.Fatal("no canary looks into it")
+	}
+	b.probed(failover.OK, "", now)
+	if !b.idle() {
+		t.Error("still in doubt")
+	}
+	for range 18 { // with the canary's 19 outcomes
+		b.record(failover.ServerFault, now)
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times: what was before the canary still counts", asked)
+	}
+	b.record(failover.ServerFault, now)
+	if asked != 2 {
+		t.Errorf("asked %d times after one more", asked)
+	}
+	for range 3 {
+		b.probe(now, 0.5)
+		b.probed(failover.ServerFault, "answered 500", now)
+	}
+	if out, why := b.ejected(); !out || b.byRequests.Load() {
+		t.Errorf("three canaries failed: ejected %v (%s), by requests alone %v", out, why, b.byRequests.Load())
+	}
+}

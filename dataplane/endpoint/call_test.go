@@ -287,6 +287,27 @@ func TestRequestsAloneEjectAtMostHalf(t *testing.T) {
 	}
 }
 
+func TestRequestsAloneNeverEjectTheLastOne(t *testing.T) {
+	r, now := still(t)
+	r.Sync(world(t, func(pb *routerpb.Table) {
+		for _, name := range []string{"a3", "a4"} {
+			pb.Clusters[0].Endpoints = append(pb.Clusters[0].Endpoints, &routerpb.Endpoint{Id: name, Url: "http://" + name, Class: "h100"})
+		}
+	}))
+	list := r.of("a")
+	for _, e := range list[1:] {
+		for range 3 {
+			e.Begin(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ConnectFailure}, *now)
+		}
+	}
+	for range 30 {
+		list[0].Begin(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ServerFault}, *now)
+	}
+	if out, why := list[0].Ejected(); out {
+		t.Errorf("the last of four is ejected: %s", why)
+	}
+}
+
 func TestSignsOfOverload(t *testing.T) {
 	r, now := still(t)
 	b := r.Cluster("b")

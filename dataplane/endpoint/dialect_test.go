@@ -117,11 +117,11 @@ func TestPagesThatAreNotOurs(t *testing.T) {
 }
 
 // A page tells that something has changed, whatever it was.
-func TestThePrintOfAPage(t *testing.T) {
+func TestTheMarkOfAPage(t *testing.T) {
 	base := string(page(t, "vllm-lora.prom"))
-	print := func(text string) uint64 { return (&Signals{}).fill(parsed([]byte(text))).print }
-	if print(base) != print(base+"process_cpu_seconds_total 7\n") {
-		t.Error("what isn't read changes the print")
+	mark := func(text string) uint64 { return (&Signals{}).fill(parsed([]byte(text))).mark }
+	if mark(base) != mark(base+"process_cpu_seconds_total 7\n") {
+		t.Error("what isn't read changes the mark")
 	}
 	for _, change := range [][2]string{
 		{`num_requests_running{engine="0",model_name="Qwen/Qwen3-8B"} 4.0`, `num_requests_running{engine="0",model_name="Qwen/Qwen3-8B"} 5.0`},
@@ -130,8 +130,8 @@ func TestThePrintOfAPage(t *testing.T) {
 		{"1.7886264577368872e+09", "1.7886264587368872e+09"},
 	} {
 		changed := strings.ReplaceAll(base, change[0], change[1])
-		if changed == base || print(base) == print(changed) {
-			t.Errorf("%s for %s doesn't change the print", change[1], change[0])
+		if changed == base || mark(base) == mark(changed) {
+			t.Errorf("%s for %s doesn't change the mark", change[1], change[0])
 		}
 	}
 }

@@ -13,7 +13,7 @@ func tells(e *Endpoint, s Signals) {
 	if s.Ready == 0 {
 		s.Ready = -1
 	}
-	s.Saturation, s.print = -1, (&reading{sums: [signals]float64{waiting: s.Waiting, running: s.Running, tokensOut: s.tokens}}).print()
+	s.Saturation, s.mark = -1, (&reading{sums: [signals]float64{waiting: s.Waiting, running: s.Running, tokensOut: s.tokens}}).mark()
 	s.inFlight = e.InFlight()
 	e.seen(&s)
 }
@@ -85,6 +85,20 @@ func TestALongPromptIsNoFrozenPage(t *testing.T) {
 	}
 	if f := e.Candidate(&long, *now).Freshness; f != pick.Stale {
 		t.Errorf("%v after more than twice the time that it should take", f)
+	}
+}
+
+// A gateway refreshes its page every few seconds.
+func TestAGatewaysPageMayStandStillForLonger(t *testing.T) {
+	r, now := still(t)
+	g := r.of("g")[0]
+	g.Begin(Load{Model: "m", Stream: true}, *now)
+	for after, want := range map[time.Duration]pick.Freshness{6 * time.Second: pick.Fresh, 16 * time.Second: pick.Stale} {
+		g.changed.Store(now.UnixNano())
+		s := &Signals{At: now.Add(after), Ready: 2, Saturation: -1, tokens: -1}
+		if f := g.freshness(s, 1, now.Add(after)); f != want {
+			t.Errorf("%v after %v", f, after)
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func (h *latencies) add(d time.Duration, at time.Time) {
 
 // fade makes what is old count less. The caller holds the lock.
 func (h *latencies) fade(at time.Time) {
-	steps := at.Sub(h.faded) / fadeEvery
+	steps := int64(at.Sub(h.faded) / fadeEvery)
 	if steps <= 0 {
 		return
 	}
@@ -62,7 +62,7 @@ func (h *latencies) fade(at time.Time) {
 		h.faded = at
 		return
 	}
-	h.faded = h.faded.Add(steps * fadeEvery)
+	h.faded = h.faded.Add(time.Duration(steps) * fadeEvery)
 	factor := float32(math.Pow(fadeTo, float64(min(steps, 1000))))
 	for i := range h.counts {
 		if h.counts[i] *= factor; h.counts[i] < 0.01 {

@@ -242,3 +242,31 @@ func TestSlotsLearnTheBatch(t *testing.T) {
 		t.Errorf("half the KV cache holds 20: %v", got)
 	}
 }
+
+// What a server says of itself counts before anything was seen of it.
+func TestSlotsByWhatIsTold(t *testing.T) {
+	mix := Learned{Known: true, Uncached: 1500, Output: 500}
+	for _, tt := range []struct {
+		name    string
+		x       Signals
+		servers float64
+		mix     Learned
+		want    float64
+	}{
+		{"nothing", Signals{}, 1, mix, believedSlots},
+		{"its batch", Signals{MaxBatch: 32}, 1, mix, 32},
+		{"its KV cache, by the mean request", Signals{KVTokens: 100_000}, 1, mix, 50},
+		{"which isn't known yet", Signals{KVTokens: 100_000}, 1, Learned{}, believedSlots},
+		{"the smaller of both", Signals{MaxBatch: 32, KVTokens: 100_000}, 1, mix, 32},
+		{"what runs says more than the mean", Signals{KVTokens: 100_000, KV: 0.5, Running: 40}, 1, mix, 80},
+		{"a cache for less than one request", Signals{KVTokens: 100}, 1, mix, 1},
+		{"a pool, by server", Signals{KV: 0.5, Running: 80}, 4, mix, 40},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var s slots
+			if got := s.learn(&tt.x, tt.servers, tt.mix); got != tt.want {
+				t.Errorf("%v, want %v", got, tt.want)
+			}
+		})
+	}
+}

@@ -138,8 +138,8 @@ func (r *reading) known() bool {
 	return r.found[waiting] || r.found[running] || r.found[poolReady] || r.found[poolWaiting]
 }
 
-// print tells pages apart on which something that we read has changed.
-func (r *reading) print() uint64 {
+// mark tells pages apart on which something that we read has changed.
+func (r *reading) mark() uint64 {
 	h := uint64(fnvBasis)
 	for s, v := range r.sums {
 		h = (h ^ math.Float64bits(v) ^ uint64(s)) * fnvPrime

@@ -114,11 +114,11 @@ func slowRead(page []byte, name string) (sum float64, ok bool) {
 			}
 		}
 		slices.Sort(labels)
-		if id := strings.Join(labels, ","); seen[id] {
+		id := strings.Join(labels, ",")
+		if seen[id] {
 			continue
-		} else {
-			seen[id] = true
 		}
+		seen[id] = true
 		// It is one of the three, and the others' value is 0.
 		v := m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
 		if !math.IsNaN(v) && !math.IsInf(v, 0) && v >= 0 {

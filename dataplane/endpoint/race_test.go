@@ -2,11 +2,13 @@ package endpoint
 
 import (
 	"context"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/pick"
 	"anabranch/failover"
@@ -76,6 +78,69 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 	if a, e := r.Cluster("a").InFlight(), r.Cluster("e").InFlight(); a != 0 || e != 0 {
 		t.Errorf("clusters have %d and %d in flight", a, e)
+	}
+}
+
+// Ten thousand requests that end in every way, some more than once and some without a word: nothing is
+// left of them in any count.
+func TestNothingIsLeftOfRequests(t *testing.T) {
+	r := New(Options{Region: "us"})
+	r.Sync(world(t, withProvider))
+	outcomes := []failover.Outcome{failover.OK, failover.OK, failover.OK, failover.ServerFault, failover.Silence, failover.Ignored}
+	var all sync.WaitGroup
+	for g := range 20 {
+		all.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(g), 9))
+			for range 500 {
+				now := time.Now()
+				l := prompt(rnd.IntN(6))
+				l.Stream = rnd.IntN(2) == 0
+				if rnd.IntN(4) == 0 {
+					l.Adapter = strconv.Itoa(rnd.IntN(9))
+				}
+				var c *Call
+				switch id := []fleet.ClusterID{"a", "b", "g", "p", "e"}[rnd.IntN(5)]; id {
+				case "e":
+					c = r.Cluster(id).Hop(l, now)
+				default:
+					list := r.of(id)
+					c = list[rnd.IntN(len(list))].Begin(l, now)
+				}
+				result := Result{
+					Outcome: outcomes[rnd.IntN(len(outcomes))], Output: rnd.Int64N(50), Busy: rnd.IntN(10) == 0, RetryAfter: time.Millisecond,
+					Saturation: rnd.Float64(), HasSaturation: rnd.IntN(2) == 0,
+				}
+				if rnd.IntN(2) == 0 {
+					c.FirstToken(now.Add(time.Millisecond))
+					result.FirstToken = time.Millisecond
+				}
+				for range 1 + rnd.IntN(2) {
+					c.Done(result, now.Add(2*time.Millisecond))
+				}
+			}
+		})
+	}
+	all.Wait()
+	requests := uint64(0)
+	later := time.Now().Add(time.Hour)
+	for _, c := range r.all() {
+		if n := c.InFlight(); n != 0 {
+			t.Errorf("%s: %d in flight", c.ID, n)
+		}
+		for _, e := range c.Endpoints() {
+			if n := e.InFlight(); n != 0 || e.begun.Load() != e.ended.Load() {
+				t.Errorf("%s: %d in flight, %d begun, %d ended", e.ID, n, e.begun.Load(), e.ended.Load())
+			}
+			if left := e.backlog.tokens(later, 1000); left != 0 {
+				t.Errorf("%s: a backlog of %v tokens", e.ID, left)
+			}
+		}
+	}
+	for _, s := range r.Report(later).Clusters {
+		requests += s.Requests
+	}
+	if requests != 10_000 {
+		t.Errorf("%d requests were reported", requests)
 	}
 }
 

@@ -39,7 +39,7 @@ type Signals struct {
 	tokens   float64 // generated so far, to see progress; -1 if not told
 	asked    float64 // prompt tokens looked up in the prefix cache so far, and found; 0 if not told
 	hits     float64
-	print    uint64 // differs where anything read has
+	mark     uint64 // differs where anything read has
 }
 
 // fill turns a reading into signals. A gateway's means are turned into sums, but without a ready
@@ -61,7 +61,7 @@ func (s *Signals) fill(r *reading) *Signals {
 	if r.found[prefixFound] {
 		s.asked, s.hits = r.sums[prefixAsked], r.sums[prefixFound]
 	}
-	s.print = r.print()
+	s.mark = r.mark()
 	if !r.found[poolReady] && !r.found[poolWaiting] {
 		return s
 	}
@@ -166,7 +166,7 @@ func (e *Endpoint) frozen(s *Signals, inFlight int64, now time.Time) bool {
 // there were mean that the server has started anew, with an empty cache.
 func (e *Endpoint) seen(s *Signals) {
 	old := e.signals.Swap(s)
-	if old == nil || old.print != s.print {
+	if old == nil || old.mark != s.mark {
 		e.changed.Store(s.At.UnixNano())
 	}
 	if old != nil && old.tokens >= 0 {
