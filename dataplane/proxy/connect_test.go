@@ -203,7 +203,7 @@ func TestWhatIsBetweenTwoHostsStaysThere(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	h := <-got
-	if res.StatusCode != 200 || h.Get("Expect") != "" || h.Get("Te") != "" || h.Get("X-Request-Id") != "mine" {
+	if res.StatusCode != http.StatusOK || h.Get("Expect") != "" || h.Get("Te") != "" || h.Get("X-Request-Id") != "mine" {
 		t.Errorf("%d with %v", res.StatusCode, h)
 	}
 }

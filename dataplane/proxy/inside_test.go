@@ -71,7 +71,6 @@ func TestAnErrorUnderSuccessIsWhatItSays(t *testing.T) {
 			continue
 		}
 		// The same as the first event of a stream.
-		want := want
 		if !want.retryable {
 			want.code = "400"
 		}

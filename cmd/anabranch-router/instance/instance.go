@@ -160,7 +160,12 @@ func (n *Instance) listen() (err error) {
 		n.peer.http.TLSConfig = cfg
 		// The most that net/http allows: with its default of 1 MiB a connection across an ocean
 		// carries no more than 7 MB of prompts a second.
-		n.peer.http.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerConnection: 4<<20 - 1, MaxReceiveBufferPerStream: 4<<20 - 1}
+		// Streams on a connection are many because peers make few of them, and pings find out which
+		// peers have vanished, whose requests go on computing until then.
+		n.peer.http.HTTP2 = &http.HTTP2Config{
+			MaxReceiveBufferPerConnection: 4<<20 - 1, MaxReceiveBufferPerStream: 4<<20 - 1,
+			MaxConcurrentStreams: 1000, SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second,
+		}
 	}
 	if n.front, err = bind("--listen", n.o.Listen, nil, n.router.Front()); err != nil {
 		return err
