@@ -23,7 +23,7 @@ type nameServer struct {
 
 	mu    sync.Mutex // guards all below
 	zone  zone
-	codes map[string]dnsmessage.RCode // by name: fail like this
+	codes map[string]dnsmessage.RCode // by name and type: fail like this
 	mute  map[string]bool             // by name and type: don't answer
 	asked map[string]int              // by network
 }
@@ -77,10 +77,16 @@ func (s *nameServer) set(name string, bodies ...dnsmessage.ResourceBody) {
 	s.zone[name] = records
 }
 
-func (s *nameServer) fail(name string, code dnsmessage.RCode) {
+// fail answers questions for a name with a code, those of a type or, without one, all.
+func (s *nameServer) fail(name string, code dnsmessage.RCode, kinds ...dnsmessage.Type) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.codes[name] = code
+	if len(kinds) == 0 {
+		kinds = []dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA, dnsmessage.TypeSRV}
+	}
+	for _, k := range kinds {
+		s.codes[name+k.String()] = code
+	}
 }
 
 func (s *nameServer) hush(name string, kind dnsmessage.Type) {
@@ -153,7 +159,7 @@ func (s *nameServer) answer(network string, question []byte, limit int) []byte {
 		Questions: []dnsmessage.Question{q},
 	}
 	records, known := s.zone[name]
-	switch code, bad := s.codes[name]; {
+	switch code, bad := s.codes[name+q.Type.String()]; {
 	case bad:
 		m.RCode = code
 	case !known:

@@ -101,13 +101,10 @@ func (f *files) open(name string) (*os.File, error) {
 	}
 	if filepath.IsAbs(name) {
 		below, err := filepath.Rel(f.dir, name)
-		if err != nil || !filepath.IsLocal(below) {
-			return nil, errors.New("is outside of the discovery folder")
+		if err != nil {
+			return nil, errors.New("is absolute, and the discovery folder is not")
 		}
-		name = below
-	}
-	if !filepath.IsLocal(name) {
-		return nil, errors.New("is outside of the discovery folder")
+		name = below // a path that leads out of it is refused when it is opened
 	}
 	root, err := os.OpenRoot(f.dir)
 	if err != nil {

@@ -247,12 +247,11 @@ func TestAFileThatIsBeingWrittenIsNotTakenByHalf(t *testing.T) {
 		s := fileWatch(t, "", path)
 		pass(200 * time.Millisecond)
 		next := strings.ReplaceAll(whole, "10.0.0", "10.0.1")
-		pass(750 * time.Millisecond)
-		for i := range 6 { // a slow writer, over several looks
-			write(t, path, next[:len(next)*i/6])
+		for i := range 40 { // a slow writer who has one whole line ready, then another, then none again
+			write(t, path, strings.Join(strings.SplitAfter(next, "\n")[:i%3], ""))
 			pass(50 * time.Millisecond)
-			if s.ids() != "a b c" {
-				t.Fatalf("after %d bytes the list is %q", len(next)*i/6, s.ids())
+			if s.ids() != "a b c" || s.now().list[0].URL != "http://10.0.0.1:8000" {
+				t.Fatalf("with %d lines written the list is %+v", i%3, s.now().list)
 			}
 		}
 		write(t, path, next)
@@ -291,6 +290,7 @@ func TestFilesStayInTheirFolder(t *testing.T) {
 		{dir, ".", false},
 		{dir, "", false},
 		{dir + "/none", "in.yaml", false},
+		{"testdata", filepath.Join(dir, "in.yaml"), false},
 	} {
 		f := files{dir: c.dir}
 		text, err := f.read(c.name)

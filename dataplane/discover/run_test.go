@@ -67,6 +67,8 @@ type puppet struct {
 	quit  map[string]chan error
 	began []string
 	ended []string
+	// linger is how long watches still need when they should end.
+	linger time.Duration
 }
 
 func newPuppet() *puppet {
@@ -80,6 +82,10 @@ func (p *puppet) Watch(ctx context.Context, spec table.Discovery, found func([]t
 	p.tell[spec.Name], p.quit[spec.Name] = found, quit
 	p.mu.Unlock()
 	defer func() {
+		p.mu.Lock()
+		linger := p.linger
+		p.mu.Unlock()
+		<-time.After(linger)
 		p.mu.Lock()
 		p.ended = append(p.ended, spec.Name)
 		p.mu.Unlock()
@@ -279,6 +285,9 @@ func TestWatchesFollowTheTable(t *testing.T) {
 		b.showAndWait("x2", nil, "n")
 		b.want(t, "the new source", "c1:n")
 
+		b.mu.Lock()
+		b.linger = time.Second
+		b.mu.Unlock()
 		b.stop()
 		if len(b.ended) != 3 {
 			t.Errorf("Run left watches behind: ended %v", b.ended)
@@ -534,4 +543,24 @@ func TestWhatIsToldIsWhatTheModelSays(t *testing.T) {
 			},
 		})
 	})
+}
+
+func BenchmarkLookOfTenThousand(b *testing.B) {
+	list, err := Parse(lines(MaxEndpoints))
+	if err != nil {
+		b.Fatal(err)
+	}
+	d, err := New(Options{Found: func(fleet.ClusterID, []table.Endpoint) {}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	turn := &turn{}
+	w := &watch{running: turn}
+	b.ReportAllocs()
+	for b.Loop() {
+		d.take(w, turn, list, nil)
+	}
+	if !w.known || w.changes != 1 {
+		b.Errorf("%d changes", w.changes)
+	}
 }
