@@ -143,3 +143,12 @@ func (r *Router) full(x *trip) bool {
 	}
 	return len(x.choice.Targets) > 0 && r.room(x)() >= x.ceiling() // not so if it is not a number
 }
+
+// waitingNow is how many requests wait for room.
+func (r *Router) waitingNow() int {
+	n := 0
+	for _, d := range r.gate.Depths() {
+		n += int(d.Requests)
+	}
+	return n
+}

@@ -13,11 +13,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/override"
 	"anabranch/dataplane/table"
 )
 
@@ -56,6 +58,7 @@ type world struct {
 	routers map[string]*node
 	table   *routerpb.Table
 	ledger  *ledger
+	orders  atomic.Pointer[override.View] // emergency orders that all routers have
 }
 
 // node is one router with its servers.
@@ -90,7 +93,7 @@ func newWorld(t testing.TB, sites []site, change func(*routerpb.Table)) *world {
 		n.Router, err = New(Options{
 			Router: fleet.RouterID("r-" + region), Region: fleet.RegionID(region), Version: "test",
 			Tables: &table.Holder{}, Authority: w.ledger, PeerTLS: &tls.Config{RootCAs: pool, ServerName: "example.com"},
-			Logger: slog.New(slog.DiscardHandler),
+			Orders: w.orders.Load, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
