@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"anabranch/api/fleet"
@@ -107,7 +108,7 @@ func TestRequestsOfOurOwnAreSignedWhole(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			ways = append(ways, name+" "+q.Method+" "+q.URL.Path+" "+q.Header.Get("Signature"))
-			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(vllm(0, 0, 0)))}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(vllm(0, 0, 0)))}, nil
 		})
 	}
 	usual, own := way("usual"), way("own")
@@ -152,14 +153,13 @@ func (f roundTripper) RoundTrip(q *http.Request) (*http.Response, error) { retur
 
 // A server that takes the connection and says nothing costs a scrape its time and no more.
 func TestAScrapeEndsInTime(t *testing.T) {
-	live(t, Options{}, func(t *testing.T, r *Registry, _ *fakeFleet) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Region: "us", Transport: roundTripper(func(q *http.Request) (*http.Response, error) {
+			<-q.Context().Done()
+			return nil, context.Cause(q.Context())
+		})})
+		r.Sync(world(t))
 		e := r.of("b")[0]
-		r.opt.TransportFor = func(*table.Cluster) http.RoundTripper {
-			return roundTripper(func(q *http.Request) (*http.Response, error) {
-				<-q.Context().Done()
-				return nil, context.Cause(q.Context())
-			})
-		}
 		began := time.Now()
 		_, _, err := r.fetch(t.Context(), e, e.pageURL(0))
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != scrapeTimeout {
