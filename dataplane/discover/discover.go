@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,7 +38,8 @@ type Options struct {
 	Found func(cluster fleet.ClusterID, endpoints []table.Endpoint)
 	// Region is the router's own: only its clusters are looked after. Empty: all.
 	Region fleet.RegionID
-	// Dir is the folder that files must lie in. Empty: they may be anywhere, by absolute paths.
+	// Dir is the folder that files must lie in. Empty: they may be anywhere. Their paths are
+	// absolute.
 	Dir string
 	// Finders of further kinds by the words of [table.Discovery]; one of a built-in kind replaces
 	// it.
@@ -96,6 +98,12 @@ func New(o Options) (*Discoverer, error) {
 		return nil, err
 	}
 	o.defaults()
+	if o.Dir != "" {
+		var err error
+		if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+			return nil, fmt.Errorf("folder of discovery files: %w", err)
+		}
+	}
 	d := &Discoverer{
 		opt: o, log: o.Logger, wake: make(chan struct{}, 1), watches: make(map[fleet.ClusterID]*watch),
 		finders: map[string]Finder{

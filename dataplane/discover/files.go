@@ -24,7 +24,7 @@ const settles = 10
 // files finds endpoints in a file that it reads again and again. Reading is what works with every way
 // of replacing a file: in place, by rename, by the links that Kubernetes swaps, on a network drive.
 type files struct {
-	dir    string
+	dir    string // absolute, or empty: anywhere
 	period time.Duration
 }
 
@@ -93,23 +93,20 @@ func (f *files) read(name string) ([]byte, error) {
 func (f *files) open(name string) (*os.File, error) {
 	// Without O_NONBLOCK a pipe without a writer would hold us for ever.
 	const how = os.O_RDONLY | syscall.O_NONBLOCK
+	if !filepath.IsAbs(name) {
+		return nil, errors.New("is not an absolute path")
+	}
 	if f.dir == "" {
-		if !filepath.IsAbs(name) {
-			return nil, errors.New("a relative path needs a discovery folder")
-		}
 		return os.OpenFile(name, how, 0)
 	}
-	if filepath.IsAbs(name) {
-		below, err := filepath.Rel(f.dir, name)
-		if err != nil {
-			return nil, errors.New("is absolute, and the discovery folder is not")
-		}
-		name = below // a path that leads out of it is refused when it is opened
+	below, err := filepath.Rel(f.dir, name)
+	if err != nil {
+		return nil, err
 	}
 	root, err := os.OpenRoot(f.dir)
 	if err != nil {
 		return nil, fmt.Errorf("open discovery folder: %w", err)
 	}
 	defer func() { _ = root.Close() }() // nothing was written
-	return root.OpenFile(name, how, 0)
+	return root.OpenFile(below, how, 0)
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"anabranch/api/fleet"
 	"anabranch/dataplane/table"
 )
 
@@ -276,26 +277,41 @@ func TestFilesStayInTheirFolder(t *testing.T) {
 		dir, name string
 		ok        bool
 	}{
-		{dir, "in.yaml", true},
+		{dir, "in.yaml", false},
 		{dir, filepath.Join(dir, "in.yaml"), true},
 		{dir + "/", dir + "/./in.yaml", true},
 		{"", filepath.Join(dir, "in.yaml"), true},
 		{"", filepath.Join(dir, "link.yaml"), true},
 		{"", "in.yaml", false},
-		{dir, "../" + filepath.Base(outside) + "/x.yaml", false},
+		{dir, dir + "/../" + filepath.Base(outside) + "/x.yaml", false},
 		{dir, filepath.Join(outside, "x.yaml"), false},
 		{dir, dir + "-other/x.yaml", false},
-		{dir, "link.yaml", false},
-		{dir, "sub/x.yaml", false},
-		{dir, ".", false},
+		{dir, dir + "/link.yaml", false},
+		{dir, dir + "/sub/x.yaml", false},
+		{dir, dir, false},
 		{dir, "", false},
-		{dir + "/none", "in.yaml", false},
-		{"testdata", filepath.Join(dir, "in.yaml"), false},
+		{dir + "/none", dir + "/none/in.yaml", false},
 	} {
-		f := files{dir: c.dir}
-		text, err := f.read(c.name)
+		d, err := New(Options{Dir: c.dir, Found: func(fleet.ClusterID, []table.Endpoint) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := d.finders[table.DiscoverFile].(*files).read(c.name)
 		if (err == nil) != c.ok {
 			t.Errorf("%q in %q: %q, %v", c.name, c.dir, text, err)
 		}
+	}
+}
+
+func TestAFolderMayBeRelative(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(filepath.Dir(dir))
+	write(t, filepath.Join(dir, "in.yaml"), "[]")
+	d, err := New(Options{Dir: filepath.Base(dir), Found: func(fleet.ClusterID, []table.Endpoint) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := d.finders[table.DiscoverFile].(*files).read(filepath.Join(dir, "in.yaml")); string(text) != "[]" || err != nil {
+		t.Errorf("read %q, %v", text, err)
 	}
 }

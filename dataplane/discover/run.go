@@ -52,20 +52,26 @@ type turn struct {
 // description has changed the last list stays until the new source has told its own, so that a slip
 // of the pen doesn't empty a cluster. It may be called before Run.
 func (d *Discoverer) Sync(t *table.Table) {
-	d.mu.Lock()
-	for _, w := range d.watches {
-		w.wanted = false
-	}
+	wanted := make(map[fleet.ClusterID]table.Discovery)
 	for id, c := range t.Clusters {
-		if c.Kind != table.KindEndpoints || c.Discovery == nil || d.opt.Region != "" && c.Region != d.opt.Region {
-			continue
+		if c.Kind == table.KindEndpoints && c.Discovery != nil && (d.opt.Region == "" || c.Region == d.opt.Region) {
+			wanted[id] = *c.Discovery
 		}
+	}
+	d.mu.Lock()
+	for id, w := range d.watches {
+		_, ok := wanted[id]
+		// Who takes the lists may have dropped this one with the table between.
+		w.fresh = w.fresh || ok && !w.wanted && w.known
+		w.wanted = ok
+	}
+	for id, spec := range wanted {
 		w := d.watches[id]
 		if w == nil {
-			w = &watch{}
+			w = &watch{wanted: true}
 			d.watches[id] = w
 		}
-		w.wanted, w.spec = true, *c.Discovery
+		w.spec = spec
 	}
 	d.mu.Unlock()
 	d.awake()

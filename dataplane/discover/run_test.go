@@ -296,6 +296,39 @@ func TestWatchesFollowTheTable(t *testing.T) {
 	})
 }
 
+func TestAClusterThatComesBackAtOnceIsToldAgain(t *testing.T) {
+	d, err := New(Options{Found: func(fleet.ClusterID, []table.Endpoint) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := tables(map[string]*table.Discovery{"c": {Kind: "hand", Name: "x"}})
+	settle := func() (n int, out []news) {
+		out = d.settle(func(w *watch, u *turn) {
+			n++
+			u.stop = func() {}
+		})
+		return n, out
+	}
+	d.Sync(with)
+	if n, _ := settle(); n != 1 {
+		t.Fatalf("%d watches began", n)
+	}
+	w := d.watches["c"]
+	d.take(w, w.running, made("a"), nil)
+	if _, out := settle(); len(out) != 1 {
+		t.Fatalf("told %v", out)
+	}
+	d.Sync(with)
+	if n, out := settle(); n != 0 || len(out) != 0 {
+		t.Errorf("the same table: %d began, told %v", n, out)
+	}
+	d.Sync(tables(nil)) // upon which others forget what they were told
+	d.Sync(with)
+	if n, out := settle(); n != 0 || len(out) != 1 || len(out[0].endpoints) != 1 {
+		t.Errorf("back at once: %d began, told %v", n, out)
+	}
+}
+
 func TestOnlyEndpointsOfTheOwnRegionAreLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -30,7 +30,8 @@ type fixture struct {
 	node      string
 	reports   chan *routerpb.Report
 	model     *httptest.Server
-	release   chan struct{} // a stream waits for it after its first content
+	release   chan struct{}         // a stream waits for it after its first content
+	change    func(*routerpb.Table) // what is other than usual; nil: nothing
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -109,6 +110,14 @@ func (c *control) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, r
 }
 
 func (f *fixture) table() *routerpb.Table {
+	t := f.usual()
+	if f.change != nil {
+		f.change(t)
+	}
+	return t
+}
+
+func (f *fixture) usual() *routerpb.Table {
 	key := sha256.Sum256([]byte("acme-key"))
 	return &routerpb.Table{
 		Ref:     &routerpb.TableRef{ClusterId: "c", Epoch: 1, Revision: 7},

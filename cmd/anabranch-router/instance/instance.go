@@ -86,6 +86,7 @@ func (n *Instance) open() error {
 		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Authority: authority,
 		PeerTLS: towardsPeers, Control: n.controlStatus, Registry: registry, Logger: n.o.Logger, Traces: n.tracerProvider(),
 		Requests: dataplane.RequestLog(n.o.RequestLog), SecretsDir: n.o.SecretsDir,
+		DiscoveryDir: n.o.DiscoveryDir, Finders: n.o.Finders,
 	}); err != nil {
 		return err
 	}

@@ -6,12 +6,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"anabranch/api/identity"
+	"anabranch/api/routerpb"
 	"anabranch/ratelimit/redisbucket/redistest"
 )
 
@@ -56,6 +58,46 @@ func TestARouterFollowsServesAndComesBackFromDisk(t *testing.T) {
 		t.Errorf("body %q, %v", body, err)
 	}
 	res.Body.Close()
+}
+
+func TestEndpointsThatAreFoundInAFileServe(t *testing.T) {
+	f := newFixture(t)
+	f.release <- struct{}{}
+	o := f.options()
+	o.DiscoveryDir = t.TempDir()
+	file := filepath.Join(o.DiscoveryDir, "eu-a.yaml")
+	if err := os.WriteFile(file, []byte("- {id: gone, url: 'http://127.0.0.1:1'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.change = func(tb *routerpb.Table) {
+		tb.Clusters[0].Endpoints = nil
+		tb.Clusters[0].Discovery = &routerpb.Discovery{Kind: "file", Name: file, Class: "h100"}
+	}
+	n := f.start(o)
+	n.eventually("it is ready", n.ready)
+	if err := os.WriteFile(file, []byte("- {id: found, url: '"+f.model.URL+"'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually("the endpoint is found", func() bool {
+		q, err := http.NewRequest(http.MethodPost, "http://"+n.Addresses().Front+"/v1/chat/completions", strings.NewReader(ask))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer acme-key")
+		res, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return false
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil || !strings.HasSuffix(string(body), done) || res.Header.Get("X-Anabranch-Endpoint") != "found" {
+			t.Errorf("body %q, %v, headers %v", body, err, res.Header)
+		}
+		return true
+	})
 }
 
 func TestWithoutTableOrControlPlaneItIsAliveAndNotReady(t *testing.T) {

@@ -55,8 +55,7 @@ type Options struct {
 	// TraceRatio is the share 0..1 of the requests that are traced, of those whose client has not
 	// decided it. 0: as OTEL_TRACES_SAMPLER says, and without it all.
 	TraceRatio float64
-	// DiscoveryDir is the folder that files of endpoints must lie in. Empty: anywhere, by absolute
-	// paths.
+	// DiscoveryDir is the folder that files of endpoints must lie in. Empty: anywhere.
 	DiscoveryDir string
 	// Finders of endpoints beside those in files and DNS, by kind of discovery in the table.
 	Finders map[string]discover.Finder
