@@ -142,12 +142,14 @@ func (r *Router) done(call *endpoint.Call, t *try) {
 		outcome = failover.Ignored // the peer chose another of its clusters
 	}
 	now := r.now()
+	own, events := result.Own()
 	if t.endpoint != nil {
 		r.doubts.note(t.cluster.ID, outcome, now)
 	}
 	call.Done(endpoint.Result{
-		Outcome: outcome, FirstToken: result.FirstByte, Usage: result.Usage, Output: result.Events,
+		Outcome: outcome, FirstToken: result.FirstByte, Usage: own, Output: events,
 		Busy: wasBusy(result), RetryAfter: retryAfter(result), RateLimit: rateLimit(&result.RateLimit),
+		Saturation: result.Served.Saturation, HasSaturation: result.Served.HasSaturation,
 	}, now)
 	r.gate.Freed()
 }

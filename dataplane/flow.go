@@ -25,7 +25,7 @@ const maxRounds = 4
 func (r *Router) deliver(ctx context.Context, x *trip) {
 	until := x.waitUntil(ctx)
 	for round := 1; ; round++ {
-		pass, refusal := r.gate.Enter(ctx, x.queued(until), r.room(x))
+		pass, refusal := r.gate.Enter(ctx, r.queued(x, until), r.room(x))
 		if refusal != nil {
 			x.waited(refusal.Waited)
 			x.shed(refusal)
@@ -59,14 +59,20 @@ func (x *trip) waitUntil(ctx context.Context) time.Time {
 
 // queued is the request as the queue sees it. An output token counts as two, as the most that it can
 // be while it is not known how long the answer gets.
-func (x *trip) queued(until time.Time) queue.Request {
+func (r *Router) queued(x *trip, until time.Time) queue.Request {
 	lane := xxhash.Sum64String(string(x.model.ID))
+	slots, now := 0.0, r.now()
 	for i := range x.choice.Targets {
 		lane += x.choice.Targets[i].Cluster.Hash // whatever their order
 	}
+	if len(x.choice.Targets) == 1 { // of several it is not known beforehand which is the least full
+		if c := r.places.Cluster(x.choice.Targets[0].Cluster.ID); c != nil {
+			slots = c.Evidence(now).Slots
+		}
+	}
 	return queue.Request{
 		Lane: lane, Priority: x.priority, Tenant: string(x.tenant.ID), Flow: x.fairness,
-		Cost: x.prompt + 2*x.output, Bytes: int64(len(x.body)), Deadline: until,
+		Cost: x.prompt + 2*x.output, Bytes: int64(len(x.body)), Deadline: until, Slots: slots,
 	}
 }
 

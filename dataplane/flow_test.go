@@ -94,38 +94,36 @@ func TestWhereNothingMayWaitFullIsFull(t *testing.T) {
 	}
 }
 
-// Of those that wait the highest priority goes first.
-func TestTheHighestPriorityGoesFirst(t *testing.T) {
+// Each waits in the tier of its priority, which a client can only lower.
+func TestRequestsWaitInTheirTier(t *testing.T) {
 	var full atomic.Bool
 	var refused atomic.Int64
 	full.Store(true)
-	var mu sync.Mutex
-	var order []string
-	s := newStub(t, nil)
-	s.does(func(w http.ResponseWriter, r *http.Request) {
-		if !full.Load() {
-			mu.Lock()
-			order = append(order, r.Header.Get("X-Gateway-Inference-Objective"))
-			mu.Unlock()
-		}
-		refuses(&full, 1, &refused)(w, r)
-	})
+	s := newStub(t, refuses(&full, 1, &refused))
 	w := newWorld(t, []site{{id: "eu-a", region: eu, weight: 1, endpoints: []*stub{s}}}, waits(20_000))
 	w.run()
 	n := w.routers[eu]
 	var all sync.WaitGroup // the first is refused, and waits with the others
-	for i, tenant := range []string{"initech", "globex", "acme"} {
-		all.Go(func() { w.ask(eu, tenant, askWhole) })
+	for i, ask := range [][]string{
+		{"initech"}, {"globex"}, {"acme"}, {"acme", "X-Anabranch-Priority", "0"}, {"initech", "X-Anabranch-Priority", "100"},
+	} {
+		all.Go(func() {
+			if r := w.ask(eu, ask[0], askWhole, ask[1:]...); r.status != http.StatusOK {
+				t.Errorf("%d %s", r.status, r.body)
+			}
+		})
 		w.eventually("it waits", func() bool { return n.waitingNow() > i })
+	}
+	var got []string
+	for _, d := range n.gate.Depths() {
+		got = append(got, d.Tier+":"+strconv.FormatInt(d.Requests, 10))
+	}
+	if tiers := strings.Join(got, " "); tiers != "top:1 standard:1 best-effort:1 batch:2" {
+		t.Errorf("waiting: %s", tiers)
 	}
 	full.Store(false)
 	all.Wait()
-	mu.Lock()
-	defer mu.Unlock()
-	// The others may be let in so soon after each other that they overtake on the way.
-	if len(order) != 3 || order[0] != "top" {
-		t.Errorf("served in the order %v", order)
-	}
+	w.idle()
 }
 
 // A client that leaves while it waits is forgotten, and its quota given back.

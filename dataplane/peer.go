@@ -54,6 +54,17 @@ func (x *trip) trust(q *http.Request) bool {
 	return true
 }
 
+// tellLoad tells the asking router how full the cluster is that it chose.
+func (r *Router) tellLoad(x *trip, cluster fleet.ClusterID) {
+	c := r.places.Cluster(cluster)
+	if c == nil || c.Remote {
+		return
+	}
+	if e := c.Evidence(r.now()); e.Known {
+		x.w.Header()[proxy.HeaderSaturation] = []string{strconv.FormatFloat(e.Saturation, 'f', 3, 64)}
+	}
+}
+
 // prefer puts the cluster that the peer chose first, if it is among the targets.
 func prefer(c *route.Choice, hint fleet.ClusterID) {
 	i := slices.IndexFunc(c.Targets, func(t route.Target) bool { return t.Cluster.ID == hint })

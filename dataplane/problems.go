@@ -148,6 +148,9 @@ func exhausted(last *proxy.Error, dead bool) *proxy.Error {
 	case "endpoint_busy", route.NoCapacity, route.NoLegalTarget:
 		e := noCapacity()
 		e.Origin = last.Origin
+		if last.Code == "endpoint_busy" {
+			e.Message += " The last one said: " + last.Message + "."
+		}
 		e.RetryAfter = max(e.RetryAfter, last.RetryAfter)
 		return e
 	case "connect_failed", "place_ejected", codeEjected:

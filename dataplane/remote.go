@@ -52,6 +52,28 @@ func (p *peers) base(address string) (*url.URL, error) {
 	return u, nil
 }
 
+// keepWarm keeps a connection to the routers of each other region open, so that the first request that
+// has to go there pays for no handshake.
+func (r *Router) keepWarm(ctx context.Context) error {
+	r.relay.Warm(ctx, func() []*url.URL {
+		var all []*url.URL
+		if t := r.tables.Load(); t != nil {
+			for id, region := range t.Regions {
+				if id == r.region {
+					continue
+				}
+				for _, address := range region.PeerURLs {
+					if u, err := r.peers.base(address); err == nil { // the table was validated
+						all = append(all, u)
+					}
+				}
+			}
+		}
+		return all
+	})
+	return nil
+}
+
 // preferred is the index of the address that answered last in a region.
 func (p *peers) preferred(region fleet.RegionID) *atomic.Uint32 {
 	if i, ok := p.last.Load(region); ok {

@@ -127,7 +127,7 @@ func (r *Router) Run(ctx context.Context) error {
 	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLast()
 	var beside, admitter sync.WaitGroup
-	errs := make(chan error, 8)
+	errs := make(chan error, 9)
 	part := func(ctx context.Context, run func(context.Context) error) func() {
 		return func() {
 			errs <- run(ctx)
@@ -141,6 +141,7 @@ func (r *Router) Run(ctx context.Context) error {
 	beside.Go(part(ctx, r.finders.Run))
 	beside.Go(part(ctx, r.gate.Run))
 	beside.Go(part(ctx, r.obeyOrders))
+	beside.Go(part(ctx, r.keepWarm))
 	beside.Wait()
 	r.shadows.end()
 	stopLast()
@@ -229,7 +230,9 @@ func (r *Router) serveHop(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	r.choose(x)
-	prefer(&x.choice, fleet.ClusterID(q.Header.Get(proxy.HeaderClusterHint)))
+	wanted := fleet.ClusterID(q.Header.Get(proxy.HeaderClusterHint))
+	prefer(&x.choice, wanted)
+	r.tellLoad(x, wanted)
 	if r.full(x) {
 		x.refuse(noCapacity())
 		return

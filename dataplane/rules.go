@@ -15,7 +15,9 @@ import (
 // asked for, and its class. False: it has been answered.
 func (x *trip) obey(q *http.Request, asked *table.Model, adapter string) bool {
 	if x.hop {
-		x.told(q.Header)
+		if !x.told(q.Header) {
+			return false
+		}
 	} else if x.rule = x.table.Rule(asked, x.tenant, q.URL.Path, q.Header); x.rule != nil {
 		if i := route.Draw(x.rule.Arms, x.key); i >= 0 {
 			x.arm = &x.rule.Arms[i]
@@ -35,12 +37,22 @@ func (x *trip) obey(q *http.Request, asked *table.Model, adapter string) bool {
 	return true
 }
 
-// told takes over the rule and the arm that the peer has found.
-func (x *trip) told(h http.Header) {
-	x.rule = x.table.RuleOf(h.Get(headerPolicy))
-	if x.rule != nil {
-		x.arm = x.rule.Arm(h.Get(headerArm))
+// told takes over the rule and the arm that the peer has found. False: this router's table has no such
+// rule, being newer or older, so that what it narrows is not known here; the peer is told to go
+// elsewhere.
+func (x *trip) told(h http.Header) bool {
+	policy, arm := h.Get(headerPolicy), h.Get(headerArm)
+	if policy == "" {
+		return true
 	}
+	if x.rule = x.table.RuleOf(policy); x.rule != nil && arm != "" {
+		x.arm = x.rule.Arm(arm)
+	}
+	if x.rule == nil || arm != "" && x.arm == nil {
+		x.refuse(unroutable(route.NoLegalTarget))
+		return false
+	}
+	return true
 }
 
 // models fills in what follows from the model.

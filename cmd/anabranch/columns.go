@@ -77,8 +77,8 @@ func columnsOf(kind policy.Kind, raw json.RawMessage) ([]string, error) {
 		return []string{dash(s.Zone), strconv.Itoa(len(s.PeerURLs)), list(rtt)}, nil
 	case *policy.ClusterSpec:
 		endpoints, gpus := strconv.Itoa(len(s.Endpoints)), []string(nil)
-		if s.GatewayURL != "" {
-			endpoints = s.GatewayURL
+		if s.Target() != "" {
+			endpoints = s.Target()
 		}
 		for _, g := range s.GPUs {
 			gpus = append(gpus, fmt.Sprintf("%d×%s", g.Count, g.Class))

@@ -105,6 +105,8 @@ type Evidence struct {
 	Known bool
 	// Saturation is load over capacity, 1 and above is full; 0 if not known.
 	Saturation float64
+	// Slots is how many requests the cluster takes at saturation 1, as learned; 0 if not known.
+	Slots float64
 	// Wait is the predicted time until a request's prompt is begun there, without the way to it; 0 if
 	// not known. What the prompt then takes is [Cluster.Prefill].
 	Wait time.Duration
@@ -114,7 +116,7 @@ type Evidence struct {
 // load at most loadEvery old.
 func (c *Cluster) Evidence(now time.Time) Evidence {
 	v := c.look(now)
-	ev := Evidence{Busy: c.Busy(now), Known: v.known, Saturation: v.saturation, Wait: v.wait}
+	ev := Evidence{Busy: c.Busy(now), Known: v.known, Saturation: v.saturation, Slots: v.slots, Wait: v.wait}
 	ev.Ejected, ev.Reason = c.Ejected()
 	return ev
 }

@@ -14,6 +14,7 @@ type loadView struct {
 	at               time.Time
 	known            bool
 	saturation       float64
+	slots            float64
 	wait             time.Duration
 	total, ready     int
 	waiting, running float64
@@ -64,6 +65,7 @@ func (c *Cluster) ownLoad(now time.Time) *loadView {
 		v.kv += cand.KV
 		saturation, known := e.saturation(s, &cand, now)
 		v.saturation += saturation
+		v.slots += e.slots.load()
 		v.known = v.known || known
 		if wait := seconds(waitAt(&cand)); usable == 1 || wait < v.wait {
 			v.wait = wait

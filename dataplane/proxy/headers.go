@@ -12,6 +12,9 @@ const (
 	HeaderClass       = "X-Anabranch-Class"
 	HeaderPriority    = "X-Anabranch-Priority"
 	HeaderClusterHint = "X-Anabranch-Cluster-Hint"
+	// HeaderSaturation tells a router from its peer how full the cluster is that it asked for: load over
+	// capacity.
+	HeaderSaturation = "X-Anabranch-Saturation"
 	// HeaderErrorCode tells a router from its peer why it got no answer from a model.
 	HeaderErrorCode = "X-Anabranch-Error-Code"
 )

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -97,7 +98,10 @@ func (x *exchange) answered(answer *http.Response) {
 	code := ""
 	if x.a.Peer {
 		attempts, _ := strconv.Atoi(h.Get(HeaderAttempts)) // 0 if it does not say
-		x.result.Served = Place{h.Get(HeaderRegion), h.Get(HeaderCluster), h.Get(HeaderEndpoint), attempts}
+		x.result.Served = Place{Region: h.Get(HeaderRegion), Cluster: h.Get(HeaderCluster), Endpoint: h.Get(HeaderEndpoint), Attempts: attempts}
+		if s, err := strconv.ParseFloat(h.Get(HeaderSaturation), 64); err == nil && s >= 0 && s < math.MaxFloat32 {
+			x.result.Served.Saturation, x.result.Served.HasSaturation = s, true
+		}
 		code = h.Get(HeaderErrorCode)
 	} else {
 		x.result.RateLimit = rateLimit(h)

@@ -240,7 +240,7 @@ func TestAPeerNamesThePlaceAndEndsItsOwnStream(t *testing.T) {
 		t.Errorf("body %q, %v; want the peer's own error event and no regular end", body, err)
 	}
 	r := f.result(t)
-	if r.Served != (Place{"us-east-1", "us-a", "e2", 2}) || !r.Broken {
+	if r.Served != (Place{Region: "us-east-1", Cluster: "us-a", Endpoint: "e2", Attempts: 2}) || !r.Broken {
 		t.Errorf("result %+v", r)
 	}
 }

@@ -75,6 +75,9 @@ type Place struct {
 	Region, Cluster, Endpoint string
 	// Attempts that the peer made. 0: it did not say.
 	Attempts int
+	// Saturation is load over capacity of the cluster that it was asked for. HasSaturation: it said.
+	Saturation    float64
+	HasSaturation bool
 }
 
 // RateLimit is what a provider tells in the headers x-ratelimit-{limit,remaining,reset}-{requests,tokens}.

@@ -18,6 +18,7 @@ import (
 	"anabranch/api/identity"
 	"anabranch/cmd/lifecycle"
 	"anabranch/dataplane"
+	"anabranch/dataplane/override"
 	"anabranch/dataplane/subscribe"
 	"anabranch/dataplane/subscribe/lastgood"
 	"anabranch/dataplane/table"
@@ -37,6 +38,8 @@ type Instance struct {
 	router  *dataplane.Router
 	control *subscribe.Client
 	redis   *redisbucket.Store // nil: quotas are this process's own
+
+	orders *override.Book
 
 	provider *sdktrace.TracerProvider // of spans; nil: nothing is traced
 
@@ -84,7 +87,7 @@ func (n *Instance) open() error {
 	tables := &table.Holder{}
 	if n.router, err = dataplane.New(dataplane.Options{
 		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Authority: authority,
-		PeerTLS: towardsPeers, Control: n.controlStatus, Registry: registry, Logger: n.o.Logger, Traces: n.tracerProvider(),
+		PeerTLS: towardsPeers, Control: n.controlStatus, Registry: registry, Logger: n.o.Logger, Traces: n.tracerProvider(), Orders: n.currentOrders,
 		Requests: dataplane.RequestLog(n.o.RequestLog), SecretsDir: n.o.SecretsDir,
 		DiscoveryDir: n.o.DiscoveryDir, Finders: n.o.Finders,
 	}); err != nil {
@@ -94,9 +97,17 @@ func (n *Instance) open() error {
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
+	if n.orders, err = override.New(override.Options{
+		Dir: n.o.DataDir, Table: tables.Load, Kept: disk.Refs, Registerer: registry, Logger: n.o.Logger,
+	}); err != nil {
+		return err
+	}
 	if n.control, err = subscribe.New(subscribe.Options{
 		Addresses: n.o.ControlPlane, TLS: towardsNodes, Router: n.o.Router, Region: n.o.Region, Version: n.o.Version,
-		Holder: tables, Report: n.router.Report, LastGood: disk, Applied: n.router.Applied, Logger: n.o.Logger,
+		Holder: tables, Report: n.router.Report, LastGood: disk, Applied: n.router.Applied,
+		Frozen:     func() bool { return n.orders.Current().Frozen() },
+		Revert:     func() (table.Ref, bool) { return n.orders.Current().Revert() },
+		Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err
 	}
@@ -107,6 +118,14 @@ func (n *Instance) open() error {
 		return err
 	}
 	return n.listen()
+}
+
+// currentOrders are the emergency orders that hold now; none while the instance is being made.
+func (n *Instance) currentOrders() *override.View {
+	if n.orders == nil {
+		return nil
+	}
+	return n.orders.Current()
 }
 
 // authority keeps the quotas: Redis, or without one this process.
@@ -221,6 +240,7 @@ func (n *Instance) Run(ctx context.Context) error {
 	parts := []lifecycle.Part{
 		{Name: "data plane", Run: n.runDataPlane},
 		{Name: "admin", Run: n.admin.run},
+		{Name: "orders", Run: n.orders.Run},
 		{Name: "control plane", Run: n.control.Run},
 	}
 	if n.peer != nil {
