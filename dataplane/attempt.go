@@ -110,15 +110,33 @@ func (r *Router) direct(ctx context.Context, x *trip, t *try) {
 	if t.target.Cluster.Kind == table.KindGateway {
 		t.a.Origin = proxy.FromCluster
 	}
-	t.a.Set = append(traceFields(t.span),
-		proxy.Field{Key: proxy.HeaderFairness, Value: x.fairness},
-		proxy.Field{Key: proxy.HeaderObjective, Value: objective(x.priority)},
-		proxy.Field{Key: "X-Request-Id", Value: x.name()},
-	)
+	if t.target.Cluster.Kind == table.KindProvider {
+		t.a.Origin, t.a.Client = proxy.FromCluster, abroad(x.q.Header)
+	} else {
+		t.a.Set = append(traceFields(t.span),
+			proxy.Field{Key: proxy.HeaderFairness, Value: x.fairness},
+			proxy.Field{Key: proxy.HeaderObjective, Value: objective(x.priority)},
+			proxy.Field{Key: "X-Request-Id", Value: x.name()},
+		)
+	}
 	call := x.counted(t.endpoint.Begin(x.load, r.now()))
 	t.result = proxy.Result{Outcome: failover.Ignored} // if Do panics
 	defer func() { r.done(call, t) }()
 	r.do(ctx, x, t, call)
+}
+
+// known are the headers that an external API needs of a client. The rest is nobody's business there.
+var known = []string{"Accept", "Anthropic-Beta", "Anthropic-Version", "Content-Type", "Openai-Beta", "User-Agent"}
+
+// abroad is a client's header for an external API.
+func abroad(client http.Header) http.Header {
+	h := make(http.Header, len(known))
+	for _, name := range known {
+		if values, ok := client[name]; ok {
+			h[name] = values
+		}
+	}
+	return h
 }
 
 // do makes the attempt, watched for as long as it has no content.

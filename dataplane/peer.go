@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/route"
+	"anabranch/dataplane/table"
 	"anabranch/failover"
 )
 
@@ -101,6 +103,9 @@ func (r *Router) unroutable(x *trip, c *route.Choice) *proxy.Error {
 func (r *Router) serveProbe(w http.ResponseWriter, q *http.Request) {
 	id := fleet.ClusterID(q.URL.Query().Get("cluster"))
 	cluster := r.places.Cluster(id)
+	if cluster != nil && cluster.Region == r.region && cluster.Spec().Kind == table.KindRouter {
+		cluster = r.usable(cluster.Spec())
+	}
 	switch {
 	case r.draining.Load():
 		http.Error(w, "this router is draining", http.StatusServiceUnavailable)
@@ -118,7 +123,7 @@ func (r *Router) serveProbe(w http.ResponseWriter, q *http.Request) {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}
-		if !r.doubts.fresh(id, r.now()) {
+		if !r.doubts.fresh(cluster.ID, r.now()) {
 			w.WriteHeader(http.StatusOK)
 			return
 		}
@@ -131,6 +136,27 @@ func (r *Router) serveProbe(w http.ResponseWriter, q *http.Request) {
 		case <-tick.C:
 		}
 	}
+}
+
+// usable is a cluster of this region that can be used for a member that stands for the whole region,
+// or one that can't; nil: there is none at all.
+func (r *Router) usable(member *table.Cluster) *endpoint.Cluster {
+	t := r.tables.Load()
+	if t == nil || t.Regions[r.region] == nil {
+		return nil
+	}
+	var found *endpoint.Cluster
+	for _, spec := range t.Regions[r.region].Clusters {
+		c := r.places.Cluster(spec.ID)
+		if c == nil || spec.Kind == table.KindRouter || !slices.ContainsFunc(member.Models, spec.Serves) {
+			continue
+		}
+		if dead, _ := c.Ejected(); !dead {
+			return c
+		}
+		found = c
+	}
+	return found
 }
 
 // doubtFor is how long a failure keeps a cluster in doubt; three canaries take less.
