@@ -56,6 +56,13 @@ test-short: ## The quick loop: unit tests without -race, no whole systems.
 stress: web/dist/index.html ## What is too long for CI: every test ten times under -race.
 	CGO_ENABLED=1 go test -race -vet=off -count=10 -timeout 120m ./...
 
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME (10s) each; what is found goes to its testdata.
+	@grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9]*' $$dir/*_test.go | cut -d' ' -f2); do \
+			echo "$$dir $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) $$dir || exit 1; \
+		done; done
+
 .PHONY: bench
 bench: ## Benchmarks of the request path, five runs, summarised.
 	@$(MAKE) --no-print-directory $(BENCHSTAT)
