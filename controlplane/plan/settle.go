@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -234,21 +235,26 @@ func (d *demand) describe() string {
 	return text
 }
 
-// round brings shares to multiples of quantum that sum to 1: the largest takes what is left over.
+// round brings shares to multiples of quantum that sum to 1, each less than one away from where it was:
+// they are cut off, and those that lost most by that get one more (the largest remainder method). The
+// largest can't make up for all that many small ones gain by rounding: it would end below 0.
 func round(shares []float64) {
 	if !positive(shares) {
 		return
 	}
-	largest, left := 0, 1/quantum
+	left := 1 / quantum
+	order := make([]int, len(shares))
+	lost := make([]float64, len(shares))
 	for i, x := range shares {
-		steps := math.Round(x / quantum)
-		left -= steps
+		steps := math.Floor(x/quantum + 1e-6) // what is a multiple already stays one
+		order[i], lost[i] = i, x/quantum-steps
 		shares[i] = steps
-		if steps > shares[largest] {
-			largest = i
-		}
+		left -= steps
 	}
-	shares[largest] += left
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lost[b], lost[a]) })
+	for _, i := range order[:min(max(int(math.Round(left)), 0), len(order))] {
+		shares[i]++
+	}
 	for i := range shares {
 		shares[i] /= 1 / quantum
 	}
