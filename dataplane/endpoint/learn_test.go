@@ -215,8 +215,8 @@ func TestSlotsLearnTheBatch(t *testing.T) {
 	feed := func(scrapes ...[3]float64) float64 {
 		var s slots
 		var limit float64
-		for _, x := range scrapes {
-			limit = s.learn(&Signals{Waiting: x[0], Running: x[1], KV: x[2]}, 1, Learned{})
+		for i, x := range scrapes {
+			limit = s.learn(&Signals{At: time.Unix(int64(1000+i), 0), Waiting: x[0], Running: x[1], KV: x[2], tokens: -1}, 1, Learned{})
 		}
 		return limit
 	}
