@@ -16,6 +16,9 @@ PROTOC_GO     := $(TOOLS)/protoc-gen-go@v1.36.12/protoc-gen-go
 PROTOC_GRPC   := $(TOOLS)/protoc-gen-go-grpc@v1.6.2/protoc-gen-go-grpc
 BENCHSTAT     := $(TOOLS)/benchstat@v0.0.0-20260908200009-22c9c6c9d4da/benchstat
 
+# What the card is made of.
+BENCH ?= Best/predicted|Match|Read$$|Request|Latency|OpenStreams
+
 COMMANDS := anabranch anabranch-controlplane anabranch-router
 
 .PHONY: help
@@ -64,11 +67,12 @@ fuzz: ## Fuzz every target for FUZZTIME (10s) each; what is found goes to its te
 		done; done
 
 .PHONY: bench
-bench: ## Benchmarks of the request path, five runs, summarised.
+bench: ## The card of the request path: its speed beside baselines; BENCH=. runs every benchmark.
 	@$(MAKE) --no-print-directory $(BENCHSTAT)
 	@mkdir -p .anabranch
-	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),5) ./dataplane/... ./ratelimit/... ./sim/... | tee .anabranch/bench.txt
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime 0.3s -count $(or $(COUNT),5) -timeout 60m $(if $(filter .,$(BENCH)),./dataplane/... ./ratelimit/... ./sim/...,./dataplane/pick ./dataplane/prefix ./dataplane/inference ./dataplane) | tee .anabranch/bench.txt
 	@$(BENCHSTAT) .anabranch/bench.txt
+	@awk -f .github/bench-card.awk .anabranch/bench.txt
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Formatting, vet and lint.

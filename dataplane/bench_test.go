@@ -1,104 +1,177 @@
 package dataplane
 
 import (
-	"bytes"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-
-	"anabranch/api/routerpb"
+	"time"
 )
 
-// BenchmarkRelay is a whole request over loopback, client and model server included, through the
-// router and, in the same run, through a bare relay: a handler that sends the request on and copies
-// the answer. The difference is the router's price. Compare with benchstat.
-func BenchmarkRelay(b *testing.B) {
-	events := strings.Repeat(content, 20) + finish + counted + done
-	s := newStub(b, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Streams") != "" {
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, role)
-			w.(http.Flusher).Flush()
-			_, _ = io.WriteString(w, events)
-			return
-		}
-		answers(w, r)
-	})
-	w := newWorld(b, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{s}}}, func(pb *routerpb.Table) {
-		pb.Classes[0].FirstByteFloorMs = 60_000
-	})
-	target, err := url.Parse(s.URL)
-	if err != nil {
-		b.Fatal(err)
-	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true}
-	defer transport.CloseIdleConnections()
-	bare := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) {
-		out := q.Clone(q.Context())
-		out.URL.Scheme, out.URL.Host, out.RequestURI = target.Scheme, target.Host, ""
-		answer, err := transport.RoundTrip(out)
-		if err != nil {
-			http.Error(rw, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer answer.Body.Close()
-		for k, v := range answer.Header {
-			rw.Header()[k] = v
-		}
-		rw.WriteHeader(answer.StatusCode)
-		_, _ = io.Copy(rw, answer.Body)
-	}))
-	defer bare.Close()
+// What the router costs, over real sockets and beside a bare relay that is measured at the same time.
+// None of it fails because it is slow: see the card of make bench.
 
-	prompt := strings.Repeat("All work and no play makes Jack a dull boy. ", 90) // 4 KB, some 1,000 tokens
-	for _, kind := range []struct{ name, body string }{
-		{"whole", `{"model":"llama","messages":[{"role":"user","content":"` + prompt + `"}]}`},
-		{"stream", `{"model":"llama","stream":true,"messages":[{"role":"user","content":"` + prompt + `"}]}`},
+// cost is what requests took of a process.
+type cost struct {
+	requests      int
+	cpu, wall     time.Duration
+	allocs, bytes uint64
+}
+
+// measure lets the far end send requests through a system.
+func (f *far) measure(s system, o order, to *cost) {
+	f.b.Helper()
+	o.Do, o.URL = "load", s.url
+	runtime.GC() // what others left behind is not this one's to clear away
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu := s.cpu()
+	done := f.does(o)
+	to.cpu += s.cpu() - cpu
+	runtime.ReadMemStats(&after)
+	to.requests += o.N
+	to.wall += done.Took
+	to.allocs += after.Mallocs - before.Mallocs
+	to.bytes += after.TotalAlloc - before.TotalAlloc
+}
+
+func (c *cost) per(n float64) float64 { return n / float64(c.requests) }
+
+// BenchmarkRequest is what a request of 4 KB takes of the processors, with an answer that is whole,
+// a stream of 66 events that come as fast as they can, and one whose events come two milliseconds
+// apart.
+func BenchmarkRequest(b *testing.B) {
+	f := newFar(b)
+	all := systems(b, f)
+	for _, o := range []order{
+		{Answer: "whole", N: 1000, Workers: 16},
+		{Answer: "stream", N: 500, Workers: 16},
+		{Answer: "paced", N: 500, Workers: 64},
 	} {
-		for _, through := range []struct{ name, url string }{{"bare", bare.URL}, {"router", w.routers[us].front.URL}} {
-			b.Run(through.name+"/"+kind.name, func(b *testing.B) {
-				client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-				defer client.CloseIdleConnections()
+		for _, s := range all {
+			b.Run("answer="+o.Answer+"/by="+s.name, func(b *testing.B) {
+				f.b = b
 				b.ReportAllocs()
-				before := cpuTime(b)
-				b.RunParallel(func(pb *testing.PB) {
-					for pb.Next() {
-						q, err := http.NewRequest(http.MethodPost, through.url+"/v1/chat/completions", bytes.NewReader([]byte(kind.body)))
-						if err != nil {
-							b.Fatal(err)
-						}
-						q.Header.Set("Authorization", "Bearer acme-key")
-						q.Header.Set("Content-Type", "application/json")
-						res, err := client.Do(q)
-						if err != nil {
-							b.Fatal(err)
-						}
-						if _, err := io.Copy(io.Discard, res.Body); err != nil {
-							b.Fatal(err)
-						}
-						res.Body.Close()
-						if res.StatusCode != http.StatusOK {
-							b.Fatalf("status %d", res.StatusCode)
-						}
-					}
-				})
-				b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+				var base, c cost
+				f.measure(all[0], o, &cost{}) // so that connections are there
+				f.measure(s, o, &cost{})
+				for b.Loop() {
+					f.measure(all[0], o, &base)
+					f.measure(s, o, &c)
+				}
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(c.per(float64(c.cpu)), "cpu-ns/op")
+				b.ReportMetric(c.per(float64(c.cpu))/base.per(float64(base.cpu)), "x-bare")
+				b.ReportMetric(float64(c.requests)/c.wall.Seconds(), "requests/s")
+				if s.name != "haproxy" { // a process of its own
+					b.ReportMetric(c.per(float64(c.allocs)), "allocs/op")
+					b.ReportMetric(c.per(float64(c.bytes)), "B/op")
+				}
 			})
 		}
 	}
+	f.b = b
 }
 
-// cpuTime is what this process has used of the processors, in ns: unlike the time on the wall it
-// does not count what else runs on the machine.
-func cpuTime(b *testing.B) int64 {
+// BenchmarkLatency is what the router adds to the time of an answer, at half of the rate that it can
+// do on this machine, clients and model servers included; beside it what a bare relay adds at that
+// rate.
+func BenchmarkLatency(b *testing.B) {
+	f := newFar(b)
+	all := systems(b, f)
+	most := order{Do: "load", URL: all[2].url, Answer: "whole", N: 4000, Workers: 64}
+	f.does(most) // so that connections are there
+	rate := float64(most.N) / f.does(most).Took.Seconds() / 2
+	o := order{Do: "pace", Answer: "whole", N: int(rate), Rate: rate} // for a second
+	for _, s := range all {
+		b.Run("by="+s.name, func(b *testing.B) {
+			f.b = b
+			var direct, through []time.Duration
+			for i := 0; b.Loop(); i++ {
+				o.URL = f.places[i%farPlaces].String()
+				direct = append(direct, f.does(o).Latencies...)
+				o.URL = s.url
+				through = append(through, f.does(o).Latencies...)
+			}
+			slices.Sort(direct)
+			slices.Sort(through)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(rate, "requests/s")
+			b.ReportMetric(float64(at50(through)-at50(direct)), "added-p50-ns")
+			b.ReportMetric(float64(at99(through)-at99(direct)), "added-p99-ns")
+			b.ReportMetric(float64(at50(direct)), "direct-p50-ns")
+			b.ReportMetric(float64(at99(direct)), "direct-p99-ns")
+		})
+	}
+	f.b = b
+}
+
+func at50(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
+func at99(sorted []time.Duration) time.Duration { return sorted[len(sorted)*99/100] }
+
+// openStreams is how many streams are held open, if the system lets a process have two sockets for
+// each of them.
+const openStreams = 10_000
+
+// BenchmarkOpenStreams is what a process holds for each stream that waits for its next token: of the
+// heap, of stacks, and of what the system counts as its memory.
+func BenchmarkOpenStreams(b *testing.B) {
+	n := min(openStreams, (sockets(b)-400)/2)
+	for name, start := range map[string]func(*testing.B, *far) system{"bare": bare, "router": memoryRouter} {
+		b.Run("by="+name, func(b *testing.B) {
+			f := newFar(b)
+			s := start(b, f)
+			for b.Loop() {
+				before := held()
+				f.does(order{Do: "hold", URL: s.url, Answer: "held", N: n})
+				after := held()
+				f.does(order{Do: "release"})
+				per := func(before, after uint64) float64 { return (float64(after) - float64(before)) / float64(n) }
+				b.ReportMetric(per(before.HeapInuse+before.StackInuse, after.HeapInuse+after.StackInuse), "B/stream")
+				b.ReportMetric(per(before.HeapInuse, after.HeapInuse), "heap-B/stream")
+				b.ReportMetric(per(before.StackInuse, after.StackInuse), "stack-B/stream")
+				b.ReportMetric(per(before.resident, after.resident), "rss-B/stream")
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(n), "streams")
+		})
+	}
+}
+
+type memory struct {
+	runtime.MemStats
+	resident uint64
+}
+
+// held is the memory in use once what is not needed has been collected.
+func held() memory {
+	var m memory
+	runtime.GC()
+	debug.FreeOSMemory() // collects once more, since what pools hold goes with the second
+	runtime.ReadMemStats(&m.MemStats)
+	if statm, err := os.ReadFile("/proc/self/statm"); err == nil { // 0 where there is none
+		if fields := strings.Fields(string(statm)); len(fields) > 1 {
+			pages, _ := strconv.ParseUint(fields[1], 10, 64)
+			m.resident = pages * uint64(os.Getpagesize())
+		}
+	}
+	return m
+}
+
+// sockets is how many files this process may have open, once it has asked for as many as it may.
+func sockets(b *testing.B) int {
 	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		b.Fatal(err)
 	}
-	return u.Utime.Nano() + u.Stime.Nano()
+	limit.Cur = limit.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		b.Fatal(err)
+	}
+	return int(min(limit.Max, 1<<20))
 }
