@@ -31,8 +31,8 @@ func TestTheOperatorsPages(t *testing.T) {
 		"/explain/none":  {404, []string{"error"}},
 		"/status":        {200, []string{`"revision": 5`, `"connected": true`, `"us-a"`, `"e1"`}},
 		"/metrics": {200, []string{
-			`anabranch_router_requests_total{cluster="us-a",code="ok",model="llama",status="200"} 1`,
-			`anabranch_router_requests_total{cluster="none",code="invalid_api_key",model="none",status="401"} 1`,
+			`anabranch_router_requests_total{cluster="us-a",code="ok",from="client",model="llama",status="200"} 1`,
+			`anabranch_router_requests_total{cluster="none",code="invalid_api_key",from="client",model="none",status="401"} 1`,
 			`anabranch_router_attempts_total{cluster="us-a",kind="first",outcome="ok"} 1`,
 			`anabranch_router_table_revision 5`, `anabranch_router_cluster_ejected{cluster="us-a"} 0`,
 			`gen_ai_server_request_duration_seconds_count{cluster="us-a",gen_ai_request_model="llama"} 1`,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/credential"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/proxy"
@@ -89,13 +90,13 @@ func (r *Router) took(x *trip, t *try) {
 			x.served = other
 		}
 	}
-	r.metrics.attempted(string(t.target.Cluster.ID), t.kind, result.Outcome)
+	r.metrics.attempted(x, t)
 	x.note(t, r.now())
 }
 
 // direct sends to an endpoint of this region.
 func (r *Router) direct(ctx context.Context, x *trip, t *try) {
-	secret, err := r.secrets.For(t.target.Cluster)
+	secret, err := r.secret(t.target.Cluster)
 	if err != nil {
 		t.result = proxy.Result{Outcome: failover.Ignored, Retryable: true, Cause: err, Err: credentialMissing()}
 		return
@@ -217,7 +218,6 @@ func (x *trip) note(t *try, now time.Time) {
 		}
 	} else {
 		tried.Why = "hop"
-		tried.PredictedMs = milliseconds(t.cluster.Predict(&x.load, now))
 	}
 	switch {
 	case result.Lost:
@@ -239,11 +239,11 @@ const (
 // is not streamed shows nothing until it is whole, so its length counts; should its place be found
 // dead before, the attempt is abandoned.
 func (r *Router) bound(x *trip, p *place, now time.Time) time.Duration {
+	predicted := time.Duration(p.reason.Seconds * float64(time.Second))
 	var d time.Duration
 	if p.endpoint != nil {
-		d = p.endpoint.SilenceBound(&x.load, time.Duration(p.reason.Seconds*float64(time.Second)), x.class, now)
+		d = p.endpoint.SilenceBound(&x.load, predicted, x.class, now)
 	} else {
-		predicted := p.cluster.Predict(&x.load, now) + x.table.RTT(r.region, p.target.Region)
 		d = p.cluster.SilenceBound(&x.load, predicted, x.class, now)
 	}
 	if x.request.Stream || x.request.API == inference.Embeddings {
@@ -281,9 +281,18 @@ func at(base *url.URL, request *url.URL) *url.URL {
 	return &u
 }
 
+// secret is the credential towards a cluster.
+func (r *Router) secret(c *table.Cluster) (*credential.Credential, error) {
+	secret, err := r.secrets.For(c)
+	if err != nil {
+		r.metrics.credentials.WithLabelValues(string(c.ID)).Inc()
+	}
+	return secret, err
+}
+
 // sign proves the router to a cluster that is scraped or looked at.
 func (r *Router) sign(c *table.Cluster, q *http.Request, body []byte) error {
-	secret, err := r.secrets.For(c)
+	secret, err := r.secret(c)
 	if err != nil {
 		return err
 	}

@@ -105,6 +105,7 @@ func (r *Router) race(ctx context.Context, x *trip, first *try, after time.Durat
 	}
 	r.took(x, one)
 	r.took(x, two)
+	r.metrics.hedged(second, &first.result)
 }
 
 // copyOf finds where a copy may go: to the first target with a place that was not tried and has room.
@@ -113,6 +114,12 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 	if race.Won() {
 		return nil
 	}
+	why := "no_room"
+	defer func() {
+		if why != "" {
+			r.metrics.withheld.WithLabelValues(why).Inc()
+		}
+	}()
 	most := x.class.Hedge.MaxSaturation
 	if most == 0 {
 		most = hedgeSaturation
@@ -129,8 +136,10 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 			continue
 		}
 		if !r.hedges.take() {
+			why = "share"
 			return nil
 		}
+		why = ""
 		r.budget.sent(target.Cluster.ID, now)
 		return r.begun(x, &p, "hedge")
 	}

@@ -15,6 +15,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/dataplane/discover"
 	"anabranch/dataplane/override"
+	"anabranch/dataplane/subscribe"
 	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
 )
@@ -45,6 +46,11 @@ type Options struct {
 	// Control tells how the router stands with the control plane, for the status page. Nil:
 	// nothing is told.
 	Control func() ControlStatus
+	// Sight tells how far what the control plane said last of health can be trusted now. Nil: it is
+	// current.
+	Sight func(now time.Time) subscribe.Sight
+	// OrdersStatus tells how the emergency orders stand, for the status page. Nil: nothing is told.
+	OrdersStatus func() override.Status
 	// Traces takes the spans of requests. Nil: none are made.
 	Traces trace.TracerProvider
 	// MaxInFlight bounds the requests open at once; 0: 20,000.
@@ -107,6 +113,9 @@ func (o *Options) defaults() {
 	}
 	if o.Control == nil {
 		o.Control = func() ControlStatus { return ControlStatus{} }
+	}
+	if o.Sight == nil {
+		o.Sight = func(time.Time) subscribe.Sight { return subscribe.Current }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

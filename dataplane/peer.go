@@ -23,6 +23,8 @@ func (r *Router) Peer() http.Handler {
 		switch {
 		case q.URL.Path == probePath && q.Method == http.MethodGet:
 			r.serveProbe(w, q)
+		case q.URL.Path == prefixesPath && q.Method == http.MethodGet:
+			r.servePrefixes(w, q)
 		case strings.HasPrefix(q.URL.Path, "/v1/") && q.Method == http.MethodPost && q.Header.Get(proxy.HeaderHop) == "1":
 			r.hops.Add(1)
 			defer r.hops.Add(-1)

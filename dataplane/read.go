@@ -38,6 +38,9 @@ func (r *Router) read(x *trip, q *http.Request) bool {
 		return false
 	}
 	x.body, x.request = body, request
+	if !x.hop {
+		r.metrics.bodies.Observe(float64(len(body)))
+	}
 	model, adapter, ok := x.table.Model(request.Model)
 	if !ok {
 		x.refuse(unknownModel(request.Model))

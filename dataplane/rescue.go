@@ -21,11 +21,21 @@ func selfHosted(p *place) bool { return p.target.Cluster.Kind != table.KindProvi
 // rescue goes on with an answer that broke off: another place gets what the client has of it, and
 // continues from there. Where none can, the stream ends with its error event.
 func (r *Router) rescue(ctx context.Context, x *trip) {
+	if !x.last.Interrupted {
+		return
+	}
+	cluster, outcome := string(x.at.target.Cluster.ID), "no_place"
 	for n := 0; x.last.Interrupted; n++ {
 		if n == maxRescues || !r.resume(ctx, x) {
 			*x.last = r.relay.BreakOff(x.w, *x.last)
+			continue
 		}
+		outcome = "failed"
 	}
+	if !x.last.Broken {
+		outcome = "saved"
+	}
+	r.metrics.rescues.WithLabelValues(cluster, outcome).Inc()
 }
 
 // resume makes the attempt that continues an answer. False: there is no place for it.

@@ -144,7 +144,7 @@ func (r *Router) mayTry(x *trip, p *place) bool {
 	if r.budget.retry(id, exempt, now) {
 		return true
 	}
-	r.metrics.refused.Inc()
+	r.metrics.refused.WithLabelValues(string(id)).Inc()
 	x.record.leaveOut(id, budgetSpent)
 	return false
 }

@@ -56,6 +56,8 @@ type Router struct {
 	doubts   doubts
 	explain  *explanations
 	metrics  *metrics
+	series   *series
+	prefixes *prefixes
 	traces   *trace.Tracer
 	registry *prometheus.Registry
 
@@ -85,33 +87,36 @@ func New(o Options) (*Router, error) {
 		lines:    newLines(o.Requests, o.Logger.With("component", "router")),
 		traces:   trace.New(o.Traces, o.Version),
 		registry: o.Registry,
+		series:   &series{to: o.Registry},
+		prefixes: newPrefixes(o.Now()),
 	}
 	r.peers = newPeers(r.relay.Peer())
 	r.places = endpoint.New(endpoint.Options{
-		Region: o.Region, Sign: r.sign, TransportFor: r.transportFor, Probe: r.probe, Now: o.Now, Logger: o.Logger,
+		Region: o.Region, Index: r.prefixes.index, Scraped: func(id fleet.ClusterID, took time.Duration, failure string) { r.metrics.scraped(id, took, failure) },
+		Sign: r.sign, TransportFor: r.transportFor, Probe: r.probe, Now: o.Now, Logger: o.Logger,
 	})
 	var err error
 	if r.admit, err = admit.New(admit.Options{
-		Authority: o.Authority, Region: o.Region, Registerer: o.Registry, Now: o.Now, Logger: o.Logger,
+		Authority: o.Authority, Region: o.Region, Registerer: r.series, Now: o.Now, Logger: o.Logger,
 	}); err != nil {
 		return nil, err
 	}
-	if r.meter, err = meter.New(meter.Options{Authority: r.admit, Registerer: o.Registry, Logger: o.Logger}); err != nil {
+	if r.meter, err = meter.New(meter.Options{Authority: r.admit, Registerer: r.series, Logger: o.Logger}); err != nil {
 		return nil, err
 	}
 	r.sight = r.evidence
 	if r.finders, err = discover.New(discover.Options{
-		Found: r.places.Discovered, Region: o.Region, Dir: o.DiscoveryDir, Finders: o.Finders, Registerer: o.Registry, Now: o.Now, Logger: o.Logger,
+		Found: r.places.Discovered, Region: o.Region, Dir: o.DiscoveryDir, Finders: o.Finders, Registerer: r.series, Now: o.Now, Logger: o.Logger,
 	}); err != nil {
 		return nil, err
 	}
-	if r.gate, err = queue.New(queue.Options{Registerer: o.Registry, Now: o.Now}); err != nil {
+	if r.gate, err = queue.New(queue.Options{Registerer: r.series, Now: o.Now}); err != nil {
 		return nil, err
 	}
-	if r.shadows, err = newShadows(o.Registry); err != nil {
+	if r.shadows, err = newShadows(r.series); err != nil {
 		return nil, err
 	}
-	if r.metrics, err = newMetrics(o.Registry, r); err != nil {
+	if r.metrics, err = newMetrics(r.series, r); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -127,7 +132,7 @@ func (r *Router) Run(ctx context.Context) error {
 	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLast()
 	var beside, admitter sync.WaitGroup
-	errs := make(chan error, 9)
+	errs := make(chan error, 11)
 	part := func(ctx context.Context, run func(context.Context) error) func() {
 		return func() {
 			errs <- run(ctx)
@@ -142,6 +147,8 @@ func (r *Router) Run(ctx context.Context) error {
 	beside.Go(part(ctx, r.gate.Run))
 	beside.Go(part(ctx, r.obeyOrders))
 	beside.Go(part(ctx, r.keepWarm))
+	beside.Go(part(ctx, r.takeOver))
+	beside.Go(part(ctx, r.pruneSeries))
 	beside.Wait()
 	r.shadows.end()
 	stopLast()
@@ -166,6 +173,8 @@ func (r *Router) Applied(t *table.Table) {
 	r.places.Sync(t)
 	r.finders.Sync(t)
 	r.peers.sync(t)
+	r.series.applied(t)
+	r.prefixes.applied(t)
 	r.budget.keep(func(id fleet.ClusterID) bool { return t.Clusters[id] != nil })
 }
 

@@ -114,6 +114,7 @@ func (r *Router) place(x *trip, target *route.Target) (place, bool) {
 	}
 	p := place{target: target, cluster: cluster}
 	if target.Remote {
+		p.reason.Seconds = (cluster.Predict(&x.load, r.now()) + target.RTT).Seconds()
 		return p, !slices.Contains(x.hopped, target.Cluster.ID)
 	}
 	now := r.now()

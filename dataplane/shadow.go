@@ -60,12 +60,7 @@ func newShadows(reg prometheus.Registerer) (*shadows, error) {
 		}, []string{"policy", "reason"}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	for _, c := range []prometheus.Collector{s.requests, s.tokens, s.cost, s.skipped} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return s, register(reg, s.requests, s.tokens, s.cost, s.skipped)
 }
 
 // begin runs a copy if there is room for one.
@@ -87,6 +82,13 @@ func (s *shadows) begin(copied func(context.Context)) bool {
 		copied(ctx)
 	})
 	return true
+}
+
+// underWay is how many copies there are now.
+func (s *shadows) underWay() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
 }
 
 // end cuts the copies under way and waits for them.

@@ -19,6 +19,9 @@ import (
 	"anabranch/dataplane/trace"
 )
 
+// statusGone is what nginx calls a request that nobody is there any more to be answered of.
+const statusGone = 499
+
 // recordedPath is how much of a request's path its record keeps: anybody may send a long one.
 const recordedPath = 256
 
@@ -110,7 +113,7 @@ func (r *Router) end(x *trip) {
 	rec.Priority = x.priority
 	x.outcome(rec)
 	r.explain.add(rec)
-	r.metrics.ended(rec, string(x.served), x.last, total)
+	r.metrics.ended(x, rec, total)
 	if !x.hop {
 		r.ended.Add(1)
 		if rec.fault() {
@@ -146,7 +149,7 @@ func (x *trip) outcome(rec *Record) {
 	if last.ClientGone {
 		rec.Code = "client_gone"
 		if !last.Committed {
-			rec.Status = 499 // as nginx calls it: nobody was there to be answered
+			rec.Status = statusGone
 		}
 	}
 }

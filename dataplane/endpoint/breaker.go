@@ -28,6 +28,8 @@ type breaker struct {
 	// permit asks whether the place may be ejected for how requests went, and if so sets byRequests.
 	// Nil: always. It must not use the breaker otherwise.
 	permit func(*breaker) bool
+	// ejections counts them. Nil: nobody does.
+	ejections *atomic.Uint64
 	// costly: canaries cost money, and are sent only while the place is ejected.
 	costly bool
 	// kick wakes the canary's goroutine; it holds one wake-up.
@@ -171,6 +173,9 @@ func (b *breaker) publish() {
 		b.byRequests.Store(false)
 	case out && (shown == nil || *shown != reason):
 		b.reason.Store(&reason)
+		if shown == nil && b.ejections != nil {
+			b.ejections.Add(1)
+		}
 	}
 	if out {
 		b.doubtful, b.accused = false, false

@@ -27,6 +27,7 @@ type Cluster struct {
 	inFlight  atomic.Int64
 	load      atomic.Pointer[loadView]
 	ejecting  sync.Mutex // held while an endpoint asks whether it may be ejected
+	ejections atomic.Uint64
 
 	// Of a remote one.
 	breaker *breaker

@@ -38,6 +38,9 @@ type Options struct {
 	// Probe asks another region's router whether it can serve requests for a cluster; nil error
 	// means it can. Nil: an ejected cluster of another region is taken back when a probe is due.
 	Probe func(ctx context.Context, c *table.Cluster) error
+	// Scraped hears of each scrape of a place of a cluster: how long it took, and what it failed for,
+	// "error" or "no_page"; empty: it got a page. Nil: nobody does.
+	Scraped func(cluster fleet.ClusterID, took time.Duration, failure string)
 	// ScrapeBusy and ScrapeIdle are the shortest and the longest pause between scrapes of a place
 	// that has a page of metrics. 0: 50 ms and 1 s.
 	ScrapeBusy, ScrapeIdle time.Duration
@@ -87,6 +90,9 @@ func New(opt Options) *Registry {
 			MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 		}
 		opt.Transport = own
+	}
+	if opt.Scraped == nil {
+		opt.Scraped = func(fleet.ClusterID, time.Duration, string) {}
 	}
 	opt.ScrapeBusy = cmp.Or(opt.ScrapeBusy, 50*time.Millisecond)
 	opt.ScrapeIdle = cmp.Or(opt.ScrapeIdle, time.Second)

@@ -77,10 +77,13 @@ func (s *scraper) once(ctx context.Context) time.Duration {
 	case ctx.Err() != nil:
 		return 0
 	case errors.Is(err, errNoPage):
+		s.r.opt.Scraped(e.Cluster.ID, 0, "no_page")
 		return s.none(url, now)
 	case err != nil:
+		s.r.opt.Scraped(e.Cluster.ID, 0, "error")
 		return s.failed(err, now)
 	}
+	s.r.opt.Scraped(e.Cluster.ID, s.r.opt.Now().Sub(now), "")
 	return s.got(signals, cost)
 }
 

@@ -68,6 +68,7 @@ func (r *Registry) newCluster(spec *table.Cluster) *Cluster {
 	}
 	if c.Remote {
 		c.breaker = newBreaker(failover.DefaultEjectConfig())
+		c.breaker.ejections = &c.ejections
 		c.index, c.holder = r.opt.Index, r.opt.Index.NewHolder(prefix.Name(string(c.ID)))
 		c.rates = r.learned("cluster "+string(c.ID), spec.Models)
 	}
@@ -144,6 +145,7 @@ func (r *Registry) newEndpoint(c *Cluster, w table.Endpoint, cfg failover.EjectC
 		e.paces[m] = &pace{}
 	}
 	e.slots.store(believedSlots)
+	e.breaker.ejections = &c.ejections
 	if c.Spec().Kind == table.KindProvider {
 		e.breaker.costly = true
 	} else {

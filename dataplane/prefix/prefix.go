@@ -64,6 +64,23 @@ func New(entries int, age time.Duration, now time.Time) *Index {
 	}
 }
 
+// Cap is how many entries there is room for.
+func (x *Index) Cap() int { return len(x.buckets) * ways }
+
+// Len counts the entries that are not too old for anything, by reading all of them: a millisecond for
+// a million.
+func (x *Index) Len(now time.Time) int {
+	oldest, n := x.stamp(now)-x.age, 0
+	for i := range x.buckets {
+		for j := range x.buckets[i] {
+			if e := entry(x.buckets[i][j].Load()); e != 0 && e.stamp() >= oldest {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Match is what a holder probably has of a prompt.
 type Match struct {
 	// Blocks from the beginning.
