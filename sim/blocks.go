@@ -23,6 +23,8 @@ type blockPool struct {
 	used       int     // refs > 0
 	head, tail int32   // free list: least recently used at the head
 	index      map[uint64]int32
+	watched    bool         // changes are collected
+	changes    []CacheEvent // of the index
 }
 
 func newBlockPool(total int) blockPool {
@@ -81,17 +83,18 @@ func (p *blockPool) allocate(dst []int32, n int) []int32 {
 	return dst
 }
 
-// publish names the content of a held block, so that later prompts find it. The first block of
-// two with the same content stays in the index.
-func (p *blockPool) publish(b int32, hash uint64) {
+// publish names the content of a held block, so that later prompts find it, and says whether that is
+// new. The first block of two with the same content stays in the index.
+func (p *blockPool) publish(b int32, hash uint64) bool {
 	if p.blocks[b].hashed {
-		return
+		return false
 	}
 	if _, ok := p.index[hash]; ok {
-		return
+		return false
 	}
 	p.blocks[b].hash, p.blocks[b].hashed = hash, true
 	p.index[hash] = b
+	return true
 }
 
 // release lets go of blocks. The last of a chain is the first to be evicted, because a chain is
@@ -111,6 +114,9 @@ func (p *blockPool) forget(b int32) {
 	if p.blocks[b].hashed {
 		delete(p.index, p.blocks[b].hash)
 		p.blocks[b].hashed = false
+		if p.watched {
+			p.changes = append(p.changes, CacheEvent{Hash: p.blocks[b].hash})
+		}
 	}
 }
 

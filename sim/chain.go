@@ -14,17 +14,21 @@ const BytesPerToken = 4
 func CountTokens(bytes int) int { return (bytes + BytesPerToken - 1) / BytesPerToken }
 
 // Chain is the hash chain over the full blocks of a text: hash i covers blocks 0 to i, so that
-// equal hashes mean equal beginnings. The salt keeps apart what must not share, e.g. adapters.
+// equal hashes mean equal beginnings. The last token of a text may have fewer bytes than others. The
+// salt keeps apart what must not share, e.g. adapters.
 func Chain(text string, salt uint64) []uint64 {
 	const size = BlockSize * BytesPerToken
-	if len(text) < size {
+	blocks := CountTokens(len(text)) / BlockSize
+	if blocks == 0 {
 		return nil
 	}
-	chain := make([]uint64, 0, len(text)/size)
+	chain := make([]uint64, 0, blocks)
 	var buf [8 + size]byte
-	for ; len(text) >= size; text = text[size:] {
+	for range blocks {
 		binary.LittleEndian.PutUint64(buf[:8], salt)
-		copy(buf[8:], text[:size])
+		n := copy(buf[8:], text)
+		clear(buf[8+n:])
+		text = text[n:]
 		salt = xxhash.Sum64(buf[:])
 		chain = append(chain, salt)
 	}

@@ -29,6 +29,8 @@ type Options struct {
 	NoPrefixCache bool
 	// Tokens asks for an event for every token, not only for the first and last.
 	Tokens bool
+	// Cache asks for what the prefix cache stores and drops; see [Engine.CacheEvents].
+	Cache bool
 }
 
 func (o Options) withDefaults() Options {
@@ -106,11 +108,13 @@ type share struct {
 // New makes an idle engine.
 func New(opts Options) *Engine {
 	opts = opts.withDefaults()
-	return &Engine{
+	e := &Engine{
 		opts: opts, now: opts.Start, ready: opts.Start + opts.StartUp, slow: 1,
 		byID: map[uint64]*sequence{}, pool: newBlockPool(opts.Blocks),
 		adapters: adapterSlots{max: opts.MaxAdapters},
 	}
+	e.pool.watched = opts.Cache
+	return e
 }
 
 // Ready says whether start-up is over.
@@ -196,6 +200,14 @@ func (e *Engine) Advance(now time.Duration) []Event {
 	e.run(now)
 	e.returned = true
 	return e.events
+}
+
+// CacheEvents returns what the prefix cache has stored and dropped since the last call, in order, if
+// [Options].Cache asked for it. The slice is the engine's and valid until the next call of any method.
+func (e *Engine) CacheEvents() []CacheEvent {
+	changes := e.pool.changes
+	e.pool.changes = e.pool.changes[:0]
+	return changes
 }
 
 // run carries out all steps that end by now. Events collect until the next Advance.

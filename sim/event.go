@@ -77,6 +77,17 @@ type Event struct {
 	Reason Reason
 }
 
+// CacheEvent is a change of the prefix cache.
+type CacheEvent struct {
+	// Hash of the block, as in [Request].Blocks.
+	Hash uint64
+	// Stored: later prompts find it, else it was dropped.
+	Stored bool
+	// ID and Block of what was stored: which request computed it, and which of its blocks it is, from 0.
+	ID    uint64
+	Block int
+}
+
 // Stats is a snapshot of gauges and counters.
 type Stats struct {
 	// Waiting and Running count sequences.

@@ -1,6 +1,7 @@
 package kvevents
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -117,11 +118,12 @@ func (b *Book) settle(r *Request) Result {
 		// Of a prompt that is wholly there the last block is computed again, but is nothing new.
 		return Cached
 	}
+	began := r.Began.UnixNano()
+	first, last := b.stores.between(began, r.First.Add(b.opt.Grace).UnixNano())
 	var found *node
-	first, last := b.stores.between(r.Began.UnixNano(), r.First.Add(b.opt.Grace).UnixNano())
 	for i := first; i < last; i++ {
 		n := b.stores.at(i).n
-		if !fits(n, full, cached, r.Began.UnixNano()) || found != nil && found.hash == n.hash {
+		if found != nil && found.hash == n.hash || !fits(n, full, cached, began) {
 			continue
 		}
 		if found != nil {
@@ -131,6 +133,11 @@ func (b *Book) settle(r *Request) Result {
 	}
 	if found == nil {
 		return Unmatched
+	}
+	for i := first; i < last; i++ {
+		if n := b.stores.at(i).n; mayFit(n, full, cached, began) && !n.before(found) {
+			return Ambiguous
+		}
 	}
 	return b.associate(r, found, full, cached)
 }
@@ -147,6 +154,28 @@ func fits(n *node, full, cached int32, began int64) bool {
 		}
 	}
 	return true
+}
+
+// mayFit says whether a block may be that, though what is known of it isn't enough to fit: it stands
+// not so far behind one that turned up in the request's time without its beginning.
+func mayFit(n *node, full, cached int32, began int64) bool {
+	if n.depth > 0 || n.depth-unknownDepth >= full-cached {
+		return false
+	}
+	for n.parent != nil {
+		n = n.parent
+	}
+	return n.at >= began
+}
+
+// before says whether a block is before another, or that itself.
+func (n *node) before(other *node) bool {
+	for ; other != nil; other = other.parent {
+		if other.hash == n.hash {
+			return true
+		}
+	}
+	return false
 }
 
 // associate gives the blocks of a prompt's text to the engine blocks that complete them, by the
@@ -168,7 +197,7 @@ func (b *Book) associate(r *Request, last *node, full, cached int32) Result {
 	tokens := float64(r.Prompt) / float64(r.Bytes)
 	for i, text := range r.Blocks {
 		ends := float64((i+1)*inference.BlockBytes) * tokens / float64(b.size)
-		n := path[min(max(int32(ends+0.999), 1), full)]
+		n := path[min(max(int32(ends+0.5), 1), full)] //nolint:mnd // to the nearest
 		if n == nil {
 			continue
 		}
@@ -177,7 +206,7 @@ func (b *Book) associate(r *Request, last *node, full, cached int32) Result {
 		}
 		live := b.tree.nodes[n.hash]
 		if live == nil {
-			b.opt.Index.Evicted(b.opt.Holder, text)
+			b.evicted(text)
 			continue
 		}
 		b.tree.touch(live)
@@ -185,7 +214,7 @@ func (b *Book) associate(r *Request, last *node, full, cached int32) Result {
 		if live.whole {
 			b.opt.Index.Held(b.opt.Holder, b.now, text)
 		} else {
-			b.opt.Index.Evicted(b.opt.Holder, text)
+			b.evicted(text)
 		}
 	}
 	return Associated
@@ -198,18 +227,16 @@ func (b *Book) doubt(r *Request, cached int32) {
 	could := int32((r.Prompt - 1) / int64(b.size)) // at least one token is computed
 	before := r.Began.Add(-b.opt.Grace).UnixNano()
 	for _, text := range r.Blocks {
-		hash, ok := b.blocks[text]
-		if !ok {
-			continue
+		for _, hash := range slices.Clone(b.blocks[text]) {
+			n := b.tree.nodes[hash]
+			if n == nil || !n.whole || n.at > before || n.depth <= 0 || min(n.depth, could) <= cached+perText {
+				continue
+			}
+			b.untie(hash, text)
+			if b.opt.Glossary != nil {
+				b.opt.Glossary.unlearn(b.key(hash), text)
+			}
+			b.wrong++
 		}
-		n := b.tree.nodes[hash]
-		if n == nil || !n.whole || n.at > before || n.depth <= 0 || min(n.depth, could) <= cached+perText {
-			continue
-		}
-		b.untie(hash, text)
-		if b.opt.Glossary != nil {
-			b.opt.Glossary.unlearn(b.key(hash), text)
-		}
-		b.wrong++
 	}
 }

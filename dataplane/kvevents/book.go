@@ -21,6 +21,8 @@ const (
 	// may store until the end of a stream whose beginning can still be made out: half a million tokens
 	// in blocks of 16.
 	maxStores = 1 << 15
+	// maxWays is how many engine blocks may complete one block of text.
+	maxWays = 4
 	// maxPending is how many requests may wait for their grace at a time.
 	maxPending = 1 << 10
 )
@@ -97,7 +99,7 @@ type Book struct {
 	wrong     uint64 // associations that a request has proved wrong
 
 	texts  map[uint64][]uint64 // by engine block in the tree, the blocks of text that it completes
-	blocks map[uint64]uint64   // and the other way round
+	blocks map[uint64][]uint64 // and the other way round
 }
 
 // NewBook makes a book that hears nothing yet.
@@ -109,7 +111,7 @@ func NewBook(opt BookOptions) *Book {
 		opt.Grace = DefaultGrace
 	}
 	b := &Book{opt: opt}
-	b.tree = tree{most: max(opt.Nodes, 16), changed: b.changed, added: b.added, tore: b.tore, forgot: b.forgot}
+	b.tree = tree{most: max(opt.Nodes, 16), changed: b.changed, added: b.added, tore: b.tore, forgot: b.forgot, reached: b.reached}
 	b.reset()
 	return b
 }
@@ -118,7 +120,7 @@ func NewBook(opt BookOptions) *Book {
 func (b *Book) reset() {
 	b.tree.reset()
 	b.stores.reset()
-	b.texts, b.blocks = make(map[uint64][]uint64), make(map[uint64]uint64)
+	b.texts, b.blocks = make(map[uint64][]uint64), make(map[uint64][]uint64)
 }
 
 // Listen says that everything that happens from since on will be heard.
@@ -160,7 +162,7 @@ func (b *Book) Apply(batch *Batch, now time.Time) {
 			}
 		case Cleared:
 			b.tree.reset()
-			b.texts, b.blocks = make(map[uint64][]uint64), make(map[uint64]uint64)
+			b.texts, b.blocks = make(map[uint64][]uint64), make(map[uint64][]uint64)
 			b.opt.Index.Cleared(b.opt.Holder, now)
 		}
 	}
@@ -189,7 +191,9 @@ func (b *Book) removed(hash uint64) {
 		return
 	}
 	if g := b.opt.Glossary; g != nil {
-		b.opt.Index.Evicted(b.opt.Holder, g.texts(b.key(hash))...)
+		for _, text := range g.texts(b.key(hash)) {
+			b.evicted(text)
+		}
 	}
 }
 
@@ -199,13 +203,25 @@ func (b *Book) key(hash uint64) uint64 { return (hash ^ b.opt.Family) * 0x9e3779
 // changed tells the index of blocks of text that are there now, or no longer.
 func (b *Book) changed(n *node) {
 	list := b.texts[n.hash]
-	switch {
-	case len(list) == 0:
-	case n.whole:
+	if n.whole && len(list) > 0 {
 		b.opt.Index.Held(b.opt.Holder, b.now, list...)
-	default:
-		b.opt.Index.Evicted(b.opt.Holder, list...)
+		return
 	}
+	for _, text := range list {
+		b.evicted(text)
+	}
+}
+
+// evicted tells the index that a block of text is gone, unless another prompt has it too: where just
+// one ends and the next begins is not known to the token, so that two that part there have different
+// engine blocks for it.
+func (b *Book) evicted(text uint64) {
+	for _, hash := range b.blocks[text] {
+		if n := b.tree.nodes[hash]; n != nil && n.whole {
+			return
+		}
+	}
+	b.opt.Index.Evicted(b.opt.Holder, text)
 }
 
 // added gives a new node the blocks of text that its hash is known to complete.
@@ -226,42 +242,48 @@ func (b *Book) tore(n *node) {
 	}
 }
 
+func (b *Book) reached(n *node) { b.stores.add(n, n.at) }
+
 func (b *Book) forgot(n *node) { b.detach(n.hash) }
 
-// attach notes that a node completes a block of text, and no other does.
+// attach notes that a node completes a block of text.
 func (b *Book) attach(n *node, text uint64) {
-	if was, ok := b.blocks[text]; ok {
-		if was == n.hash {
-			return
-		}
-		b.untie(was, text)
+	had := b.blocks[text]
+	if slices.Contains(had, n.hash) {
+		return
 	}
-	list := b.texts[n.hash]
-	if len(list) >= maxTexts {
-		delete(b.blocks, list[0])
-		list = list[1:]
+	if len(had) >= maxWays {
+		b.untie(had[0], text)
 	}
-	b.texts[n.hash], b.blocks[text] = append(list, text), n.hash
+	if list := b.texts[n.hash]; len(list) >= maxTexts {
+		b.untie(n.hash, list[0])
+	}
+	b.texts[n.hash], b.blocks[text] = append(b.texts[n.hash], text), append(b.blocks[text], n.hash)
 }
 
 // untie takes a block of text from an engine block.
 func (b *Book) untie(hash, text uint64) {
-	delete(b.blocks, text)
-	list := b.texts[hash]
-	if i := slices.Index(list, text); i >= 0 {
-		list = slices.Delete(list, i, i+1)
-	}
-	if b.texts[hash] = list; len(list) == 0 {
-		delete(b.texts, hash)
-	}
+	without(b.texts, hash, text)
+	without(b.blocks, text, hash)
 }
 
 // detach takes all blocks of text from an engine block.
 func (b *Book) detach(hash uint64) {
 	for _, text := range b.texts[hash] {
-		delete(b.blocks, text)
+		without(b.blocks, text, hash)
 	}
 	delete(b.texts, hash)
+}
+
+// without takes a value from the list of a key.
+func without(lists map[uint64][]uint64, key, value uint64) {
+	list := lists[key]
+	if i := slices.Index(list, value); i >= 0 {
+		list = slices.Delete(list, i, i+1)
+	}
+	if lists[key] = list; len(list) == 0 {
+		delete(lists, key)
+	}
 }
 
 // Counts of a book since it was made.

@@ -1,5 +1,7 @@
 package kvevents
 
+import "slices"
+
 // node is one engine block and what came before it.
 type node struct {
 	hash uint64
@@ -7,10 +9,10 @@ type node struct {
 	// before it were stored before anybody listened; then it is unknownDepth at the first block that
 	// is known of, and more behind that.
 	depth    int32
-	resident bool // the engine has it
-	whole    bool // and all before it
-	torn     bool // its hash has come behind two blocks, so that it says nothing of what is before it
-	at       int64
+	resident bool  // the engine has it
+	whole    bool  // and all before it
+	torn     bool  // its hash has come behind two blocks, so that it says nothing of what is before it
+	at       int64 // when it was stored, or came within reach again
 
 	parent, child, next, prev *node // the tree: first child, and siblings
 	older, newer              *node // by when they were last of use
@@ -22,16 +24,21 @@ const unknownDepth = -1 << 30
 // tree is the blocks of one engine, as its events tell. It is bounded: those that were of no use for
 // longest are forgotten, which doesn't mean that they are gone.
 type tree struct {
-	nodes          map[uint64]*node
+	nodes map[uint64]*node
+	// gone are some of those that are no longer there. A sequence may go on computing behind a block
+	// of its own that the cache has no name for any more, since it had dropped its double.
+	gone           map[uint64]*node
 	most           int
 	oldest, newest *node
 	// changed is told of nodes that become whole or cease to be, added of new ones, tore of those that
 	// turn out to be torn, and forgot of those that are about to be forgotten.
 	changed, added, tore, forgot func(*node)
+	// reached is told of nodes that were there, out of reach behind a hole, until that was filled.
+	reached func(*node)
 }
 
 func (t *tree) reset() {
-	t.nodes, t.oldest, t.newest = make(map[uint64]*node), nil, nil
+	t.nodes, t.gone, t.oldest, t.newest = make(map[uint64]*node), make(map[uint64]*node), nil, nil
 }
 
 // store notes a block behind another; nil: a prompt's first.
@@ -49,7 +56,7 @@ func (t *tree) store(parent *node, hash uint64, at int64) *node {
 	}
 	n.at, n.resident = at, true
 	t.touch(n)
-	t.heal(n)
+	t.heal(n, at)
 	return n
 }
 
@@ -57,17 +64,43 @@ func (t *tree) store(parent *node, hash uint64, at int64) *node {
 // the same, with all before it, or nothing could be computed behind it.
 func (t *tree) behind(hash uint64, at int64) *node {
 	n := t.nodes[hash]
-	if n == nil {
+	switch {
+	case n != nil:
+	case t.gone[hash] != nil:
+		n = t.hole(t.gone[hash])
+	default:
 		n = t.add(hash)
 		n.depth, n.resident, n.at = unknownDepth, true, at
-		t.heal(n)
+		t.heal(n, at)
 	}
 	t.touch(n)
 	return n
 }
 
+// hole puts a block that is gone back into its place, and what is gone before it, as what is behind it
+// needs it.
+func (t *tree) hole(was *node) *node {
+	var line []*node // from the last to the first that is gone
+	var n *node
+	for ; was != nil && n == nil; was = was.parent {
+		if n = t.nodes[was.hash]; n == nil {
+			line = append(line, was)
+		}
+	}
+	for _, was := range slices.Backward(line) {
+		up := n
+		n = t.add(was.hash)
+		if t.link(n, up); up == nil {
+			n.depth = was.depth
+		}
+		n.at, n.torn = was.at, was.torn
+	}
+	return n
+}
+
 func (t *tree) add(hash uint64) *node {
 	n := &node{hash: hash}
+	delete(t.gone, hash)
 	t.nodes[hash] = n
 	t.push(n)
 	for len(t.nodes) > t.most {
@@ -126,8 +159,9 @@ func (t *tree) walk(n *node, visit func(*node) bool) {
 	}
 }
 
-// heal makes a node whole, and what is behind it, if what is before it is.
-func (t *tree) heal(n *node) {
+// heal makes a node whole, and what is behind it, if what is before it is. A prompt that comes through
+// there may have been computed as a whole, while the cache kept what it had: that counts as stored.
+func (t *tree) heal(n *node, at int64) {
 	if n.whole || n.parent != nil && !n.parent.whole {
 		return
 	}
@@ -137,8 +171,9 @@ func (t *tree) heal(n *node) {
 		if n.whole || !n.resident {
 			return false
 		}
-		n.whole = true
+		n.whole, n.at = true, at
 		t.changed(n)
+		t.reached(n)
 		return true
 	})
 }
@@ -167,6 +202,10 @@ func (t *tree) remove(n *node) {
 	for n != nil && !n.resident && n.child == nil { // a hole is kept for what is behind it
 		up := n.parent
 		t.unlink(n)
+		if len(t.gone) >= t.most {
+			clear(t.gone)
+		}
+		t.gone[n.hash] = n
 		n = up
 	}
 }
