@@ -15,7 +15,7 @@ func (c *Cluster) capacity(model fleet.ModelID, weight float64) float64 {
 		if out, _ := e.Ejected(); out {
 			continue
 		}
-		if e.Class == "" {
+		if e.hides() {
 			if len(c.windows) == 1 { // of several models it can't be told apart
 				total += e.yield.perSecond(e.signals.Load())
 			}

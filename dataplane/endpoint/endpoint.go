@@ -8,6 +8,7 @@ import (
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/pick"
 	"anabranch/dataplane/prefix"
+	"anabranch/dataplane/table"
 )
 
 // Endpoint is one place that requests of this router go to directly: a model server of a cluster
@@ -18,7 +19,7 @@ type Endpoint struct {
 	Cluster *Cluster
 	// URL without a trailing slash.
 	URL string
-	// Class of GPU; empty for a gateway or provider.
+	// Class of GPU; empty for a gateway or provider, and where none is known.
 	Class string
 
 	hash    uint64 // of cluster and ID
@@ -67,6 +68,9 @@ type Load struct {
 
 // Signals is what the last scrape found, nil before the first. It must not be changed.
 func (e *Endpoint) Signals() *Signals { return e.signals.Load() }
+
+// hides: it stands for model servers that can't be seen, as a gateway or provider does.
+func (e *Endpoint) hides() bool { return e.Cluster.Spec().Kind != table.KindEndpoints }
 
 // InFlight is how many of this router's requests are there now.
 func (e *Endpoint) InFlight() int64 { return e.inFlight.Load() }

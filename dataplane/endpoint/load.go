@@ -38,14 +38,18 @@ func (c *Cluster) look(now time.Time) *loadView {
 	return v
 }
 
-// ownLoad sums the endpoints. An ejected one counts neither as load nor as capacity.
+// ownLoad sums the endpoints. An ejected one counts neither as load nor as capacity. One of which no
+// fresh signals are there counts as the mean of those that have some, or as what is known of it at the
+// least, if that is more: what can't be seen is no room. Where none has, stale signals count in the
+// same way before absent ones.
 func (c *Cluster) ownLoad(now time.Time) *loadView {
 	v := &loadView{at: now, ageMs: -1}
 	typical := Load{}
 	if models := c.Spec().Models; len(models) > 0 {
 		typical.Model = models[0]
 	}
-	usable := 0
+	var all []sighting
+	best := pick.Absent
 	for _, e := range c.Endpoints() {
 		s := e.signals.Load()
 		v.total += e.count(s)
@@ -56,26 +60,53 @@ func (c *Cluster) ownLoad(now time.Time) *loadView {
 			continue
 		}
 		cand := e.Candidate(&typical, now)
-		usable++
 		if cand.Freshness != pick.Absent || e.pageless.Load() || e.pageURL(0) == "" {
 			v.ready += e.ready(s)
 		}
 		v.waiting += cand.Waiting
 		v.running += cand.Running
 		v.kv += cand.KV
-		saturation, known := e.saturation(s, &cand, now)
-		v.saturation += saturation
 		v.slots += e.slots.load()
-		v.known = v.known || known
-		if wait := seconds(waitAt(&cand)); usable == 1 || wait < v.wait {
-			v.wait = wait
+		x := sighting{wait: seconds(waitAt(&cand))}
+		x.saturation, x.fresh = e.saturation(s, &cand, now)
+		all, best = append(all, x), max(best, x.fresh)
+	}
+	v.known = best > pick.Absent
+	v.judge(all, best)
+	return v
+}
+
+// sighting is what is seen of one endpoint.
+type sighting struct {
+	saturation float64
+	wait       time.Duration
+	fresh      pick.Freshness
+}
+
+// judge fills in the means over the endpoints in use, of which those count that are seen best.
+func (v *loadView) judge(all []sighting, best pick.Freshness) {
+	if len(all) == 0 {
+		return
+	}
+	seen := 0
+	for _, x := range all {
+		if x.fresh != best {
+			continue
+		}
+		if seen == 0 || x.wait < v.wait {
+			v.wait = x.wait
+		}
+		v.saturation += x.saturation
+		seen++
+	}
+	mean := v.saturation / float64(seen)
+	for _, x := range all {
+		if x.fresh != best {
+			v.saturation += max(x.saturation, mean)
 		}
 	}
-	if usable > 0 {
-		v.kv /= float64(usable)
-		v.saturation /= float64(usable)
-	}
-	return v
+	v.saturation /= float64(len(all))
+	v.kv /= float64(len(all))
 }
 
 // waitAt is how long in seconds a request waits at an endpoint until its prompt is begun.
@@ -105,14 +136,20 @@ func (e *Endpoint) ready(s *Signals) int {
 // saturation is load over capacity: what the gateway calls so, or how much of its limits a provider
 // says is used, or else the larger of two shares, of requests there in those the batch takes, and of
 // the wait in line in the wanted first-token time. A batch that has room is still full when prompts
-// queue for longer than that. Known: it is more than this router's own count.
-func (e *Endpoint) saturation(s *Signals, c *pick.Candidate, now time.Time) (share float64, known bool) {
-	if s != nil && s.Saturation >= 0 {
-		return s.Saturation, true
+// queue for longer than that. What a gateway said that isn't fresh any more is the least that it is.
+// Fresh: how far it can be believed; absent, it is no more than this router's own count.
+func (e *Endpoint) saturation(s *Signals, c *pick.Candidate, now time.Time) (share float64, fresh pick.Freshness) {
+	told := s != nil && s.Saturation >= 0
+	if told && c.Freshness == pick.Fresh {
+		return s.Saturation, pick.Fresh
 	}
 	if used, ok := e.used(now); ok {
-		return used, true
+		return used, pick.Fresh
 	}
 	objective := e.Cluster.class.Load().TTFTObjective.Seconds()
-	return max((c.Waiting+c.Running)/e.slots.load(), waitAt(c)/objective), c.Freshness != pick.Absent
+	share = max((c.Waiting+c.Running)/e.slots.load(), waitAt(c)/objective)
+	if told && c.Freshness == pick.Stale {
+		share = max(share, s.Saturation)
+	}
+	return share, c.Freshness
 }

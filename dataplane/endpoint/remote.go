@@ -25,7 +25,6 @@ func (c *Cluster) remoteLoad(now time.Time) *loadView {
 		if median <= 0 {
 			continue
 		}
-		v.known = true
 		l := c.rates[id].Learned()
 		typical := seconds(l.Overhead + l.Uncached/l.Prefill)
 		v.wait = max(v.wait, median-time.Duration(c.rtt.Load())-typical)

@@ -150,7 +150,7 @@ func (e *Endpoint) frozen(s *Signals, inFlight int64, now time.Time) bool {
 		return false
 	}
 	limit := freshFor
-	if e.Class == "" {
+	if e.hides() {
 		limit = frozenPool
 	}
 	if now.UnixNano()-max(e.changed.Load(), e.occupied.Load()) < int64(limit) {
@@ -173,7 +173,7 @@ func (e *Endpoint) seen(s *Signals) {
 		switch {
 		case s.tokens > old.tokens:
 			e.flows(s.At)
-		case s.tokens >= 0 && s.tokens < old.tokens && e.Class != "":
+		case s.tokens >= 0 && s.tokens < old.tokens && !e.hides():
 			e.index.Cleared(e.holder, s.At)
 		}
 	}
