@@ -133,7 +133,7 @@ func (e *event) typed(b []byte) Frame {
 	case "content_block_delta":
 		f.Kind = Content
 	case "response.created", "response.in_progress", "response.queued", "response.output_item.added",
-		"response.content_part.added", "response.reasoning_summary_part.added",
+		"response.content_part.added", "response.reasoning_part.added", "response.reasoning_summary_part.added", "keepalive",
 		"message_start", "content_block_start", "content_block_stop", "ping":
 	default:
 		// Deltas of the responses API, whatever they are of, what comes complete at once, and

@@ -122,7 +122,7 @@ func slowClassify(data []byte) (t told) {
 func slowTyped(top object, f *Frame) {
 	quiet := []string{
 		"response.created", "response.in_progress", "response.queued", "response.output_item.added", "response.content_part.added",
-		"response.reasoning_summary_part.added", "message_start", "content_block_start", "content_block_stop", "ping",
+		"response.reasoning_part.added", "response.reasoning_summary_part.added", "keepalive", "message_start", "content_block_start", "content_block_stop", "ping",
 	}
 	switch kind := str(top["type"]); {
 	case kind == "error", kind == "response.failed":

@@ -60,6 +60,8 @@ func TestClassify(t *testing.T) {
 			Frame{Kind: Lifecycle, HasUsage: true, Usage: Usage{123, 100, 1}},
 		},
 		{"message: ping", `{"type": "ping"}`, Frame{Kind: Lifecycle}},
+		{"response: keep-alive", `{"type":"keepalive","sequence_number":466}`, Frame{Kind: Lifecycle}},
+		{"response: reasoning begins", `{"type":"response.reasoning_part.added","part":{"type":"reasoning_text","text":""}}`, Frame{Kind: Lifecycle}},
 		{"message: block", `{"type":"content_block_start","content_block":{"type":"text","text":""}}`, Frame{Kind: Lifecycle}},
 		{"message: text", `{"type":"content_block_delta","delta":{"type":"text_delta","text":"Hi"}}`, Frame{Kind: Content}},
 		{
