@@ -13,6 +13,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/route"
 	"anabranch/dataplane/table"
 	"anabranch/failover"
 )
@@ -21,6 +22,8 @@ import (
 const (
 	headerPolicy = "X-Anabranch-Policy"
 	headerArm    = "X-Anabranch-Arm"
+	// shadowArm stands there for copies of requests; no arm can be called so.
+	shadowArm = "(shadow)"
 )
 
 // probePath is where a peer says whether a cluster of its region can be used.
@@ -113,6 +116,7 @@ func (p *peers) each(region *table.Region, f func(base *url.URL) (through bool))
 // can't be reached are passed over; the attempt fails when none can.
 func (r *Router) hop(ctx context.Context, x *trip, t *try) {
 	t.a.Peer = true
+	policy, arm := x.tells(t.target)
 	t.a.Set = append(traceFields(t.span),
 		proxy.Field{Key: proxy.HeaderTenant, Value: string(x.tenant.ID)},
 		proxy.Field{Key: proxy.HeaderHop, Value: "1"},
@@ -120,8 +124,8 @@ func (r *Router) hop(ctx context.Context, x *trip, t *try) {
 		proxy.Field{Key: proxy.HeaderPriority, Value: strconv.Itoa(int(x.priority))},
 		proxy.Field{Key: proxy.HeaderFairness, Value: x.fairness},
 		proxy.Field{Key: proxy.HeaderClusterHint, Value: string(t.target.Hint())},
-		proxy.Field{Key: headerPolicy, Value: x.policy()},
-		proxy.Field{Key: headerArm, Value: x.armID()},
+		proxy.Field{Key: headerPolicy, Value: policy},
+		proxy.Field{Key: headerArm, Value: arm},
 		proxy.Field{Key: proxy.HeaderRequestID, Value: x.id},
 		proxy.Field{Key: "X-Request-Id", Value: x.name()},
 	)
@@ -136,6 +140,18 @@ func (r *Router) hop(ctx context.Context, x *trip, t *try) {
 	if err != nil {
 		t.result.Cause = err
 	}
+}
+
+// tells is what the peer is told of the rule and the arm. Routers that follow another control plane know
+// none of ours.
+func (x *trip) tells(target *route.Target) (policy, arm string) {
+	switch {
+	case target.Hint() == "":
+		return "", ""
+	case x.shadow:
+		return x.policy(), shadowArm
+	}
+	return x.policy(), x.armID()
 }
 
 // probe asks another region's routers whether a cluster can be used, for its way back into use.

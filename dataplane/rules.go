@@ -24,6 +24,9 @@ func (x *trip) obey(q *http.Request, asked *table.Model, adapter string) bool {
 		}
 	}
 	name, only := x.rule.Wants(x.arm)
+	if x.shadow {
+		only = x.rule.Shadow.Clusters
+	}
 	model := asked
 	if name != "" && !x.hop { // over a hop the body has the new name already
 		var ok bool
@@ -46,9 +49,9 @@ func (x *trip) told(h http.Header) bool {
 		return true
 	}
 	if x.rule = x.table.RuleOf(policy); x.rule != nil && arm != "" {
-		x.arm = x.rule.Arm(arm)
+		x.arm, x.shadow = x.rule.Arm(arm), arm == shadowArm && x.rule.Shadow != nil
 	}
-	if x.rule == nil || arm != "" && x.arm == nil {
+	if x.rule == nil || arm != "" && x.arm == nil && !x.shadow {
 		x.refuse(unroutable(route.NoLegalTarget))
 		return false
 	}

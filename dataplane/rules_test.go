@@ -223,6 +223,27 @@ func TestShadowCopiesAreBounded(t *testing.T) {
 	stop()
 }
 
+// Copies go to another region, too, though the rule keeps its requests at home.
+func TestShadowCopiesCrossRegions(t *testing.T) {
+	home, there, other := newStub(t, answers), newStub(t, answers), newStub(t, answers)
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 1, endpoints: []*stub{home}}, {id: "eu-a", region: eu, weight: 0, endpoints: []*stub{there}},
+		{id: "eu-b", region: eu, weight: 0, endpoints: []*stub{other}},
+	}, ruled(&routerpb.Rule{Id: "try", Class: "interactive", Clusters: []string{"us-a"}, Shadow: &routerpb.Shadow{Share: 1, Clusters: []string{"eu-a"}}}))
+	stop := w.run()
+	for range 3 {
+		if r := w.ask(us, "acme", askWhole); r.status != http.StatusOK || r.header.Get("X-Anabranch-Cluster") != "us-a" {
+			t.Fatalf("%d by %s", r.status, r.header.Get("X-Anabranch-Cluster"))
+		}
+	}
+	counted := w.routers[us].shadows.requests.WithLabelValues("try", "eu-a", "200")
+	w.eventually("the copies are counted", func() bool { return testutil.ToFloat64(counted) == 3 })
+	if there.requests.Load() != 3 || other.requests.Load() != 0 || home.requests.Load() != 3 {
+		t.Errorf("%d copies, %d at a third place, %d requests", there.requests.Load(), other.requests.Load(), home.requests.Load())
+	}
+	stop()
+}
+
 // Ending the router ends its copies.
 func TestShadowCopiesEndWithTheRouter(t *testing.T) {
 	shadow := newStub(t, hangs)

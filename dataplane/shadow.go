@@ -139,7 +139,9 @@ func (r *Router) copied(x *trip, s *table.Shadow) *trip {
 	r.choose(c)
 	roomy := c.choice.Targets[:0]
 	for _, t := range c.choice.Targets {
-		if t.Place.Saturation < shadowRoom && !t.Place.Busy && t.Reason != route.ByStandby {
+		// What a policy keeps its requests from may be what it wants copies to try.
+		wanted := len(s.Clusters) > 0 || t.Reason != route.ByStandby
+		if wanted && t.Place.Saturation < shadowRoom && !t.Place.Busy {
 			roomy = append(roomy, t)
 		}
 	}
