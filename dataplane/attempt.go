@@ -55,7 +55,7 @@ func (r *Router) begun(x *trip, p *place, kind string) *try {
 		x.hopped = append(x.hopped, p.target.Cluster.ID)
 	}
 	t.a = proxy.Attempt{
-		Body: x.bodyFor(p.target.Cluster), Client: x.q.Header, KeepUsage: x.request.IncludeUsage,
+		Body: x.bodyFor(p), Client: x.q.Header, KeepUsage: x.request.IncludeUsage,
 		FirstByte: r.bound(x, p, t.began), Stall: p.stall(x, t.began), Keep: x.rescuable(p),
 	}
 	return t
@@ -84,7 +84,10 @@ func (r *Router) took(x *trip, t *try) {
 	if wasUnknown(result) {
 		x.unknown++
 	}
-	if result.Committed {
+	if result.Committed && t.a.Resume == nil {
+		x.status = result.Status
+	}
+	if _, own := result.Own(); result.Committed && (t.a.Resume == nil || own > 0) {
 		x.served = t.target.Cluster.ID
 		if other := fleet.ClusterID(result.Served.Cluster); x.table.Clusters[other] != nil {
 			x.served = other

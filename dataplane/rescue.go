@@ -41,13 +41,16 @@ func (r *Router) rescue(ctx context.Context, x *trip) {
 // resume makes the attempt that continues an answer. False: there is no place for it.
 func (r *Router) resume(ctx context.Context, x *trip) bool {
 	part := x.last.Partial
-	body, ok := x.request.Continuation(x.body, part.Text, part.Tokens)
-	if !ok {
-		return false
-	}
 	for i := range x.choice.Targets {
 		p, ok := r.place(x, &x.choice.Targets[i])
-		if !ok || !selfHosted(&p) || !r.mayTry(x, &p) {
+		if !ok || !selfHosted(&p) {
+			continue
+		}
+		body, ok := x.request.Continuation(x.bodyFor(&p), part.Text, part.Tokens)
+		if !ok {
+			return false
+		}
+		if !r.mayTry(x, &p) {
 			continue
 		}
 		t := r.begun(x, &p, "rescue")

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"anabranch/api/routerpb"
 )
@@ -160,5 +163,70 @@ func TestAnAnswerIsNotContinuedForEver(t *testing.T) {
 			}
 			w.idle()
 		})
+	}
+}
+
+func TestAContinuationAsksForTheModelThatTheRuleWants(t *testing.T) {
+	places := []*stub{newStub(t, nil), newStub(t, nil)} // whichever is first
+	var sent atomic.Pointer[[]byte]
+	for _, s := range places {
+		s.does(func(w http.ResponseWriter, _ *http.Request) {
+			if body := s.body.Load(); strings.Contains(string(*body), `"continue_final_message":true`) {
+				sent.Store(body)
+				continues(w, 4)
+				return
+			}
+			words(w, "first", 0, 4)
+			cut()
+		})
+	}
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 1, endpoints: places[:1]}, {id: "us-b", region: us, weight: 1, endpoints: places[1:]},
+	}, func(pb *routerpb.Table) {
+		rescued(pb)
+		ruled(&routerpb.Rule{Id: "p", Class: "interactive", Model: "qwen"})(pb)
+		for _, c := range pb.Clusters {
+			c.ModelNames = map[string]string{"qwen": "Qwen/at-" + c.Id}
+		}
+	})
+	r := w.ask(us, "acme", askStream)
+	if text, _ := said(t, r.body); text != tenWords {
+		t.Fatalf("%d %q", r.status, r.body)
+	}
+	var got struct {
+		Model         string
+		StreamOptions struct {
+			Usage bool `json:"include_usage"`
+		} `json:"stream_options"`
+	}
+	if err := json.Unmarshal(*sent.Load(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Model != "Qwen/at-"+string(w.record(us, r).Attempts[1].Cluster) || !got.StreamOptions.Usage {
+		t.Errorf("the second place was asked %s", *sent.Load())
+	}
+}
+
+func TestAPlaceThatContinuedNothingServedNothing(t *testing.T) {
+	first, second := newStub(t, nil), newStub(t, says(500))
+	first.does(func(w http.ResponseWriter, _ *http.Request) {
+		words(w, "first", 0, 4)
+		cut()
+	})
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 1, endpoints: []*stub{first}}, {id: "us-b", region: us, weight: 0, endpoints: []*stub{second}},
+	}, rescued)
+	stop := w.run()
+	r := w.ask(us, "globex", askStream)
+	if rec := w.record(us, r); rec.Status != http.StatusOK || rec.Code != "upstream_error" || !rec.Broken {
+		t.Errorf("status %d, code %s, broken %v", rec.Status, rec.Code, rec.Broken)
+	}
+	n := w.routers[us]
+	w.idle()
+	if got := testutil.ToFloat64(n.metrics.requests.WithLabelValues("client", "llama", "us-a", "200", "upstream_error")); got != 1 {
+		t.Errorf("counted %v times for the place that served", got)
+	}
+	if charged := w.settled(stop, "q-tokens"); charged != 4+4 {
+		t.Errorf("%d tokens charged, want the prompt's and those sent", charged)
 	}
 }

@@ -103,10 +103,14 @@ func (x *trip) asks() string {
 	return string(x.model.ID)
 }
 
-// bodyFor is the request as a cluster gets it: with the name that the model has there, and asking for
-// usage. It is made once for each name.
-func (x *trip) bodyFor(c *table.Cluster) []byte {
-	name := c.NameOf(x.asks())
+// bodyFor is the request as a place gets it: with the name that the model has there, and asking for
+// usage. It is made once for each name. Another region's router is told the name that all routers know;
+// what its cluster calls the model is for it to say.
+func (x *trip) bodyFor(p *place) []byte {
+	name := x.asks()
+	if p.endpoint != nil {
+		name = p.target.Cluster.NameOf(name)
+	}
 	if x.out == nil || x.outName != name {
 		x.out, x.outName = x.request.Rewrite(x.body, name, true), name
 	}

@@ -64,6 +64,7 @@ type trip struct {
 	at       place  // of the last attempt
 	reached  bool   // a place may have seen it
 	served   fleet.ClusterID
+	status   int // that the client was sent with its answer
 	last     *proxy.Result
 	problem  *proxy.Error // answered by the router
 	record   *Record
@@ -141,7 +142,7 @@ func (x *trip) outcome(rec *Record) {
 	}
 	rec.ClientGone, rec.Broken, rec.Usage = last.ClientGone, last.Broken, used(last)
 	if last.Committed {
-		rec.Status = last.Status
+		rec.Status = x.status
 		if last.Err != nil {
 			rec.Code = last.Err.Code
 		}
@@ -196,7 +197,7 @@ func (x *trip) account() (meter.Usage, meter.Fate) {
 	switch {
 	case last == nil || !last.Committed && !x.reached:
 		return meter.Usage{}, meter.NotSent
-	case !last.Committed, last.Status >= 400:
+	case !last.Committed, x.status >= 400:
 		return meter.Usage{}, meter.FailedBeforeContent
 	}
 	u := meter.Usage(used(last))
