@@ -49,10 +49,11 @@ func (h *hedges) take() bool {
 }
 
 // hedgeAfter is the silence after which a copy of an attempt may go elsewhere; 0: none may. Only a
-// request's first attempt is copied.
+// request's first attempt is copied, and one that is not streamed only where the class says after how
+// long: what is learned are times to first tokens, which all of those take longer than.
 func (r *Router) hedgeAfter(x *trip, t *try) time.Duration {
 	h := x.class.Hedge
-	if h == nil || t.number > 1 || x.hop {
+	if h == nil || t.number > 1 || x.hop || x.shadow || h.After == 0 && !x.request.Stream {
 		return 0
 	}
 	share := h.MaxShare

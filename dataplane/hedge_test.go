@@ -214,3 +214,29 @@ func TestRacesAreFair(t *testing.T) {
 	all.Wait()
 	w.idle()
 }
+
+// What is learned are times to first tokens, which say nothing of answers that are not streamed.
+func TestWholeAnswersAreNotLate(t *testing.T) {
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Streams") == "" {
+			<-time.After(30 * time.Millisecond) // the model computes
+		}
+		answers(w, r)
+	}
+	a, b := newStub(t, slow), newStub(t, slow)
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 1, endpoints: []*stub{a}}, {id: "us-b", region: us, weight: 0, endpoints: []*stub{b}},
+	}, hedged(0, 1))
+	for range 40 {
+		w.ask(us, "acme", askStream)
+	}
+	e := w.routers[us].places.Cluster("us-a").Endpoints()[0]
+	w.eventually("times are known", func() bool { return e.HedgeAfter("llama", time.Now()) > 0 })
+	before := b.requests.Load()
+	for range 5 {
+		w.ask(us, "acme", askWhole)
+	}
+	if n := b.requests.Load() - before; n != 0 {
+		t.Errorf("%d copies", n)
+	}
+}

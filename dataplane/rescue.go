@@ -13,7 +13,7 @@ const maxRescues = 2
 // rescuable says whether an answer of a place may be continued elsewhere if it breaks off: a
 // streamed chat of a class that wants it, at a model server that takes an answer up from its text.
 func (x *trip) rescuable(p *place) bool {
-	return x.class.Rescue && x.request.Stream && x.request.API == inference.Chat && !x.hop && selfHosted(p)
+	return x.class.Rescue && x.request.Stream && x.request.API == inference.Chat && !x.hop && !x.shadow && selfHosted(p)
 }
 
 func selfHosted(p *place) bool { return p.target.Cluster.Kind != table.KindProvider }

@@ -125,8 +125,13 @@ func (x *trip) siblingOfBusy(p *place, now time.Time) bool {
 
 func (x *trip) wasTried(e *endpoint.Endpoint) bool { return slices.Contains(x.tried, e) }
 
-// mayTry counts an attempt against the budget of where it goes. The first always may.
+// mayTry counts an attempt against the budget of where it goes. The first always may; a shadow copy
+// gets no second one, and is no request that retries could be a share of.
 func (r *Router) mayTry(x *trip, p *place) bool {
+	if x.shadow {
+		x.kind = "shadow"
+		return x.last == nil
+	}
 	now := r.now()
 	id := p.target.Cluster.ID
 	if x.last == nil {

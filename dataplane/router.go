@@ -113,7 +113,7 @@ func New(o Options) (*Router, error) {
 	if r.gate, err = queue.New(queue.Options{Registerer: r.series, Now: o.Now}); err != nil {
 		return nil, err
 	}
-	if r.shadows, err = newShadows(r.series); err != nil {
+	if r.shadows, err = newShadows(r.series, r.log); err != nil {
 		return nil, err
 	}
 	if r.metrics, err = newMetrics(r.series, r); err != nil {

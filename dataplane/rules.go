@@ -37,6 +37,7 @@ func (x *trip) obey(q *http.Request, asked *table.Model, adapter string) bool {
 	}
 	x.only = only
 	x.models(model, adapter)
+	under(x.asks(), x.request.Blocks)
 	return true
 }
 
@@ -73,7 +74,6 @@ func (x *trip) models(m *table.Model, adapter string) {
 		ID: x.id, Tenant: string(x.record.Tenant), API: x.request.API, Model: x.asks(), Class: string(x.class.ID),
 		Stream: x.request.Stream, MaxTokens: x.request.MaxTokens,
 	})
-	under(x.asks(), x.request.Blocks)
 	x.load = endpoint.Load{
 		Model: m.ID, Adapter: adapter, PromptTokens: x.prompt, PromptBytes: x.request.PromptBytes,
 		Blocks: x.request.Blocks, Stream: x.request.Stream,

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -278,5 +279,55 @@ func TestAClientCannotChooseItsRule(t *testing.T) {
 		if strings.HasPrefix(name, "X-Anabranch") {
 			t.Errorf("%s came to the place", name)
 		}
+	}
+}
+
+func TestACopyLeavesItsRequestsPrefixAlone(t *testing.T) {
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 1, endpoints: []*stub{newStub(t, answers)}}, {id: "us-b", region: us, weight: 0, endpoints: []*stub{newStub(t, answers)}},
+	}, ruled(&routerpb.Rule{
+		Id: "try", Class: "interactive", Clusters: []string{"us-a"},
+		Match:  []*routerpb.Match{{Headers: []*routerpb.HeaderMatch{{Name: "X-Team", Value: "blue"}}}},
+		Shadow: &routerpb.Shadow{Share: 1, Clusters: []string{"us-b"}},
+	}))
+	long := strings.Replace(askWhole, "hello", strings.Repeat("a long prompt ", 2000), 1)
+	w.ask(us, "acme", long)
+	rec := w.record(us, w.ask(us, "acme", long, "X-Team", "blue"))
+	if e := rec.Attempts[0].Expected; e == nil || e.CachedTokens == 0 {
+		t.Errorf("nothing of the prompt is found again: %+v", e)
+	}
+	w.idle()
+}
+
+func TestACopyThatPanicsEndsAlone(t *testing.T) {
+	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{newStub(t, answers)}}}, nil)
+	s := w.routers[us].shadows
+	if !s.begin(func(context.Context) { panic("a defect") }) {
+		t.Fatal("not begun")
+	}
+	s.end()
+	if s.open != 0 {
+		t.Errorf("%d open", s.open)
+	}
+}
+
+func TestACopyMakesOneAttempt(t *testing.T) {
+	bad, other := newStub(t, says(500)), newStub(t, answers)
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 1, endpoints: []*stub{newStub(t, answers)}},
+		{id: "us-b", region: us, weight: 1, endpoints: []*stub{bad, other}},
+	}, ruled(&routerpb.Rule{Id: "try", Class: "interactive", Clusters: []string{"us-a"}, Shadow: &routerpb.Shadow{Share: 1, Clusters: []string{"us-b"}}}))
+	n := w.routers[us]
+	const asked = 10
+	for range asked {
+		w.ask(us, "acme", askWhole)
+	}
+	copies := func(outcome string) float64 {
+		return testutil.ToFloat64(n.metrics.attempts.WithLabelValues("us-b", "shadow", outcome))
+	}
+	w.eventually("all copies have ended", func() bool { return copies("ok")+copies("server_fault") == asked })
+	n.shadows.end()
+	if got := bad.requests.Load() + other.requests.Load(); got != asked || copies("server_fault") == 0 {
+		t.Errorf("%d attempts of %d copies, %v failed", got, asked, copies("server_fault"))
 	}
 }

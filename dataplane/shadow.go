@@ -3,7 +3,10 @@ package dataplane
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,6 +34,7 @@ type shadows struct {
 	tokens   *prometheus.CounterVec
 	cost     *prometheus.CounterVec
 	skipped  *prometheus.CounterVec
+	log      *slog.Logger
 
 	mu      sync.Mutex // guards what follows
 	open    int
@@ -40,8 +44,9 @@ type shadows struct {
 	running sync.WaitGroup
 }
 
-func newShadows(reg prometheus.Registerer) (*shadows, error) {
+func newShadows(reg prometheus.Registerer, log *slog.Logger) (*shadows, error) {
 	s := &shadows{
+		log: log,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "anabranch_router_shadow_requests_total",
 			Help: "Shadow copies of requests, by policy, the cluster that answered, and HTTP status.",
@@ -73,6 +78,10 @@ func (s *shadows) begin(copied func(context.Context)) bool {
 	s.open++
 	s.running.Go(func() {
 		defer func() {
+			// As the server does for requests: a defect that one meets must not end all others.
+			if v := recover(); v != nil {
+				s.log.Error("a shadow copy panicked", "panic", v, "stack", string(debug.Stack()))
+			}
 			s.mu.Lock()
 			s.open--
 			s.mu.Unlock()
@@ -135,6 +144,11 @@ func (r *Router) copied(x *trip, s *table.Shadow) *trip {
 	}
 	c.record = &Record{ID: c.id, At: c.start, Region: r.region, Tenant: x.tenant.ID}
 	c.models(model, adapter)
+	if c.asks() != x.asks() { // the blocks stand under that name already, and are the request's too
+		c.request.Blocks = slices.Clone(c.request.Blocks)
+		under(c.asks(), c.request.Blocks)
+		c.load.Blocks = c.request.Blocks
+	}
 	c.key = x.key
 	r.choose(c)
 	roomy := c.choice.Targets[:0]
