@@ -160,9 +160,12 @@ func (r *Router) do(ctx context.Context, x *trip, t *try, call *endpoint.Call) {
 func (r *Router) done(call *endpoint.Call, t *try) {
 	result := &t.result
 	outcome := result.Outcome
-	if served := result.Served.Cluster; outcome == failover.OK && served != "" && served != string(t.target.Cluster.ID) {
+	served, hint := &result.Served, string(t.target.Hint())
+	if outcome == failover.OK && served.Cluster != "" && hint != "" && served.Cluster != hint {
 		outcome = failover.Ignored // the peer chose another of its clusters
 	}
+	// A peer that has room left is full for this request, by its priority, and not for others.
+	busy := wasBusy(result) && !(served.HasSaturation && served.Saturation < 1)
 	now := r.now()
 	own, events := result.Own()
 	if t.endpoint != nil {
@@ -170,8 +173,8 @@ func (r *Router) done(call *endpoint.Call, t *try) {
 	}
 	call.Done(endpoint.Result{
 		Outcome: outcome, FirstToken: result.FirstByte, Usage: own, Output: events,
-		Busy: wasBusy(result), RetryAfter: retryAfter(result), RateLimit: rateLimit(&result.RateLimit),
-		Saturation: result.Served.Saturation, HasSaturation: result.Served.HasSaturation,
+		Busy: busy, RetryAfter: retryAfter(result), RateLimit: rateLimit(&result.RateLimit),
+		Saturation: served.Saturation, HasSaturation: served.HasSaturation,
 	}, now)
 	r.gate.Freed()
 }

@@ -26,13 +26,24 @@ func (r *Router) Peer() http.Handler {
 		case q.URL.Path == prefixesPath && q.Method == http.MethodGet:
 			r.servePrefixes(w, q)
 		case strings.HasPrefix(q.URL.Path, "/v1/") && q.Method == http.MethodPost && q.Header.Get(proxy.HeaderHop) == "1":
-			r.hops.Add(1)
+			n := r.hops.Add(1)
 			defer r.hops.Add(-1)
+			if n > r.o.MaxInFlight {
+				r.turnBack(w, q)
+				return
+			}
 			r.serveHop(w, q)
 		default:
 			notFound(q.Method, q.URL.Path).Write(w)
 		}
 	})
+}
+
+// turnBack answers a peer that this router has as many requests open as it may.
+func (r *Router) turnBack(w http.ResponseWriter, q *http.Request) {
+	_, x := r.begin(w, q, true)
+	defer r.end(x)
+	x.refuse(noCapacity())
 }
 
 // trust takes over what the peer says of a request that it has authenticated. False: it has been
@@ -58,13 +69,15 @@ func (x *trip) trust(q *http.Request) bool {
 	return true
 }
 
-// tellLoad tells the asking router how full the cluster is that it chose.
+// tellLoad tells the asking router how full the cluster is that it chose; not where it has said itself
+// that it has no room, which no figure stands for.
 func (r *Router) tellLoad(x *trip, cluster fleet.ClusterID) {
+	delete(x.w.Header(), proxy.HeaderSaturation)
 	c := r.places.Cluster(cluster)
 	if c == nil || c.Remote {
 		return
 	}
-	if e := c.Evidence(r.now()); e.Known {
+	if e := c.Evidence(r.now()); e.Known && !e.Busy {
 		x.w.Header()[proxy.HeaderSaturation] = []string{strconv.FormatFloat(e.Saturation, 'f', 3, 64)}
 	}
 }

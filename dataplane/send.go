@@ -7,6 +7,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/pick"
+	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/route"
 )
 
@@ -85,6 +86,9 @@ func (r *Router) send(ctx context.Context, x *trip, mayWait bool) (again bool) {
 // giveUp answers where no attempt is left. What no place knows, a path or an API, is the client's
 // mistake.
 func (r *Router) giveUp(x *trip) {
+	if x.hop {
+		r.tellLoad(x, fleet.ClusterID(x.q.Header.Get(proxy.HeaderClusterHint))) // which is another now
+	}
 	switch {
 	case x.last == nil:
 		x.refuse(noCapacity())
