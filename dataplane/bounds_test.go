@@ -90,7 +90,7 @@ func TestRoomForABodyIsMadeAsItComes(t *testing.T) {
 
 func TestALongPathIsRecordedInPart(t *testing.T) {
 	w, _ := one(t)
-	r := w.get(http.MethodPost, w.routers[us].front.URL+"/v1/"+strings.Repeat("x", 10_000), "", "")
+	r := w.get(http.MethodPost, w.routers[us].front.URL+"/v1/"+strings.Repeat("x", 10_000), "acme", askWhole)
 	if rec := w.record(us, r); len(rec.Path) != recordedPath {
 		t.Errorf("%d bytes of the path are kept", len(rec.Path))
 	}
@@ -142,5 +142,55 @@ func TestWhatHasNoOutputIsNotChargedForIt(t *testing.T) {
 	stop := w.run()
 	if got := w.settled(stop, "q-tokens"); got != 9 {
 		t.Errorf("charged %d tokens, want 9", got)
+	}
+}
+
+// What external APIs keep, bill or hand out keys to is not for tenants to change.
+func TestAccountsOfProvidersAreNotTheTenants(t *testing.T) {
+	s := newStub(t, answers)
+	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{s}}}, nil)
+	for _, path := range []string{"/v1/realtime/sessions", "/v1/fine_tuning/jobs", "/v1/assistants", "/v1/realtime/client_secrets", "/v1/%66ine_tuning/jobs"} {
+		if r := w.get(http.MethodPost, w.routers[us].front.URL+path, "acme", askWhole); r.status != 404 {
+			t.Errorf("%s: %d", path, r.status)
+		}
+	}
+	if r := w.get(http.MethodPost, w.routers[us].front.URL+"/v1/images/generations", "acme", askWhole); r.status != 200 {
+		t.Errorf("images: %d", r.status)
+	}
+	if n := s.requests.Load(); n != 1 {
+		t.Errorf("%d requests at the place", n)
+	}
+}
+
+func TestStrangersDoNotPushRecordsOut(t *testing.T) {
+	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{newStub(t, answers)}}}, nil)
+	w.ask(us, "", askWhole)
+	w.get(http.MethodGet, w.routers[us].front.URL+"/robots.txt", "", "")
+	if n := w.routers[us].explain.next.Load(); n != 0 {
+		t.Errorf("%d records", n)
+	}
+}
+
+func TestWhatQuotasDenyIsNoDemand(t *testing.T) {
+	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{newStub(t, answers)}}}, nil)
+	w.ledger.deny = true
+	if r := w.ask(us, "globex", askWhole); r.status != http.StatusTooManyRequests {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	if d := w.routers[us].Report(time.Now()).Demand; len(d) != 0 {
+		t.Errorf("demand %v", d)
+	}
+}
+
+func TestAClusterWithoutACredentialCostsNoBudget(t *testing.T) {
+	good := newStub(t, answers)
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 1, endpoints: []*stub{newStub(t, answers), newStub(t, answers)}}, {id: "us-b", region: us, weight: 0, endpoints: []*stub{good}},
+	}, member("us-a", func(c *routerpb.Cluster) { c.Auth = []*routerpb.Credential{{Type: "bearer", File: "/nowhere/token"}} }))
+	spend(w.routers[us], "us-b")
+	for range 3 {
+		if r := w.ask(us, "acme", askWhole); r.status != 200 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
 	}
 }

@@ -23,7 +23,7 @@ const maxRounds = 4
 
 // deliver waits for room, sends, and does so again if no place had room after all.
 func (r *Router) deliver(ctx context.Context, x *trip) {
-	until := x.waitUntil(ctx)
+	until := x.waitUntil(ctx, r.now())
 	for round := 1; ; round++ {
 		pass, refusal := r.gate.Enter(ctx, r.queued(x, until), r.room(x))
 		if refusal != nil {
@@ -48,9 +48,9 @@ func (r *Router) deliver(ctx context.Context, x *trip) {
 	}
 }
 
-// waitUntil is how long the request may wait for room: as long as its class allows.
-func (x *trip) waitUntil(ctx context.Context) time.Time {
-	until := x.start.Add(x.class.Queue)
+// waitUntil is how long the request may wait for room: from now on as long as its class allows.
+func (x *trip) waitUntil(ctx context.Context, now time.Time) time.Time {
+	until := now.Add(x.class.Queue)
 	if d, ok := ctx.Deadline(); ok && d.Before(until) {
 		until = d
 	}
@@ -81,15 +81,13 @@ func (r *Router) queued(x *trip, until time.Time) queue.Request {
 func (r *Router) room(x *trip) func() float64 {
 	targets := x.choice.Targets
 	return func() float64 {
-		if len(targets) == 0 {
-			return math.NaN() // there is nothing to wait for
-		}
-		now, least := r.now(), math.Inf(1)
+		now, least, there := r.now(), math.Inf(1), 0
 		for i := range targets {
 			c := r.places.Cluster(targets[i].Cluster.ID)
 			if c == nil {
-				continue
+				continue // a newer table does not have it
 			}
+			there++
 			switch e := c.Evidence(now); {
 			case e.Ejected:
 			case e.Busy:
@@ -99,6 +97,9 @@ func (r *Router) room(x *trip) func() float64 {
 			default:
 				least = min(least, e.Saturation)
 			}
+		}
+		if there == 0 {
+			return math.NaN() // there is nothing to wait for
 		}
 		return least
 	}

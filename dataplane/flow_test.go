@@ -12,6 +12,7 @@ import (
 
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/override"
+	"anabranch/dataplane/table"
 )
 
 // waits lets requests wait for so many ms.
@@ -232,5 +233,44 @@ func TestAFullRegionSendsItsGuestsBack(t *testing.T) {
 	}
 	if refused.Load() != 1 {
 		t.Errorf("%d requests at a place that has no room", refused.Load())
+	}
+}
+
+// Places that a newer table does not have are not waited for, and the client is told to come again.
+func TestWaitingForPlacesThatAreGoneEnds(t *testing.T) {
+	s := newStub(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "30")
+		http.Error(w, "full", http.StatusTooManyRequests)
+	})
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 1, endpoints: []*stub{s}}, {id: "us-b", region: us, weight: 0, drained: true, endpoints: []*stub{newStub(t, answers)}},
+	}, waits(30_000))
+	w.run()
+	n := w.routers[us]
+	answer := make(chan got, 1)
+	go func() { answer <- w.ask(us, "acme", askWhole) }()
+	w.eventually("it waits", func() bool { return n.waitingNow() == 1 })
+	w.sites = w.sites[1:]
+	w.sites[0].weight, w.sites[0].drained = 1, false
+	next := w.describe()
+	next.Ref.Revision++
+	next.Classes[0].QueueMs = 30_000
+	w.table = next
+	w.apply()
+	select {
+	case r := <-answer:
+		if r.status != 503 || r.header.Get("Retry-After") == "" || r.header.Get("X-Should-Retry") == "false" {
+			t.Errorf("%d %v %s", r.status, r.header, r.body)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for what will never be")
+	}
+}
+
+func TestASlowUploadDoesNotUseUpTheWait(t *testing.T) {
+	now := time.Now()
+	x := &trip{start: now.Add(-time.Minute), class: &table.Class{Queue: 10 * time.Second}}
+	if until := x.waitUntil(t.Context(), now); !until.Equal(now.Add(10 * time.Second)) {
+		t.Errorf("it may wait for %s", until.Sub(now))
 	}
 }

@@ -31,7 +31,7 @@ func (r *Router) Front() http.Handler {
 				return
 			}
 			r.serveModels(w, q, strings.TrimPrefix(name, "/"))
-		case !strings.HasPrefix(p, "/v1/") || path.Clean(p) != p || administrative[p]:
+		case !strings.HasPrefix(p, "/v1/") || path.Clean(p) != p || administrative(p):
 			r.decline(w, q, notFound(q.Method, p))
 		case q.Method != http.MethodPost:
 			w.Header().Set("Allow", http.MethodPost)
@@ -42,10 +42,21 @@ func (r *Router) Front() http.Handler {
 	})
 }
 
-// administrative are paths of model servers that change what all tenants share.
-var administrative = map[string]bool{
-	"/v1/load_lora_adapter":   true,
-	"/v1/unload_lora_adapter": true,
+// administrative says whether a path, behind /v1/, is none of inference but changes what all tenants
+// share: the adapters of model servers, and what external APIs keep, run, bill or hand out keys to in
+// the account of whoever runs this router.
+func administrative(p string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(p, "/v1/"), "/")
+	switch first {
+	case "load_lora_adapter", "unload_lora_adapter": // vLLM
+		return true
+	case "assistants", "batches", "chatkit", "containers", "conversations", "evals", "files", "fine_tuning", "organization",
+		"projects", "realtime", "skills", "threads", "uploads", "vector_stores", "webhooks": // OpenAI
+		return true
+	case "accounts", "agents", "deployments", "endpoints", "fine-tunes", "libraries", "organizations": // others like it
+		return true
+	}
+	return strings.HasPrefix(p, "/v1/messages/batches") // Anthropic
 }
 
 // decline answers with an error what is no request for a model.

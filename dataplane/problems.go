@@ -59,7 +59,7 @@ func notServed(method, path string, origin proxy.Origin) *proxy.Error {
 // credentialMissing: what this router needs to prove itself to the cluster is not where the table says.
 func credentialMissing() *proxy.Error {
 	return &proxy.Error{
-		Status: http.StatusBadGateway, Type: proxy.TypeServer, Code: "credential_missing", Origin: proxy.FromRouter,
+		Status: http.StatusBadGateway, Type: proxy.TypeServer, Code: proxy.CodeUnsigned, Origin: proxy.FromRouter,
 		Message: "This router lacks the credential of the cluster.",
 	}
 }

@@ -23,6 +23,11 @@ func wasBusy(last *proxy.Result) bool {
 		last.Status == http.StatusServiceUnavailable && last.Outcome != failover.ConnectFailure && last.Err.RetryAfter > 0)
 }
 
+// wasUnsent: this router lacks the credential of the place, which has not seen the request.
+func wasUnsent(last *proxy.Result) bool {
+	return last.Retryable && last.Err != nil && last.Err.Code == proxy.CodeUnsigned
+}
+
 func retryAfter(last *proxy.Result) time.Duration {
 	if last.Err == nil {
 		return 0
@@ -142,7 +147,7 @@ func (r *Router) mayTry(x *trip, p *place) bool {
 	x.kind = "retry"
 	// A request that breaks every place it comes to must not go round for free.
 	exempt := x.last.Exempt && (x.attempts == 1 || x.last.Outcome == failover.ConnectFailure) ||
-		x.deadSince() || x.siblingOfBusy(p, now)
+		wasUnsent(x.last) || x.deadSince() || x.siblingOfBusy(p, now)
 	if exempt {
 		x.kind = "exempt"
 	}

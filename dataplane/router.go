@@ -205,7 +205,6 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 	if !x.authenticate(q) || !r.read(x, q) {
 		return
 	}
-	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, x.output))
 
 	ticket, decision := r.admit.Take(ctx, t, x.tenant, x.request.Model, x.prompt, x.output)
 	admit.WriteHeaders(w.Header(), decision)
@@ -218,6 +217,7 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		usage, fate := x.account()
 		r.meter.Settle(ticket, usage, fate)
 	}()
+	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, x.output)) // what quotas deny is no demand
 
 	r.choose(x)
 	r.shadow(x)

@@ -113,7 +113,9 @@ func (r *Router) end(x *trip) {
 	}
 	rec.Priority = x.priority
 	x.outcome(rec)
-	r.explain.add(rec)
+	if rec.Tenant != "" || x.hop { // strangers shall not push out what tenants' requests left
+		r.explain.add(rec)
+	}
 	r.metrics.ended(x, rec, total)
 	if !x.hop {
 		r.ended.Add(1)

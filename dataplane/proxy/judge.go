@@ -19,6 +19,9 @@ import (
 // has been waited for and weighed there already, so no other router tries again.
 const CodeShed = "shed"
 
+// CodeUnsigned says that the router lacks what it proves itself to the place with: nothing was sent.
+const CodeUnsigned = "credential_missing"
+
 // failed judges an attempt that ended without an answer, or without a whole one, before content.
 func (x *exchange) failed(err error) {
 	r := &x.result
@@ -56,7 +59,7 @@ func (x *exchange) unsigned(err error) {
 	r.Outcome, r.Retryable, r.Cause = failover.Ignored, true, err
 	r.Err = &Error{
 		Status: http.StatusBadGateway, Message: "this router lacks the credential of the place",
-		Type: TypeServer, Code: "credential_missing", Origin: FromRouter,
+		Type: TypeServer, Code: CodeUnsigned, Origin: FromRouter,
 	}
 }
 
