@@ -150,6 +150,7 @@ func (c *Call) Done(r Result, now time.Time) {
 	}
 	if ok {
 		c.learn(r, now)
+		c.tell(r)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/dataplane/inference"
+	"anabranch/dataplane/kvevents"
 	"anabranch/dataplane/pick"
 	"anabranch/dataplane/prefix"
 	"anabranch/dataplane/table"
@@ -32,6 +33,9 @@ type Endpoint struct {
 	ramp    ramp
 	busy    busy
 	yield   yield // of a gateway
+
+	events    *kvevents.Feed // nil: it doesn't publish what its cache holds
+	eventsURL string         // where it does
 
 	signals  atomic.Pointer[Signals]
 	limits   atomic.Pointer[limits]

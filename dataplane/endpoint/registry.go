@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/kvevents"
 	"anabranch/dataplane/prefix"
 	"anabranch/dataplane/table"
 )
@@ -44,6 +45,8 @@ type Options struct {
 	// ScrapeBusy and ScrapeIdle are the shortest and the longest pause between scrapes of a place
 	// that has a page of metrics. 0: 50 ms and 1 s.
 	ScrapeBusy, ScrapeIdle time.Duration
+	// KVEvents counts what is heard of KV caches. Nil: nothing is counted.
+	KVEvents *kvevents.Metrics
 	// Now tells the time. Nil: the clock.
 	Now func() time.Time
 	// Random is evenly spread over [0,1). Nil: math/rand.
@@ -59,9 +62,10 @@ type Registry struct {
 	rates   library
 	demand  demand
 	current atomic.Pointer[map[fleet.ClusterID]*Cluster]
-	changed chan struct{}   // holds one wake-up of Run
-	own     *http.Transport // the transport, if it wasn't given
-	places  atomic.Int64    // that are scraped, or could be
+	changed chan struct{}      // holds one wake-up of Run
+	words   *kvevents.Glossary // of the KV events of all
+	own     *http.Transport    // the transport, if it wasn't given
+	places  atomic.Int64       // that are scraped, or could be
 
 	syncing  sync.Mutex // one Sync or Discovered at a time; guards newest and found
 	newest   *table.Table
@@ -100,6 +104,7 @@ func New(opt Options) *Registry {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Registry{opt: opt, log: opt.Logger.With("component", "endpoint"), changed: make(chan struct{}, 1), own: own}
+	r.words = kvevents.NewGlossary(0)
 	r.current.Store(&map[fleet.ClusterID]*Cluster{})
 	return r
 }

@@ -8,8 +8,9 @@ import (
 )
 
 // Run keeps the goroutines of all places until ctx ends: for each endpoint of the own region one
-// that scrapes it and one that sends canaries when they are needed, for each cluster of
-// another region one that asks that region's router when that is needed. It returns once all have ended. It must run once.
+// that scrapes it, one that sends canaries when they are needed, and one that follows its KV events
+// if it publishes any; for each cluster of another region one that asks that region's router when
+// that is needed. It returns once all have ended. It must run once.
 func (r *Registry) Run(ctx context.Context) error {
 	if r.own != nil {
 		defer r.own.CloseIdleConnections()
@@ -41,7 +42,7 @@ func (r *Registry) Run(ctx context.Context) error {
 				wanted[e] = true
 				if running[e] == nil {
 					start(e,
-						func(ctx context.Context) { r.scrape(ctx, e) },
+						func(ctx context.Context) { r.scrape(ctx, e) }, e.follow,
 						func(ctx context.Context) {
 							r.probing(ctx, e.breaker, func(ctx context.Context) (failover.Outcome, string) { return r.canary(ctx, e) },
 								func() { e.ramp.start(r.opt.Now()) })

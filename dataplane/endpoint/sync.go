@@ -111,7 +111,7 @@ func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
 	warm := slices.ContainsFunc(had, func(e *Endpoint) bool { return e.begun.Load() > 0 })
 	list := make([]*Endpoint, 0, len(want))
 	for _, w := range want {
-		i := slices.IndexFunc(had, func(e *Endpoint) bool { return e.ID == w.ID && e.URL == w.URL && e.Class == w.Class })
+		i := slices.IndexFunc(had, func(e *Endpoint) bool { return e.is(&w) })
 		if i >= 0 {
 			had[i].breaker.configure(cfg)
 			list = append(list, had[i])
@@ -144,6 +144,7 @@ func (r *Registry) newEndpoint(c *Cluster, w table.Endpoint, cfg failover.EjectC
 	for _, m := range models {
 		e.paces[m] = &pace{}
 	}
+	e.eventsURL, e.events = w.KVEventsURL, r.newFeed(c, e, w.KVEventsURL)
 	e.slots.store(believedSlots)
 	e.breaker.ejections = &c.ejections
 	if c.Spec().Kind == table.KindProvider {

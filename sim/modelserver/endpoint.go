@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/kvevents"
 	"anabranch/sim"
 )
 
@@ -27,10 +28,14 @@ type endpoint struct {
 	ledger  ledger
 	metrics *exposition
 	port    port
+	events  *publisher // nil: it publishes none
 }
 
 func newEndpoint(spec Endpoint, index int, opts Options) (*endpoint, error) {
 	e := &endpoint{id: spec.ID, class: spec.Class, faults: newFaults(opts.Seed + uint64(index))}
+	if spec.KVEvents != "" {
+		e.events = newPublisher(spec.KVEvents)
+	}
 	for _, m := range opts.Models {
 		profile, err := m.profile(spec.Class)
 		if err != nil {
@@ -38,11 +43,17 @@ func newEndpoint(spec Endpoint, index int, opts Options) (*endpoint, error) {
 		}
 		engine := sim.Options{
 			Profile: profile, MaxSequences: opts.MaxSequences, StartUp: opts.StartUp, Tokens: true,
+			Cache: e.events != nil,
 		}
 		if len(m.Adapters) > 0 {
 			engine.MaxAdapters = opts.MaxAdapters
 		}
-		e.runners = append(e.runners, newRunner(m, engine, opts.TimeScale, opts.MaxModelLen))
+		r := newRunner(m, engine, opts.TimeScale, opts.MaxModelLen)
+		if e.events != nil {
+			topic := kvevents.Topic(string(spec.ID), string(m.Name))
+			r.publish = func(events []kvevents.Event) { e.events.publish(topic, events, time.Now()) }
+		}
+		e.runners = append(e.runners, r)
 	}
 	e.metrics = newExposition(e.runners)
 	e.port = port{addr: spec.Listen, handler: e.handler()}
@@ -56,6 +67,9 @@ func (e *endpoint) run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, r := range e.runners {
 		running.Go(func() { r.run(engines) })
+	}
+	if e.events != nil {
+		running.Go(func() { e.events.run(engines) })
 	}
 	e.port.run(ctx)
 	stop()
@@ -138,7 +152,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, g generation, i
 		writeProblem(w, invalid)
 		return Rejected
 	}
-	call, err := g.runner.submit(g.request)
+	call, err := g.runner.submit(g.request, g.text)
 	if err != nil {
 		writeProblem(w, badRequest("", "%v", err))
 		return Rejected

@@ -53,6 +53,9 @@ type Endpoint struct {
 	Listen string
 	// Class is the GPU class; see [sim.Lookup].
 	Class string
+	// KVEvents is where it publishes what its KV caches hold, in ZeroMQ's way, e.g. "127.0.0.1:19101";
+	// port 0 takes a free one. Empty: nowhere.
+	KVEvents string
 }
 
 // Model is one base model with its LoRA adapters.

@@ -113,12 +113,15 @@ func (p *port) shut() {
 // errRebind: the address is taken.
 var errRebind = errors.New("the port cannot be bound again")
 
+// reopen opens it again; see the function of that name.
+func (p *port) reopen(ctx context.Context) error { return reopen(ctx, p.listen) }
+
 // reopen listens again at the same address. Somebody may have used the port for a moment, so it
 // tries for a second.
-func (p *port) reopen(ctx context.Context) error {
+func reopen(ctx context.Context, listen func(context.Context) error) error {
 	var err error
 	for range rebindTries {
-		if err = p.listen(ctx); err == nil {
+		if err = listen(ctx); err == nil {
 			return nil
 		}
 		pause := time.NewTimer(rebindPause)

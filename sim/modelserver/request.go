@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"anabranch/api/fleet"
 	"anabranch/sim"
 )
 
@@ -54,6 +55,7 @@ type generation struct {
 	model     string // as the client wrote it: base or adapter
 	runner    *runner
 	seed      uint64
+	text      string // the prompt
 	request   sim.Request
 	stream    bool
 	wantUsage bool
@@ -102,16 +104,21 @@ func (e *endpoint) parse(a api, body []byte) (generation, error) {
 	if w.N != nil && *w.N != 1 {
 		return g, badRequest("n", "this server answers with one choice, n is %d", *w.N)
 	}
-	g.seed = seedOf(w.Model, text)
+	g.seed, g.text = seedOf(w.Model, text), text
 	g.request = sim.Request{
 		PromptTokens: max(1, sim.CountTokens(len(text))),
-		Blocks:       sim.Chain(text, seedOf(adapter, w.CacheSalt)),
+		Blocks:       sim.Chain(text, chainSalt(run.model.Name, adapter, w.CacheSalt)),
 		Adapter:      adapter,
 	}
 	if a == embeddingAPI {
 		return g, w.embed(&g)
 	}
 	return g, w.limits(&g)
+}
+
+// chainSalt keeps apart what must not share blocks. Models don't even share their names.
+func chainSalt(model fleet.ModelID, adapter, salt string) uint64 {
+	return seedOf(string(model)+"\x00"+adapter, salt)
 }
 
 // limits sets how much may be and will be said.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"anabranch/dataplane/kvevents"
 	"anabranch/sim"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +22,7 @@ type runner struct {
 	wake     chan struct{} // the engine has something to do sooner than it had
 	ttft     prometheus.Histogram
 	latency  prometheus.Histogram
+	publish  func([]kvevents.Event) // nil: nobody is told of the cache
 
 	// mu guards what follows.
 	mu       sync.Mutex
@@ -37,6 +39,8 @@ type call struct {
 	arrived  time.Duration
 	notify   chan struct{} // capacity 1: there is news
 	progress progress
+	blocks   []uint64 // of the prompt, and its text; kept to tell of the cache
+	text     string
 }
 
 // progress is how far a sequence is.
@@ -94,8 +98,42 @@ func (r *runner) step() (time.Duration, bool) {
 // catchUp hands out what happened by now. The mutex is held.
 func (r *runner) catchUp() time.Duration {
 	now := r.clock.virtual(time.Now())
-	r.deliver(r.engine.Advance(now))
+	events := r.engine.Advance(now)
+	if r.publish != nil {
+		r.tell(r.engine.CacheEvents())
+	}
+	r.deliver(events)
 	return now
+}
+
+// tell publishes changes of the cache: what one request stored in a row as one event.
+func (r *runner) tell(changes []sim.CacheEvent) {
+	if len(changes) == 0 {
+		return
+	}
+	var events []kvevents.Event
+	var before sim.CacheEvent
+	for i, c := range changes {
+		last := len(events) - 1
+		switch {
+		case i > 0 && c.Stored && before.Stored && c.ID == before.ID && c.Block == before.Block+1,
+			i > 0 && !c.Stored && !before.Stored:
+			events[last].Hashes = append(events[last].Hashes, c.Hash)
+		case c.Stored:
+			e := kvevents.Event{Kind: kvevents.Stored, Hashes: []uint64{c.Hash}, BlockSize: sim.BlockSize}
+			if e.HasParent = c.Block > 0; e.HasParent {
+				e.Parent = r.calls[c.ID].blocks[c.Block-1]
+			}
+			events = append(events, e)
+		default:
+			events = append(events, kvevents.Event{Kind: kvevents.Removed, Hashes: []uint64{c.Hash}})
+		}
+		if before = c; c.Stored {
+			e := &events[len(events)-1]
+			e.Tokens = appendTokens(e.Tokens, r.calls[c.ID].text, c.Block)
+		}
+	}
+	r.publish(events)
 }
 
 func (r *runner) deliver(events []sim.Event) {
@@ -125,7 +163,7 @@ func (r *runner) deliver(events []sim.Event) {
 }
 
 // submit queues a request; its ID is set here. Whoever submits must release.
-func (r *runner) submit(req sim.Request) (*call, error) {
+func (r *runner) submit(req sim.Request, text string) (*call, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.catchUp()
@@ -135,6 +173,9 @@ func (r *runner) submit(req sim.Request) (*call, error) {
 		return nil, fmt.Errorf("submit to %s: %w", r.model.Name, err)
 	}
 	c := &call{id: req.ID, arrived: now, notify: make(chan struct{}, 1)}
+	if r.publish != nil {
+		c.blocks, c.text = req.Blocks, text
+	}
 	r.calls[req.ID] = c
 	r.kick()
 	return c, nil

@@ -46,13 +46,32 @@ func New(opts Options) (*Server, error) {
 func (s *Server) Listen(ctx context.Context) error {
 	for _, p := range s.ports() {
 		if err := p.listen(ctx); err != nil {
-			for _, q := range s.ports() {
-				q.close()
-			}
+			s.close()
+			return fmt.Errorf("cluster %s: %w", s.opts.Cluster, err)
+		}
+	}
+	for _, e := range s.endpoints {
+		if e.events == nil {
+			continue
+		}
+		if err := e.events.listen(ctx); err != nil {
+			s.close()
 			return fmt.Errorf("cluster %s: %w", s.opts.Cluster, err)
 		}
 	}
 	return nil
+}
+
+// close lets go of all addresses.
+func (s *Server) close() {
+	for _, p := range s.ports() {
+		p.close()
+	}
+	for _, e := range s.endpoints {
+		if e.events != nil {
+			e.events.close()
+		}
+	}
 }
 
 // Run serves until ctx ends, calling Listen first if nobody has. Streams that are still going
@@ -81,6 +100,18 @@ func (s *Server) Addrs() map[fleet.EndpointID]string {
 		addrs[e.id] = e.port.address()
 	}
 	return addrs
+}
+
+// EventURLs are where the endpoints publish what their KV caches hold, as a routing table has it, once
+// Listen has returned; those that don't are left out.
+func (s *Server) EventURLs() map[fleet.EndpointID]string {
+	urls := make(map[fleet.EndpointID]string)
+	for _, e := range s.endpoints {
+		if e.events != nil {
+			urls[e.id] = "tcp://" + e.events.address()
+		}
+	}
+	return urls
 }
 
 // AdminAddr is the host:port of the admin port, empty without one.
@@ -185,6 +216,9 @@ func (e *endpoint) inject(f Fault) error {
 		}
 	case Refuse:
 		e.port.close()
+		if e.events != nil {
+			e.events.close()
+		}
 	}
 	return nil
 }
@@ -194,6 +228,11 @@ func (e *endpoint) heal(ctx context.Context, k FaultKind) error {
 	case Refuse:
 		if err := e.port.reopen(ctx); err != nil {
 			return err
+		}
+		if e.events != nil {
+			if err := reopen(ctx, e.events.listen); err != nil {
+				return err
+			}
 		}
 	case Slow:
 		for _, r := range e.runners {

@@ -1,6 +1,7 @@
 package modelserver
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"anabranch/sim"
@@ -32,6 +33,18 @@ func answerText(seed uint64, n int) string {
 		b.WriteString(tokenText(seed, i))
 	}
 	return b.String()
+}
+
+// appendTokens appends the token ids of a block of a prompt: each token is its bytes.
+func appendTokens(to []uint32, text string, block int) []uint32 {
+	const size = sim.BlockSize * sim.BytesPerToken
+	from := block * size
+	for at := from; at < from+size; at += sim.BytesPerToken {
+		var token [sim.BytesPerToken]byte
+		copy(token[:], text[min(at, len(text)):])
+		to = append(to, binary.LittleEndian.Uint32(token[:]))
+	}
+	return to
 }
 
 // naturalLength is how long the answer to a prompt is if nothing cuts it: 32 to 256 tokens.

@@ -123,7 +123,7 @@ func TestRunnerKeepsTheEnginesTime(t *testing.T) {
 		done := make(chan struct{})
 		go func() { r.run(t.Context()); close(done) }()
 		begin := time.Now()
-		c, err := r.submit(request)
+		c, err := r.submit(request, "")
 		if err != nil {
 			t.Fatal(err)
 		}
