@@ -114,6 +114,7 @@ func TestCertificatesNeedTLS(t *testing.T) {
 		"endpoints: [{id: a, url: 'https://a', class: x}], discovery: {kind: dns, name: pool}": "spec.discovery.scheme",
 		"type: gateway, gatewayURL: 'http://g', metricsURL: 'http://g/m'":                      "spec.gatewayURL",
 		"type: gateway, url: 'https://g', metricsURL: 'http://g/m'":                            "",
+		"type: provider, url: 'HTTP://p'":                                                      "spec.url",
 		"type: provider, url: 'http://p'":                                                      "spec.url",
 		"type: provider, url: 'https://p'":                                                     "",
 	} {

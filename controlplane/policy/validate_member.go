@@ -228,7 +228,7 @@ func (f *finding) required(field, value, fix string) {
 // shown.
 func (f *finding) overTLS(s *ClusterSpec) {
 	const reason, fix = "is plain HTTP, over which no certificate is shown", "use https, or another type of auth"
-	plain := func(u string) bool { return strings.HasPrefix(u, "http:") }
+	plain := func(u string) bool { return len(u) > 5 && strings.EqualFold(u[:5], "http:") }
 	for i, e := range s.Endpoints {
 		if plain(e.URL) {
 			f.add(fmt.Sprintf("spec.endpoints[%d].url", i), reason, fix)

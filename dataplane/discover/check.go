@@ -88,5 +88,5 @@ func checkURL(s string, schemes ...string) (string, error) {
 	if u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
 		return "", errors.New("holds a user, query or fragment")
 	}
-	return strings.TrimRight(s, "/"), nil
+	return u.Scheme + strings.TrimRight(s[len(u.Scheme):], "/"), nil
 }

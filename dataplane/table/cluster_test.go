@@ -108,6 +108,9 @@ func TestMembersThatAreRefused(t *testing.T) {
 		{"a certificate for an endpoint in the clear", func(p *routerpb.Table) {
 			p.Clusters[4].Endpoints = []*routerpb.Endpoint{{Id: "e", Url: "http://x"}}
 		}, CodeValue, "clusters[4].auth[0].type"},
+		{"a certificate for an endpoint in the clear, in capitals", func(p *routerpb.Table) {
+			p.Clusters[4].Endpoints = []*routerpb.Endpoint{{Id: "e", Url: "HTTP://x"}}
+		}, CodeValue, "clusters[4].auth[0].type"},
 		{"a certificate for a gateway in the clear", func(p *routerpb.Table) {
 			p.Clusters[1].GatewayUrl, p.Clusters[1].Auth = "http://x", []*routerpb.Credential{{Type: "mtls", CertFile: "/c", KeyFile: "/k"}}
 		}, CodeValue, "clusters[1].auth[0].type"},

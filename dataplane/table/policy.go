@@ -89,7 +89,8 @@ func (t *Table) addQuotas(pb *routerpb.Table) error {
 }
 
 // checkURL wants an absolute URL of one of the schemes with a host and nothing that doesn't
-// belong (user, query, fragment), and returns it without a trailing slash.
+// belong (user, query, fragment), and returns it with its scheme in lower case and without a trailing
+// slash.
 func checkURL(at, s string, schemes ...string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -101,5 +102,5 @@ func checkURL(at, s string, schemes ...string) (string, error) {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", invalid(CodeValue, at, "holds a user, query or fragment")
 	}
-	return strings.TrimRight(s, "/"), nil
+	return u.Scheme + strings.TrimRight(s[len(u.Scheme):], "/"), nil
 }
