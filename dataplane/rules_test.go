@@ -228,7 +228,8 @@ func TestShadowCopiesAreBounded(t *testing.T) {
 func TestShadowCopiesCrossRegions(t *testing.T) {
 	home, there, other := newStub(t, answers), newStub(t, answers), newStub(t, answers)
 	w := newWorld(t, []site{
-		{id: "us-a", region: us, weight: 1, endpoints: []*stub{home}}, {id: "eu-a", region: eu, weight: 0, endpoints: []*stub{there}},
+		{id: "us-a", region: us, weight: 1, endpoints: []*stub{home}},
+		{id: "eu-a", region: eu, weight: 0, endpoints: []*stub{there}},
 		{id: "eu-b", region: eu, weight: 0, endpoints: []*stub{other}},
 	}, ruled(&routerpb.Rule{Id: "try", Class: "interactive", Clusters: []string{"us-a"}, Shadow: &routerpb.Shadow{Share: 1, Clusters: []string{"eu-a"}}}))
 	stop := w.run()

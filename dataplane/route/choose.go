@@ -61,11 +61,31 @@ func (c *Choice) collect(in *Input) (legal bool) {
 			for i := range weights {
 				legal = c.add(in, &weights[i]) || legal
 			}
+			if len(weights) == 0 {
+				legal = c.unlisted(in)
+			}
 			return legal
 		}
 	}
 	for _, cluster := range in.Table.Serving(in.Model.ID) {
 		legal = c.add(in, &table.Weight{Cluster: cluster}) || legal
+	}
+	return legal
+}
+
+// unlisted says why clusters are no targets where the table lists none for the request, and lets those
+// be used that an emergency order restores.
+func (c *Choice) unlisted(in *Input) (legal bool) {
+	for _, cluster := range in.Table.Serving(in.Model.ID) {
+		r, allowed := in.barred(cluster)
+		if allowed && in.restored(cluster) {
+			legal = c.add(in, &table.Weight{Cluster: cluster}) || legal
+			continue
+		}
+		if r.Cluster = cluster.ID; allowed {
+			r.Reason = Unlisted
+		}
+		c.Removed = append(c.Removed, r)
 	}
 	return legal
 }

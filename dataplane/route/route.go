@@ -124,6 +124,7 @@ const (
 	Evacuated = "evacuated"      // by an emergency order
 	Unhealthy = "health"         // the control plane allows it nothing
 	Ejected   = "ejected"        // this router found it dead
+	Unlisted  = "not in table"   // the control plane has no place for the model and class to list
 	NoSpill   = "no spill"       // the class stays in its region while that is alive
 )
 

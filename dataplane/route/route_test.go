@@ -90,6 +90,9 @@ func told(c Choice) string {
 	return strings.TrimSpace(strings.Join(targets, " ") + " | " + strings.Join(removed, " ") + " | " + c.Code)
 }
 
+// listsNone takes all clusters out of the weights, as where a model has none that may be used.
+func listsNone(pb *routerpb.Table) { pb.Weights[0].Clusters = nil }
+
 func drained(id string) func(*routerpb.Table) {
 	return func(pb *routerpb.Table) { find(pb, id).Drained = true }
 }
@@ -169,8 +172,17 @@ func TestChoose(t *testing.T) {
 		},
 		{name: "a region without peers can't be entered", fleet: "u us 0.5\na ap 0.5", want: "u(weight) | a(no peer) |"},
 		{
-			name: "the table allows nothing", fleet: two, table: []func(*routerpb.Table){func(pb *routerpb.Table) { pb.Weights[0].Clusters = nil }},
-			want: "|  | no_legal_target",
+			name: "the table allows nothing", fleet: two, table: []func(*routerpb.Table){listsNone},
+			want: "| u(not in table) e(not in table) | no_legal_target",
+		},
+		{
+			name: "the table allows nothing because all are drained or forbidden", fleet: two, table: []func(*routerpb.Table){listsNone, drained("u")},
+			in: []func(*Input){only("u")}, want: "| u(drained) e(pin) | no_legal_target",
+		},
+		{
+			name: "the table allows nothing, and an order does", fleet: two, table: []func(*routerpb.Table){listsNone, drained("u"), drained("e")},
+			in:   []func(*Input){func(in *Input) { in.Restored = func(id fleet.ClusterID) bool { return id == "e" } }},
+			want: "e(fallback) | u(drained) |",
 		},
 		{
 			name: "a cluster that the table leaves out isn't used", fleet: two,
