@@ -63,7 +63,11 @@ func (c *cadence) pause(x scraped) time.Duration {
 
 // least is the pause that the costs demand.
 func (c *cadence) least(x scraped) time.Duration {
-	own := float64(max(x.cost, leastCost)) * float64(x.places) / scrapeShare
-	least := min(time.Duration(max(own, float64(x.making)/makingShare)), max(latestPause, c.longest))
-	return max(least, c.shortest)
+	least := max(c.share(max(x.cost, leastCost), x.places), time.Duration(float64(x.making)/makingShare))
+	return max(min(least, max(latestPause, c.longest)), c.shortest)
+}
+
+// share is the pause in which scrapes of so many places, at such a cost each, take what they may.
+func (c *cadence) share(cost time.Duration, places int) time.Duration {
+	return min(time.Duration(float64(cost)*float64(places)/scrapeShare), max(latestPause, c.longest))
 }

@@ -56,7 +56,7 @@ type Result struct {
 func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 	c := &Call{cluster: e.Cluster, endpoint: e, index: e.index, holder: e.holder, load: l, began: now}
 	var learned Learned
-	if r := e.rates[l.Model]; r != nil {
+	if r := e.rates.of(l.Model); r != nil {
 		learned = r.Learned()
 	}
 	rate := learned.Prefill
@@ -173,7 +173,7 @@ func (c *Call) leave(r Result, unsaid bool, now time.Time) {
 	if r.Outcome == failover.OK && r.FirstToken > 0 {
 		e.flows(now)
 		e.ramp.answered()
-		if p := e.paces[c.load.Model]; p != nil {
+		if p := e.paces.of(c.load.Model); p != nil {
 			p.note(c.load.times(r, now.Sub(c.began), now))
 		}
 	}
@@ -219,9 +219,9 @@ func (c *Call) learn(r Result, now time.Time) {
 		bytes := float64(c.load.PromptBytes) * float64(r.Usage.Cached) / prompt
 		c.index.Correct(c.holder, c.match, int(bytes)/inference.BlockBytes, now)
 	}
-	rates := c.cluster.rates[c.load.Model]
+	rates := c.cluster.rates.of(c.load.Model)
 	if e != nil {
-		rates = e.rates[c.load.Model]
+		rates = e.rates.of(c.load.Model)
 	}
 	if rates == nil {
 		return
@@ -249,7 +249,7 @@ func (c *Call) learn(r Result, now time.Time) {
 // work units; 0 if it failed.
 func (c *Cluster) end(l *Load, r Result, took time.Duration, now time.Time) (work float64) {
 	c.inFlight.Add(-1)
-	w := c.windows[l.Model]
+	w := c.windows.of(l.Model)
 	if w == nil {
 		return 0
 	}

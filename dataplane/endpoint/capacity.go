@@ -16,12 +16,12 @@ func (c *Cluster) capacity(model fleet.ModelID, weight float64) float64 {
 			continue
 		}
 		if e.hides() {
-			if len(c.windows) == 1 { // of several models it can't be told apart
+			if len(c.windows.all()) == 1 { // of several models it can't be told apart
 				total += e.yield.perSecond(e.signals.Load())
 			}
 			continue
 		}
-		if r := e.rates[model]; r != nil {
+		if r := e.rates.of(model); r != nil {
 			if l := r.Learned(); l.Known {
 				total += l.Capacity(e.slots.load(), weight)
 			}

@@ -23,7 +23,7 @@ type Cluster struct {
 	class     atomic.Pointer[table.Class]
 	rtt       atomic.Int64 // ns
 	endpoints atomic.Pointer[[]*Endpoint]
-	windows   map[fleet.ModelID]*window // never changed
+	windows   perModel[window]
 	inFlight  atomic.Int64
 	load      atomic.Pointer[loadView]
 	ejecting  sync.Mutex // held while an endpoint asks whether it may be ejected
@@ -33,7 +33,7 @@ type Cluster struct {
 	breaker *breaker
 	busy    busy
 	told    atomic.Pointer[told]
-	rates   map[fleet.ModelID]*Rates // never changed
+	rates   perModel[Rates]
 	index   *prefix.Index
 	holder  *prefix.Holder
 }
@@ -126,14 +126,14 @@ func (c *Cluster) Evidence(now time.Time) Evidence {
 // hold, at the endpoint that is soonest done with it; 0 if there is none.
 func (c *Cluster) Prefill(l *Load, now time.Time) time.Duration {
 	if c.Remote {
-		return seconds(prefill(c.rates[l.Model], l.PromptTokens-l.cached(c.index.Match(c.holder, l.Blocks, now).Blocks)))
+		return seconds(prefill(c.rates.of(l.Model), l.PromptTokens-l.cached(c.index.Match(c.holder, l.Blocks, now).Blocks)))
 	}
 	best := 0.0
 	for _, e := range c.Endpoints() {
 		if out, _ := e.Ejected(); out {
 			continue
 		}
-		if s := prefill(e.rates[l.Model], l.PromptTokens-e.held(l, now)); best == 0 || s < best {
+		if s := prefill(e.rates.of(l.Model), l.PromptTokens-e.held(l, now)); best == 0 || s < best {
 			best = s
 		}
 	}

@@ -11,8 +11,8 @@ import (
 const maxFound = 10_000
 
 // Discovered takes in the endpoints that have been found of a cluster, all of them each time. They
-// are used beside those of the table; of two with one name the found one counts, and of two found
-// the first. What was there before keeps its state. They may come before the table that has the
+// are used beside those of the table; of two with one name or one address the found one counts, and of
+// two found the first: a server that is there twice would look half as busy as it is. What was there before keeps its state. They may come before the table that has the
 // cluster, and are forgotten with a table that doesn't say that its endpoints are to be found.
 func (r *Registry) Discovered(cluster fleet.ClusterID, endpoints []table.Endpoint) {
 	r.syncing.Lock()
@@ -52,13 +52,13 @@ func merged(found, table []table.Endpoint) []table.Endpoint {
 	return distinct(slices.Concat(found, table))
 }
 
-// distinct keeps the first of each name.
+// distinct keeps the first of each name and address.
 func distinct(list []table.Endpoint) []table.Endpoint {
 	out := make([]table.Endpoint, 0, len(list))
-	seen := make(map[fleet.EndpointID]bool, len(list))
+	ids, urls := make(map[fleet.EndpointID]bool, len(list)), make(map[string]bool, len(list))
 	for _, e := range list {
-		if !seen[e.ID] {
-			seen[e.ID] = true
+		if !ids[e.ID] && !urls[e.URL] {
+			ids[e.ID], urls[e.URL] = true, true
 			out = append(out, e)
 		}
 	}

@@ -81,6 +81,8 @@ func TestDiscoveredEndpoints(t *testing.T) {
 	if i := slices.IndexFunc(r.of("a"), func(e *Endpoint) bool { return e.ID == "s" }); r.of("a")[i].URL != "http://s-elsewhere" {
 		t.Error("the table's address counted, and not the one that was found")
 	}
+	r.Discovered("a", []table.Endpoint{{ID: "p", URL: "http://x", Class: "h100"}, {ID: "q", URL: "http://x", Class: "h100"}})
+	expect("the same server under three names", "p s")
 	r.Discovered("a", nil)
 	expect("none found any more", "s x")
 	r.Discovered("a", found("y"))

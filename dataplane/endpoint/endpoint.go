@@ -25,8 +25,8 @@ type Endpoint struct {
 
 	hash    uint64 // of cluster and ID
 	breaker *breaker
-	rates   map[fleet.ModelID]*Rates // of the cluster's models; never changed
-	paces   map[fleet.ModelID]*pace  // likewise
+	rates   perModel[Rates] // of the cluster's models
+	paces   perModel[pace]  // likewise
 	index   *prefix.Index
 	holder  *prefix.Holder
 	trust   trust
@@ -92,7 +92,7 @@ func (e *Endpoint) Ejected() (bool, string) {
 
 // Rates are what has been learned of this endpoint's class serving a model; nil for a model that
 // the cluster doesn't serve.
-func (e *Endpoint) Rates(model fleet.ModelID) *Rates { return e.rates[model] }
+func (e *Endpoint) Rates(model fleet.ModelID) *Rates { return e.rates.of(model) }
 
 // Candidate is the endpoint as it stands now for a request.
 func (e *Endpoint) Candidate(l *Load, now time.Time) pick.Candidate {
@@ -103,7 +103,7 @@ func (e *Endpoint) Candidate(l *Load, now time.Time) pick.Candidate {
 		c.KV = s.KV
 	}
 	var learned Learned
-	if r := e.rates[l.Model]; r != nil {
+	if r := e.rates.of(l.Model); r != nil {
 		learned = r.Learned()
 		c.Prefill, c.Overhead = learned.Prefill, learned.Overhead
 		c.Turn = learned.Hold / max(c.Running, 1)

@@ -165,7 +165,9 @@ func live(t *testing.T, opt Options, story func(t *testing.T, r *Registry, f *fa
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeFleet{}
 		opt.Region, opt.Transport = "us", f
-		opt.Random = func() float64 { return 0.5 }
+		if opt.Random == nil {
+			opt.Random = func() float64 { return 0.5 }
+		}
 		r := New(opt)
 		r.Sync(world(t))
 		ctx, cancel := context.WithCancel(t.Context())

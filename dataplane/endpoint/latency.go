@@ -130,7 +130,7 @@ func (p *pace) note(first, gap time.Duration, now time.Time) {
 // cluster where too little has been seen here.
 func (e *Endpoint) FirstToken(model fleet.ModelID, now time.Time) Times {
 	of := e.Cluster.FirstToken(model, now)
-	if p := e.paces[model]; p != nil {
+	if p := e.paces.of(model); p != nil {
 		return p.first.times(now).or(of)
 	}
 	return of
@@ -140,7 +140,7 @@ func (e *Endpoint) FirstToken(model fleet.ModelID, now time.Time) Times {
 // where too little has been seen here.
 func (e *Endpoint) InterToken(model fleet.ModelID, now time.Time) Times {
 	of := e.Cluster.InterToken(model, now)
-	if p := e.paces[model]; p != nil {
+	if p := e.paces.of(model); p != nil {
 		return p.gap.times(now).or(of)
 	}
 	return of
@@ -149,7 +149,7 @@ func (e *Endpoint) InterToken(model fleet.ModelID, now time.Time) Times {
 // FirstToken is how long answers of a model took to their first token at the cluster, from sending,
 // the way to another region included.
 func (c *Cluster) FirstToken(model fleet.ModelID, now time.Time) Times {
-	if w := c.windows[model]; w != nil {
+	if w := c.windows.of(model); w != nil {
 		return w.first.times(now)
 	}
 	return Times{}
@@ -157,7 +157,7 @@ func (c *Cluster) FirstToken(model fleet.ModelID, now time.Time) Times {
 
 // InterToken is how long there was between tokens at the cluster, as a mean over each answer.
 func (c *Cluster) InterToken(model fleet.ModelID, now time.Time) Times {
-	if w := c.windows[model]; w != nil {
+	if w := c.windows.of(model); w != nil {
 		return w.gap.times(now)
 	}
 	return Times{}

@@ -55,6 +55,58 @@ func TestSyncFollowsTheTable(t *testing.T) {
 	}
 }
 
+// An operator who adds a model to a cluster does not put what is dead back into use, nor forget what is
+// there.
+func TestAClusterThatServesOtherModelsKeepsItsState(t *testing.T) {
+	serving := func(models ...string) *table.Table {
+		return world(t, func(pb *routerpb.Table) {
+			pb.Models = append(pb.Models, &routerpb.Model{Id: "n"})
+			for i := range pb.Clusters {
+				pb.Clusters[i].Models = models
+			}
+		})
+	}
+	r, now := still(t)
+	r.Sync(serving("m"))
+	a, e := r.Cluster("a"), r.Cluster("e")
+	one, two := a.Endpoints()[0], a.Endpoints()[1]
+	one.Begin(Load{Model: "m"}, *now)
+	e.Hop(Load{Model: "m"}, *now)
+	for range 3 {
+		two.Begin(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ConnectFailure}, *now)
+		e.Hop(Load{Model: "m"}, *now).Done(Result{Outcome: failover.ConnectFailure}, *now)
+	}
+	late := one.Begin(Load{Model: "m", Stream: true}, *now)
+	for _, models := range [][]string{{"n", "m"}, {"n"}} {
+		r.Sync(serving(models...))
+		if r.Cluster("a") != a || a.Endpoints()[0] != one || one.InFlight() != 2 || r.Cluster("e").InFlight() != 1 {
+			t.Errorf("serving %v: it has lost its state", models)
+		}
+		if out, _ := two.Ejected(); !out || !r.ejectedNow("e") {
+			t.Errorf("serving %v: what is dead is in use again", models)
+		}
+		if one.Rates("n") == nil || one.Rates("m") == nil != (len(models) == 1) {
+			t.Errorf("serving %v: rates %v, %v", models, one.Rates("m"), one.Rates("n"))
+		}
+		call := one.Begin(Load{Model: "n", Stream: true}, *now)
+		call.FirstToken(now.Add(time.Second))
+		call.Done(Result{Outcome: failover.OK, FirstToken: time.Second, Output: 10}, now.Add(2*time.Second))
+		told := map[string]uint64{}
+		for _, s := range r.Report(now.Add(3 * time.Second)).Clusters {
+			if s.Cluster == "a" {
+				told[s.Model] = s.Requests
+			}
+		}
+		if len(told) != len(models) || told["n"] != 1 {
+			t.Errorf("serving %v: reported %v", models, told)
+		}
+	}
+	late.Done(Result{Outcome: failover.OK, FirstToken: time.Second}, *now) // of a model that has gone
+	if one.InFlight() != 1 {
+		t.Errorf("%d in flight", one.InFlight())
+	}
+}
+
 func TestScrapesFillSignals(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
 		f.set("a1", func(s *server) { s.metrics = vllm(3, 7, 0.5) })

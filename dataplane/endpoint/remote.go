@@ -20,12 +20,12 @@ func (c *Cluster) remoteLoad(now time.Time) *loadView {
 	if t := c.told.Load(); t != nil && now.Sub(t.at) < toldFor {
 		v.known, v.saturation = true, t.saturation
 	}
-	for id, w := range c.windows {
-		median := w.ttft.quantiles(now, 0.5)[0]
-		if median <= 0 {
+	for id, w := range c.windows.all() {
+		median, rates := w.ttft.quantiles(now, 0.5)[0], c.rates.of(id)
+		if median <= 0 || rates == nil {
 			continue
 		}
-		l := c.rates[id].Learned()
+		l := rates.Learned()
 		typical := seconds(l.Overhead + l.Uncached/l.Prefill)
 		v.wait = max(v.wait, median-time.Duration(c.rtt.Load())-typical)
 	}

@@ -81,7 +81,11 @@ func (r *Registry) Report(now time.Time) *routerpb.Report {
 		v := c.look(now)
 		ejected, reason := c.Ejected()
 		for _, model := range c.spec.Load().Models {
-			s := c.signal(model, v, span, now)
+			w := c.windows.of(model)
+			if w == nil {
+				continue // has just come or gone
+			}
+			s := c.signal(model, w, v, span, now)
 			s.Ejected, s.EjectReason = ejected, reason
 			out.Clusters = append(out.Clusters, s)
 		}
@@ -90,8 +94,7 @@ func (r *Registry) Report(now time.Time) *routerpb.Report {
 	return out
 }
 
-func (c *Cluster) signal(model fleet.ModelID, v *loadView, span time.Duration, now time.Time) *routerpb.ClusterSignal {
-	w := c.windows[model]
+func (c *Cluster) signal(model fleet.ModelID, w *window, v *loadView, span time.Duration, now time.Time) *routerpb.ClusterSignal {
 	q := w.ttft.quantiles(now, 0.5, 0.95)
 	return &routerpb.ClusterSignal{
 		Cluster: string(c.ID), Model: string(model),

@@ -39,7 +39,9 @@ func (r *Registry) scrape(ctx context.Context, e *Endpoint) {
 	if e.Cluster.Spec().Kind == table.KindGateway {
 		s.cadence.shortest = max(s.cadence.shortest, poolPause)
 	}
-	timer := time.NewTimer(0)
+	// A thousand places of a first table are not all looked at in the same moment: what comes late for
+	// want of a free core would put its place in doubt.
+	timer := time.NewTimer(time.Duration(r.opt.Random() * float64(s.cadence.share(leastCost, int(r.places.Load())))))
 	defer timer.Stop()
 	for {
 		select {
@@ -148,7 +150,7 @@ func (s *scraper) got(x *Signals, cost costs) time.Duration {
 // anything has been learned of.
 func (e *Endpoint) mix() Learned {
 	for _, m := range e.Cluster.Spec().Models {
-		if r := e.rates[m]; r != nil {
+		if r := e.rates.of(m); r != nil {
 			if l := r.Learned(); l.Known {
 				return l
 			}

@@ -2,9 +2,11 @@ package endpoint
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,8 +66,46 @@ func TestPoolMetricsAreReadAtMostFourTimesASecond(t *testing.T) {
 	})
 }
 
+// The scrapes of many places begin apart, and go on so.
+func TestManyPlacesAreNotScrapedInOneMoment(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var mu sync.Mutex
+	random := func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return rnd.Float64()
+	}
+	live(t, Options{Random: random}, func(t *testing.T, r *Registry, f *fakeFleet) {
+		names := make([]string, 1000)
+		for i := range names {
+			names[i] = fmt.Sprintf("n%d", i)
+		}
+		r.Sync(world(t, discovering()))
+		r.Discovered("a", found(names...))
+		scraped := func() (n int) {
+			for _, name := range names {
+				n += f.get(name).scrapes
+			}
+			return n
+		}
+		for i := range 30 {
+			before := scraped()
+			pass(100 * time.Millisecond)
+			if n := scraped() - before; n > 200 {
+				t.Errorf("%d of 1,000 in a tenth of a second after %d00 ms", n, i)
+			}
+		}
+		for _, name := range names {
+			if f.get(name).scrapes < 2 {
+				t.Fatalf("%s was read %d times in three seconds", name, f.get(name).scrapes)
+			}
+		}
+	})
+}
+
 func TestAPlaceWithoutMetricsIsAskedRarely(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
+		pass(100 * time.Millisecond)
 		f.set("b1", func(s *server) { s.none = true })
 		pass(5 * time.Minute)
 		if n := f.get("b1").scrapes; n < 4 || n > 25 {

@@ -29,7 +29,7 @@ func (r *Registry) Sync(t *table.Table) {
 	next := make(map[fleet.ClusterID]*Cluster, len(t.Clusters))
 	for id, spec := range t.Clusters {
 		c := old[id]
-		if c == nil || c.Region != spec.Region || c.Spec().Kind != spec.Kind || !slices.Equal(c.Spec().Models, spec.Models) {
+		if c == nil || c.Region != spec.Region || c.Spec().Kind != spec.Kind {
 			c = r.newCluster(spec)
 		}
 		r.update(c, spec, t)
@@ -59,29 +59,28 @@ func (r *Registry) remote(spec *table.Cluster) bool {
 }
 
 func (r *Registry) newCluster(spec *table.Cluster) *Cluster {
-	c := &Cluster{
-		ID: spec.ID, Region: spec.Region, Remote: r.remote(spec),
-		windows: make(map[fleet.ModelID]*window, len(spec.Models)),
-	}
-	for _, m := range spec.Models {
-		c.windows[m] = &window{}
-	}
+	c := &Cluster{ID: spec.ID, Region: spec.Region, Remote: r.remote(spec)}
 	if c.Remote {
 		c.breaker = newBreaker(failover.DefaultEjectConfig())
 		c.breaker.ejections = &c.ejections
 		c.index, c.holder = r.opt.Index, r.opt.Index.NewHolder(prefix.Name(string(c.ID)))
-		c.rates = r.learned("cluster "+string(c.ID), spec.Models)
 	}
 	return c
 }
 
-// learned are the rates of a class of places for some models.
-func (r *Registry) learned(class string, models []fleet.ModelID) map[fleet.ModelID]*Rates {
-	rates := make(map[fleet.ModelID]*Rates, len(models))
-	for _, m := range models {
-		rates[m] = r.rates.of(kind{class, m})
+// learned gives the rates of a class of places for a model.
+func (r *Registry) learned(class string) func(fleet.ModelID) *Rates {
+	return func(m fleet.ModelID) *Rates { return r.rates.of(kind{class, m}) }
+}
+
+// serves tells an endpoint which models its cluster has.
+func (r *Registry) serves(e *Endpoint, models []fleet.ModelID) {
+	class := e.Class
+	if class == "" {
+		class = "cluster " + string(e.Cluster.ID) // what a gateway hides is a class of its own
 	}
-	return rates
+	e.rates.keep(models, r.learned(class))
+	e.paces.keep(models, func(fleet.ModelID) *pace { return &pace{} })
 }
 
 func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
@@ -89,10 +88,14 @@ func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
 	if len(spec.Models) > 0 {
 		class = t.Class(spec.Models[0])
 	}
+	c.windows.keep(spec.Models, func(fleet.ModelID) *window { return &window{} })
+	if c.Remote {
+		c.rates.keep(spec.Models, r.learned("cluster "+string(c.ID)))
+	}
 	c.spec.Store(spec)
 	c.class.Store(class)
 	c.rtt.Store(int64(t.RTT(r.opt.Region, spec.Region)))
-	for id, w := range c.windows {
+	for id, w := range c.windows.all() {
 		w.weight.store(believedWeight)
 		if m, _, ok := t.Model(string(id)); ok {
 			w.weight.store(m.OutputWeight)
@@ -109,12 +112,16 @@ func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
 	}
 	had := c.Endpoints()
 	warm := slices.ContainsFunc(had, func(e *Endpoint) bool { return e.begun.Load() > 0 })
+	named := make(map[fleet.EndpointID]*Endpoint, len(had))
+	for _, e := range had {
+		named[e.ID] = e
+	}
 	list := make([]*Endpoint, 0, len(want))
 	for _, w := range want {
-		i := slices.IndexFunc(had, func(e *Endpoint) bool { return e.is(&w) })
-		if i >= 0 {
-			had[i].breaker.configure(cfg)
-			list = append(list, had[i])
+		if e := named[w.ID]; e != nil && e.is(&w) {
+			e.breaker.configure(cfg)
+			r.serves(e, spec.Models)
+			list = append(list, e)
 			continue
 		}
 		e := r.newEndpoint(c, w, cfg)
@@ -130,20 +137,12 @@ func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
 const believedWeight = 6
 
 func (r *Registry) newEndpoint(c *Cluster, w table.Endpoint, cfg failover.EjectConfig) *Endpoint {
-	models := c.Spec().Models
-	class := w.Class
-	if class == "" {
-		class = "cluster " + string(c.ID) // what a gateway hides is a class of its own
-	}
 	e := &Endpoint{
 		ID: w.ID, Cluster: c, URL: w.URL, Class: w.Class, hash: prefix.Name(string(c.ID), string(w.ID)),
 		breaker: newBreaker(cfg), wake: make(chan struct{}, 1),
 		index: r.opt.Index, holder: r.opt.Index.NewHolder(prefix.Name(string(c.ID), string(w.ID), w.URL)),
-		rates: r.learned(class, models), paces: make(map[fleet.ModelID]*pace, len(models)),
 	}
-	for _, m := range models {
-		e.paces[m] = &pace{}
-	}
+	r.serves(e, c.Spec().Models)
 	e.eventsURL, e.events = w.KVEventsURL, r.newFeed(c, e, w.KVEventsURL)
 	e.slots.store(believedSlots)
 	e.breaker.ejections = &c.ejections

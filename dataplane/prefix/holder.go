@@ -46,14 +46,20 @@ func (x *Index) NewHolder(name uint64) *Holder {
 	}
 	h := &Holder{name: name, salt: mix(name)}
 	h.horizon.Store(x.handed[name])
-	for n, p := range x.holders { // those that nobody uses any more
-		if p.Value() == nil {
-			delete(x.holders, n)
+	if len(x.holders) >= x.full {
+		for n, p := range x.holders { // those that nobody uses any more
+			if p.Value() == nil {
+				delete(x.holders, n)
+			}
 		}
+		x.full = max(2*len(x.holders), fewHolders)
 	}
 	x.holders[name] = weak.Make(h)
 	return h
 }
+
+// fewHolders are kept without looking for those that nobody uses any more.
+const fewHolders = 64
 
 // survivedFor is how long a sign of what a cache keeps is held against signs of what it lost.
 const survivedFor = 10 * time.Second

@@ -46,6 +46,7 @@ type Index struct {
 
 	mu      sync.Mutex // guards the rest
 	holders map[uint64]weak.Pointer[Holder]
+	full    int               // of holders, so that it is time to look for those that nobody uses
 	handed  map[uint64]uint32 // horizons of holders that a snapshot told of, by name
 }
 
