@@ -136,7 +136,7 @@ func (w *world) demands(in Input) []*demand {
 func (w *world) route(d *demand) {
 	sites := w.serving(d.model, d.source)
 	smallest, all := 0.0, 0.0
-	dearest := 0.0
+	dearest, money := 0.0, false
 	for i, s := range sites {
 		capacity := s.capacity[d.model]
 		all += capacity
@@ -144,15 +144,20 @@ func (w *world) route(d *demand) {
 			smallest = capacity
 		}
 		dearest = max(dearest, float64(w.marginal(s, d.model)))
+		money = money || dearest > 0 || w.unpriced(s, d.model)
 	}
 	d.load = min(max(d.work, trickle*smallest/float64(max(len(w.classes), 1))), mostLoad*all)
 	for _, s := range sites {
 		r := &route{site: s, use: min(d.load/s.capacity[d.model], mostUse), size: max(s.capacity[d.model]/all, 1e-6), factor: 1, wish: 1}
 		r.costMs = w.rtt(d.source, s.region)
-		if dearest > 0 {
+		if money {
 			preference := min(max(d.policy.CostPreference, 0), 1)
 			d.priced = d.priced || preference > 0
-			r.costMs += preference * d.policy.TTFTObjectiveMs * float64(w.marginal(s, d.model)) / dearest
+			part := 1.0
+			if !w.unpriced(s, d.model) {
+				part = float64(w.marginal(s, d.model)) / max(dearest, 1)
+			}
+			r.costMs += preference * d.policy.TTFTObjectiveMs * part
 		}
 		r.judge(d)
 		d.routes = append(d.routes, r)

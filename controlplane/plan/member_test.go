@@ -139,15 +139,23 @@ func TestAProviderCostsItsTokens(t *testing.T) {
 
 // Where money counts, a fleet that costs nothing at the margin goes before a provider.
 func TestCostKeepsTrafficFromAProvider(t *testing.T) {
-	b := newBench(t)
-	b.write("TrafficPolicy", "p", "costPreference: 1")
-	b.write("Cluster", "out", "region: us\n  type: provider\n  models: [m]\n  url: https://api.example\n  priorWork: 100000")
-	b.write("RateCard", "a", "models: [{model: m, inputPerMTok: 1, outputPerMTok: 3}]")
-	b.ask("us", 8000)
-	b.report()
-	b.plan()
-	if got := b.shares("us")["out"]; got > 0 {
-		t.Errorf("the provider gets %v", got)
+	for name, card := range map[string]string{
+		"its price is known":         "models: [{model: m, inputPerMTok: 1, outputPerMTok: 3}]",
+		"that of its GPUs alone is":  "gpus: [{class: h100, region: us, purchase: on-demand, usdPerHour: 3}]",
+		"another model's price only": "models: [{model: n, inputPerMTok: 1, outputPerMTok: 3}]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.write("TrafficPolicy", "p", "costPreference: 1")
+			b.write("Cluster", "out", "region: us\n  type: provider\n  models: [m]\n  url: https://api.example\n  priorWork: 100000")
+			b.write("RateCard", "a", card)
+			b.ask("us", 8000)
+			b.report()
+			b.plan()
+			if got := b.shares("us")["out"]; got > 0 {
+				t.Errorf("the provider gets %v", got)
+			}
+		})
 	}
 }
 

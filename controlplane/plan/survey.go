@@ -243,6 +243,13 @@ func tokenPrices(resources Lookup) map[string]price {
 	return out
 }
 
+// unpriced says that a site asks for money, and no rate card says how much: it is taken to be as dear
+// as the dearest.
+func (w *world) unpriced(s *site, model fleet.ModelID) bool {
+	_, known := w.tokens[string(model)]
+	return s.spec.Type == policy.TypeProvider && !known
+}
+
 // marginal is the price of a million work units of a model on a site. A provider's is the dearer of
 // what it asks for a million work units of input and of output, since the mix is not known.
 func (w *world) marginal(s *site, model fleet.ModelID) costmodel.Micros {
