@@ -38,10 +38,11 @@ type exchange struct {
 	guard  *time.Timer
 
 	result    Result
-	begun     bool      // it is this attempt that answers the client
-	firstAt   time.Time // of the first content
-	lastAt    time.Time // of the newest content
-	patientTo time.Time // of the write deadline
+	begun     bool          // it is this attempt that answers the client
+	firstAt   time.Time     // of the first content
+	lastAt    time.Time     // of the newest content
+	patientTo time.Time     // of the write deadline
+	quiet     time.Duration // that the place may be silent for between two writes
 	control   *http.ResponseController
 }
 
@@ -159,12 +160,13 @@ func (x *exchange) commit(answer *http.Response, length string) bool {
 	return true
 }
 
-// patience moves the deadline for the client on, now and then.
+// patience moves the deadline for the client on, now and then. Over HTTP/2 one that passes ends the
+// stream also while nothing is being written, so that it leaves room for a place that is silent.
 func (x *exchange) patience(now time.Time) {
-	if now.Add(clientPatience - patienceStep).Before(x.patientTo) {
+	if now.Add(x.quiet + clientPatience - patienceStep).Before(x.patientTo) {
 		return
 	}
-	x.patientTo = now.Add(clientPatience)
+	x.patientTo = now.Add(x.quiet + clientPatience)
 	_ = x.control.SetWriteDeadline(x.patientTo) // a writer without deadlines is a test's
 }
 

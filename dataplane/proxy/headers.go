@@ -98,6 +98,17 @@ func Outgoing(client http.Header, set []Field) http.Header {
 	return h
 }
 
+// theirs stays between the router and the place: what binds a client to a host, as which a place would
+// speak of the router's, and whose account is used.
+var theirs = map[string]bool{
+	"Alt-Svc":                   true,
+	"Clear-Site-Data":           true,
+	"Openai-Organization":       true,
+	"Openai-Project":            true,
+	"Set-Cookie":                true,
+	"Strict-Transport-Security": true,
+}
+
 // listed reports whether a Connection header names k.
 func listed(connection []string, k string) bool {
 	for _, line := range connection {
@@ -110,11 +121,11 @@ func listed(connection []string, k string) bool {
 	return false
 }
 
-// incoming copies a place's header into the answer, without what is hop by hop or ours.
+// incoming copies a place's header into the answer, without what is hop by hop, ours or theirs.
 func incoming(answer, from http.Header) {
 	named := from["Connection"]
 	for k, v := range from {
-		if dropped[k] || k == "Date" || mine(k) || strings.HasPrefix(k, "X-Ratelimit-") || strings.HasPrefix(k, "Ratelimit") || (named != nil && listed(named, k)) {
+		if dropped[k] || theirs[k] || k == "Date" || mine(k) || strings.HasPrefix(k, "X-Ratelimit-") || strings.HasPrefix(k, "Ratelimit") || (named != nil && listed(named, k)) {
 			continue
 		}
 		answer[k] = v

@@ -110,6 +110,7 @@ func (x *exchange) answered(answer *http.Response) {
 		x.result.RateLimit = rateLimit(h)
 	}
 	if x.refused(answer.StatusCode, code, h) {
+		x.guard.Reset(trailing) // all that matters is known
 		drain(answer.Body)
 		return
 	}

@@ -14,7 +14,8 @@ import (
 	"anabranch/failover"
 )
 
-// trailing bounds the wait for a stream's end after its last event, which the client has then.
+// trailing bounds the wait for the rest of an answer of which all that matters is known: of a refusal,
+// and of a stream after its last event, which the client has then.
 const trailing = 100 * time.Millisecond
 
 // doneEvent ends the stream of a chat completion or completion.
@@ -35,6 +36,7 @@ func (x *exchange) stream(answer *http.Response) {
 		s.events.Reset(nil)
 		readers.Put(s.events)
 	}()
+	x.quiet = x.stall()
 	if x.a.Keep {
 		s.kept = &kept{}
 	}
@@ -66,6 +68,7 @@ type streaming struct {
 	done, finished bool
 	// closed: what was written last, if anything, ended with an empty line.
 	closed  bool
+	flushed bool      // so was all that was written
 	due     time.Time // of the next event, once content came
 	kept    *kept     // nil: what comes can't be continued elsewhere
 	resumed *resumed  // nil: it is the first part of an answer
@@ -160,7 +163,7 @@ func (s *streaming) listen(event inference.Event, now time.Time) {
 func (s *streaming) complete() {
 	x := s.x
 	x.result.Outcome = failover.OK
-	if err := x.control.Flush(); err != nil { // what waits unread would hold it back
+	if err := s.flush(); err != nil { // what waits unread would hold it back
 		x.left(err)
 		return
 	}
@@ -176,9 +179,10 @@ func (s *streaming) write(raw []byte, now time.Time) error {
 		if _, err := x.w.Write(s.held); err != nil {
 			return err
 		}
-		s.held = nil
+		s.held, s.flushed = nil, false
 	}
 	if len(raw) > 0 {
+		s.flushed = false
 		if _, err := x.w.Write(raw); err != nil {
 			return err
 		}
@@ -187,7 +191,18 @@ func (s *streaming) write(raw []byte, now time.Time) error {
 	if s.events.Pending() {
 		return nil
 	}
-	return x.control.Flush()
+	return s.flush()
+}
+
+// flush sends on what was written. Nothing is asked of a client that has all of it: one that closes once
+// it has the last event has not left.
+func (s *streaming) flush() error {
+	if s.flushed {
+		return nil
+	}
+	err := s.x.control.Flush()
+	s.flushed = err == nil
+	return err
 }
 
 // blankEnd reports whether an event ends with its empty line.
@@ -250,7 +265,7 @@ func (s *streaming) ended(err error) {
 				return
 			}
 		}
-		if err := x.control.Flush(); err != nil {
+		if err := s.flush(); err != nil {
 			x.left(err)
 		}
 		return
@@ -295,14 +310,24 @@ func (s *streaming) broke(cause error, last []byte) {
 	default:
 		send = append(send, r.Err.Event()...)
 	}
-	if len(send) == 0 {
-		return
+	if len(send) > 0 {
+		s.last(send)
 	}
+	if r.Interrupted {
+		_ = x.control.SetWriteDeadline(time.Time{}) // nothing is written until another place has content
+	}
+}
+
+// last writes what ends a stream that broke.
+func (s *streaming) last(send []byte) {
 	err := s.write(send, time.Now())
 	if err == nil {
-		err = x.control.Flush() // what waits unread would hold it back
+		err = s.flush() // what waits unread would hold it back
 	}
 	if err != nil {
+		x, r := s.x, &s.x.result
+		outcome := r.Outcome // the place broke first, whatever the client did then
 		x.left(err)
+		r.Outcome, r.Interrupted, r.Partial = outcome, false, nil
 	}
 }
