@@ -161,3 +161,20 @@ func TestWhatComesBackOrIsNewStartsSlowly(t *testing.T) {
 		}
 	})
 }
+
+// A server that has started anew has no adapters, whatever was sent there before.
+func TestARestartForgetsAdapters(t *testing.T) {
+	r, now := still(t)
+	e := r.of("a")[0]
+	e.sentAdapter("lora")
+	for _, tokens := range []float64{500, 600} {
+		e.seen(&Signals{At: *now, tokens: tokens, Ready: -1, Saturation: -1})
+	}
+	if c := e.Candidate(&Load{Model: "m", Adapter: "lora"}, *now); c.AdapterState != pick.Resident {
+		t.Errorf("before: %v", c.AdapterState)
+	}
+	e.seen(&Signals{At: *now, tokens: 3, Ready: -1, Saturation: -1})
+	if c := e.Candidate(&Load{Model: "m", Adapter: "lora"}, *now); c.AdapterState != pick.FreeSlot {
+		t.Errorf("after: %v", c.AdapterState)
+	}
+}

@@ -83,7 +83,11 @@ type answered int
 
 func (a answered) Error() string { return fmt.Sprintf("answered %d", int(a)) }
 
-// ask sends the canary. Any answer but a 5xx means that the place is alive.
+// errFull: the place says that it has no room now, and when to come back.
+var errFull = errors.New("answered that it has no room")
+
+// ask sends the canary. Any answer but a 5xx means that the place is alive; one that says when to come
+// back is no fault.
 func (r *Registry) ask(ctx context.Context, e *Endpoint) error {
 	spec := e.Cluster.Spec()
 	model := ""
@@ -107,7 +111,10 @@ func (r *Registry) ask(ctx context.Context, e *Endpoint) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // what matters of it has been read
-	if resp.StatusCode >= http.StatusInternalServerError {
+	switch {
+	case resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
+		return errFull
+	case resp.StatusCode >= http.StatusInternalServerError:
 		return answered(resp.StatusCode)
 	}
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
@@ -120,6 +127,8 @@ func judge(err error) failover.Outcome {
 	switch {
 	case err == nil:
 		return failover.OK
+	case errors.Is(err, errFull):
+		return failover.Ignored // as of a request
 	case errors.Is(err, context.DeadlineExceeded):
 		return failover.Silence
 	case errors.As(err, &op) && op.Op == "dial":

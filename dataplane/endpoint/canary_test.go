@@ -32,6 +32,7 @@ func TestJudge(t *testing.T) {
 		{"refused, wrapped", fmt.Errorf("ask: %w", dial), failover.ConnectFailure},
 		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, failover.ServerFault},
 		{"5xx", answered(503), failover.ServerFault},
+		{"full", errFull, failover.Ignored},
 		{"silent", context.DeadlineExceeded, failover.Silence},
 		{"silent while dialling", errors.Join(context.DeadlineExceeded, dial), failover.Silence},
 		{"anything else", errors.New("malformed HTTP response"), failover.ServerFault},
@@ -41,6 +42,28 @@ func TestJudge(t *testing.T) {
 			if got := judge(tt.err); got != tt.want {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
+		})
+	}
+}
+
+// A place that is full tells canaries so as well. That is no reason to eject it.
+func TestAFullPlaceIsNotDead(t *testing.T) {
+	for name, after := range map[string]string{"says when to come back": "1", "doesn't": ""} {
+		t.Run(name, func(t *testing.T) {
+			live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {
+				pass(time.Second)
+				f.set("b1", func(s *server) { s.status, s.after = http.StatusServiceUnavailable, after })
+				for range 20 {
+					r.of("b")[0].breaker.doubt()
+					pass(200 * time.Millisecond)
+				}
+				if n := f.get("b1").canaries; n < 3 {
+					t.Fatalf("%d canaries", n)
+				}
+				if out, why := r.of("b")[0].Ejected(); out != (after == "") {
+					t.Errorf("ejected %v, %s", out, why)
+				}
+			})
 		})
 	}
 }

@@ -33,6 +33,7 @@ type server struct {
 	refuse  bool   // connections
 	hang    bool   // canaries get nothing, until they give up
 	status  int    // of canaries; 0: 200
+	after   string // Retry-After of canaries
 	metrics string // empty: those of an idle server
 	noPage  bool   // metrics answer 500
 	none    bool   // metrics answer 404
@@ -95,7 +96,11 @@ func (f *fakeFleet) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		f.set(req.URL.Hostname(), func(s *server) { s.model = asked.Model })
 		if s.status != 0 {
-			return answer(s.status, "{}")
+			resp, err := answer(s.status, "{}")
+			if s.after != "" {
+				resp.Header.Set("Retry-After", s.after)
+			}
+			return resp, err
 		}
 		return answer(http.StatusOK, `{"choices":[]}`)
 	case s.noPage:

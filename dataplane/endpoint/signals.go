@@ -163,7 +163,7 @@ func (e *Endpoint) frozen(s *Signals, inFlight int64, now time.Time) bool {
 }
 
 // seen takes in new signals. Tokens that were generated since the last ones are progress; fewer than
-// there were mean that the server has started anew, with an empty cache.
+// there were mean that the server has started anew, with an empty cache and without adapters.
 func (e *Endpoint) seen(s *Signals) {
 	old := e.signals.Swap(s)
 	if old == nil || old.mark != s.mark {
@@ -175,6 +175,7 @@ func (e *Endpoint) seen(s *Signals) {
 			e.flows(s.At)
 		case s.tokens >= 0 && s.tokens < old.tokens && !e.hides():
 			e.index.Cleared(e.holder, s.At)
+			e.loras.Store(nil)
 		}
 	}
 	e.trust.see(old, s)
