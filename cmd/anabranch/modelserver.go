@@ -45,7 +45,7 @@ gateway in front of them if --gateway-listen says where. Faults are set on the a
 	flags := cmd.Flags()
 	flags.StringVar(&f.cluster, "cluster", "", "name of the cluster")
 	flags.StringVar(&f.admin, "admin", "", "address of the admin port (faults, status)")
-	flags.StringArrayVar(&f.endpoints, "endpoint", nil, "id=…,listen=host:port,class=l40s|a100-80|h100|h200; repeatable")
+	flags.StringArrayVar(&f.endpoints, "endpoint", nil, "id=…,listen=host:port,class=l40s|a100-80|h100|h200 and events=host:port for KV events over ZeroMQ; repeatable")
 	flags.StringArrayVar(&f.models, "model", nil, "base model; repeatable")
 	flags.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters of the first model")
 	flags.StringVar(&f.gatewayListen, "gateway-listen", "", "address of a tier-1 gateway in front of the endpoints")
@@ -131,7 +131,7 @@ func (f *modelserverFlags) options() (modelserver.Options, error) {
 	return o, nil
 }
 
-// parseEndpoint reads "id=…,listen=…,class=…" in any order.
+// parseEndpoint reads "id=…,listen=…,class=…,events=…" in any order.
 func parseEndpoint(s string) (modelserver.Endpoint, error) {
 	var e modelserver.Endpoint
 	for part := range strings.SplitSeq(s, ",") {
@@ -146,8 +146,10 @@ func parseEndpoint(s string) (modelserver.Endpoint, error) {
 			e.Listen = value
 		case "class":
 			e.Class = value
+		case "events":
+			e.KVEvents = value
 		default:
-			return e, fmt.Errorf("%q is not one of id, listen, class", key)
+			return e, fmt.Errorf("%q is not one of id, listen, class, events", key)
 		}
 	}
 	return e, nil

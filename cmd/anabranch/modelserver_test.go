@@ -18,6 +18,10 @@ func TestParseEndpoint(t *testing.T) {
 	if want := (modelserver.Endpoint{ID: "a", Listen: "127.0.0.1:9101", Class: "h100"}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
+	got, err = parseEndpoint("id=a,events=127.0.0.1:19101,listen=127.0.0.1:9101,class=h100")
+	if want := (modelserver.Endpoint{ID: "a", Listen: "127.0.0.1:9101", Class: "h100", KVEvents: "127.0.0.1:19101"}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
 	for _, bad := range []string{"", "a", "id=a,port=1"} {
 		if got, err := parseEndpoint(bad); err == nil {
 			t.Errorf("%q: %+v, want an error", bad, got)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"anabranch/api/fleet"
@@ -17,7 +18,7 @@ type Cluster struct {
 	servers *modelserver.Server
 	part    *part
 	// at keeps addresses over a restart.
-	at             map[fleet.EndpointID]string
+	at, events     map[fleet.EndpointID]string // events: of those that publish them
 	front, metrics string
 }
 
@@ -28,14 +29,19 @@ func (s *System) startFleet() {
 	for i := range s.layout.Regions {
 		for j := range s.layout.Regions[i].Clusters {
 			spec := &s.layout.Regions[i].Clusters[j]
-			c := &Cluster{spec: spec, at: map[fleet.EndpointID]string{}, front: "127.0.0.1:0", metrics: "127.0.0.1:0"}
+			c := &Cluster{spec: spec, at: map[fleet.EndpointID]string{}, events: map[fleet.EndpointID]string{}, front: "127.0.0.1:0", metrics: "127.0.0.1:0"}
 			for _, e := range spec.Endpoints {
 				c.at[fleet.EndpointID(e.ID)] = "127.0.0.1:0"
+				if e.KVEventsURL != "" {
+					c.events[fleet.EndpointID(e.ID)] = "127.0.0.1:0"
+				}
 			}
 			s.clusters[spec.Name] = c
 			s.startCluster(c)
 			for k := range spec.Endpoints {
-				spec.Endpoints[k].URL = "http://" + c.at[fleet.EndpointID(spec.Endpoints[k].ID)]
+				e := &spec.Endpoints[k]
+				e.URL = "http://" + c.at[fleet.EndpointID(e.ID)]
+				e.KVEventsURL = c.servers.EventURLs()[fleet.EndpointID(e.ID)]
 			}
 			if spec.GatewayURL != "" {
 				spec.GatewayURL, spec.MetricsURL = "http://"+c.front, "http://"+c.metrics+"/metrics"
@@ -57,7 +63,7 @@ func (s *System) startCluster(c *Cluster) {
 	}
 	for _, e := range c.spec.Endpoints {
 		id := fleet.EndpointID(e.ID)
-		options.Endpoints = append(options.Endpoints, modelserver.Endpoint{ID: id, Listen: c.at[id], Class: e.Class})
+		options.Endpoints = append(options.Endpoints, modelserver.Endpoint{ID: id, Listen: c.at[id], Class: e.Class, KVEvents: c.events[id]})
 	}
 	servers, err := modelserver.New(options)
 	if err != nil {
@@ -67,6 +73,9 @@ func (s *System) startCluster(c *Cluster) {
 		s.t.Fatal(err)
 	}
 	c.servers, c.at = servers, servers.Addrs()
+	for id, url := range servers.EventURLs() {
+		c.events[id] = strings.TrimPrefix(url, "tcp://")
+	}
 	run := servers.Run
 	if c.spec.GatewayURL != "" {
 		front := s.startGateway(c)

@@ -145,7 +145,7 @@ func (r *Record) lay(l seed.Layout) {
 		for _, c := range region.Clusters {
 			record := ClusterRecord{ID: c.Name, Region: region.Name, Admin: admin[c.Name]}
 			for _, e := range c.Endpoints {
-				record.Endpoints = append(record.Endpoints, EndpointRecord(e))
+				record.Endpoints = append(record.Endpoints, EndpointRecord{ID: e.ID, URL: e.URL, Class: e.Class})
 			}
 			r.Clusters = append(r.Clusters, record)
 		}

@@ -116,7 +116,13 @@ func clusterUnit(c seed.Cluster, r ClusterRecord, b binaries) Unit {
 	for _, e := range c.Endpoints {
 		at := hostPort(e.URL)
 		u.Ports = append(u.Ports, at)
-		args = append(args, "--endpoint", fmt.Sprintf("id=%s,listen=%s,class=%s", e.ID, at, e.Class))
+		endpoint := fmt.Sprintf("id=%s,listen=%s,class=%s", e.ID, at, e.Class)
+		if e.KVEventsURL != "" {
+			events := hostPort(e.KVEventsURL)
+			u.Ports = append(u.Ports, events)
+			endpoint += ",events=" + events
+		}
+		args = append(args, "--endpoint", endpoint)
 	}
 	if c.GatewayURL != "" {
 		u.Ports = append(u.Ports, hostPort(c.GatewayURL), hostPort(c.MetricsURL))

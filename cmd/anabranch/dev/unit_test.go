@@ -61,7 +61,7 @@ func TestNoTwoUnitsShareAPortAndNoSecretIsAnArgument(t *testing.T) {
 			}
 		}
 	}
-	for _, port := range []int{7100, 7101, 7102, 7110, 7111, 7112, 7120, 7121, 7122, 7379, 8101, 8102, 8103, 8201, 8202, 8203, 8301, 8302, 8303, 9101, 9201, 9301} {
+	for _, port := range []int{7100, 7101, 7102, 7110, 7111, 7112, 7120, 7121, 7122, 7379, 8101, 8102, 8103, 8201, 8202, 8203, 8301, 8302, 8303, 9101, 9201, 9301, 19101, 19204, 19304} {
 		if by[fmt.Sprintf("127.0.0.1:%d", port)] == "" {
 			t.Errorf("nobody listens at documented port %d", port)
 		}

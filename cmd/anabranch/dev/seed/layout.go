@@ -41,6 +41,8 @@ type Endpoint struct {
 	ID, URL string
 	// Class is the GPU class, "h100" or "a100-80" (80 GB).
 	Class string
+	// KVEventsURL is where it publishes what its KV cache holds, tcp://host:port. Empty: nowhere.
+	KVEventsURL string
 }
 
 // GPUs counts the cluster's GPUs of one class.
@@ -101,21 +103,22 @@ func Loopback() Layout {
 }
 
 // New lays the fleet out at the addresses given: in each region cluster "a" with the small model on
-// two H100 and two A100 endpoints, and cluster "b" with the large one on one of each. Region i, from
-// 1, takes suggested ports from 9i01 for endpoints, 9i81 and 9i91 for a gateway and its metrics, and
-// 8300+i for the router's peer listener.
+// two H100 and two A100 endpoints that publish KV events, and cluster "b" with the large one on one of
+// each. Region i, from 1, takes suggested ports from 9i01 for endpoints, 19i01 for their events, 9i81
+// and 9i91 for a gateway and its metrics, and 8300+i for the router's peer listener.
 func New(ports Ports) Layout {
 	var l Layout
 	for i, p := range places {
 		base := 9100 + 100*i
 		at := func(n int) string { return "http://" + ports(base+n) }
+		events := func(n int) string { return "tcp://" + ports(10_000+base+n) }
 		small := Cluster{
 			Name: p.name + "-a", Region: p.name, Model: SmallModel,
 			Endpoints: []Endpoint{
-				{ID: "h100-1", URL: at(1), Class: "h100"},
-				{ID: "h100-2", URL: at(2), Class: "h100"},
-				{ID: "a100-1", URL: at(3), Class: "a100-80"},
-				{ID: "a100-2", URL: at(4), Class: "a100-80"},
+				{ID: "h100-1", URL: at(1), Class: "h100", KVEventsURL: events(1)},
+				{ID: "h100-2", URL: at(2), Class: "h100", KVEventsURL: events(2)},
+				{ID: "a100-1", URL: at(3), Class: "a100-80", KVEventsURL: events(3)},
+				{ID: "a100-2", URL: at(4), Class: "a100-80", KVEventsURL: events(4)},
 			},
 			GPUsPerEndpoint: map[string]int{"h100": 1, "a100-80": 1},
 			PriorWork:       200_000,

@@ -207,7 +207,7 @@ func TestOtherAddressesAreTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"http://127.0.0.1:29101", "https://127.0.0.1:28303", "http://127.0.0.1:29391/metrics"} {
+	for _, want := range []string{"http://127.0.0.1:29101", "https://127.0.0.1:28303", "http://127.0.0.1:29391/metrics", "tcp://127.0.0.1:39304"} {
 		if !strings.Contains(string(docs), want) {
 			t.Errorf("documents lack %s", want)
 		}
