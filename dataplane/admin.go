@@ -3,14 +3,10 @@ package dataplane
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-
-	"anabranch/api/fleet"
 )
 
 // Admin serves the operator: metrics, health, the table in force, what became of a request. It has
@@ -21,6 +17,7 @@ func (r *Router) Admin() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", r.serveReady)
 	mux.HandleFunc("GET /table", r.serveTable)
+	mux.HandleFunc("GET /explain", r.serveExplanations)
 	mux.HandleFunc("GET /explain/{id}", r.serveExplain)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, r.status()) })
 	return mux
@@ -37,8 +34,28 @@ func (r *Router) Ready() (bool, string) {
 	return true, "ready"
 }
 
-// Drain turns readiness off, so that nobody new is sent here; requests that come are still served.
-func (r *Router) Drain() { r.draining.Store(true) }
+// Drain turns readiness off, so that nobody new is sent here, and lets no more requests wait: those
+// that come and find room are still served, others are told to go elsewhere, and those that wait
+// already are let in or refused as ever. More calls do nothing.
+func (r *Router) Drain() {
+	r.draining.Store(true)
+	r.gate.Close()
+}
+
+// Left is what a router that ends still has.
+type Left struct {
+	// Clients and Peers are requests open now; of these Waiting wait for room.
+	Clients int64 `json:"clients"`
+	Peers   int64 `json:"peers"`
+	Waiting int   `json:"waiting"`
+	// Shadows are copies that nobody waits for. The router cuts them when it ends.
+	Shadows int `json:"shadows"`
+}
+
+// Left counts what is open now.
+func (r *Router) Left() Left {
+	return Left{Clients: r.inFlight.Load(), Peers: r.hops.Load(), Waiting: r.waitingNow(), Shadows: r.shadows.underWay()}
+}
 
 // Open is how many requests are open now, clients' and peers'.
 func (r *Router) Open() int64 { return r.inFlight.Load() + r.hops.Load() }
@@ -70,85 +87,6 @@ func (r *Router) serveTable(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body) // the operator may be gone
-}
-
-func (r *Router) serveExplain(w http.ResponseWriter, q *http.Request) {
-	record := r.explain.find(q.PathValue("id"))
-	if record == nil {
-		reply(w, http.StatusNotFound, map[string]string{"error": "no request of this name is remembered; the newest 4096 are"})
-		return
-	}
-	reply(w, http.StatusOK, record)
-}
-
-// Status is how the router stands, for people.
-type Status struct {
-	Router   fleet.RouterID  `json:"router"`
-	Region   fleet.RegionID  `json:"region"`
-	Version  string          `json:"version"`
-	Ready    bool            `json:"ready"`
-	Reason   string          `json:"reason"`
-	Epoch    uint64          `json:"epoch"`
-	Revision uint64          `json:"revision"`
-	InFlight int64           `json:"inFlight"`
-	Hops     int64           `json:"peerInFlight"`
-	Quota    bool            `json:"quotaStoreOk"`
-	Control  ControlStatus   `json:"controlplane"`
-	Clusters []ClusterStatus `json:"clusters"`
-}
-
-// ClusterStatus is the router's own sight of a cluster.
-type ClusterStatus struct {
-	ID         fleet.ClusterID  `json:"id"`
-	Region     fleet.RegionID   `json:"region"`
-	Health     string           `json:"health"`
-	Ejected    bool             `json:"ejected"`
-	Reason     string           `json:"reason,omitempty"`
-	Saturation float64          `json:"saturation"`
-	InFlight   int64            `json:"inFlight"`
-	Endpoints  []EndpointStatus `json:"endpoints,omitempty"`
-}
-
-// EndpointStatus is the router's own sight of an endpoint.
-type EndpointStatus struct {
-	ID       fleet.EndpointID `json:"id"`
-	Class    string           `json:"class,omitempty"`
-	Ejected  bool             `json:"ejected"`
-	Reason   string           `json:"reason,omitempty"`
-	InFlight int64            `json:"inFlight"`
-}
-
-func (r *Router) status() Status {
-	s := Status{
-		Router: r.o.Router, Region: r.region, Version: r.o.Version, InFlight: r.inFlight.Load(), Hops: r.hops.Load(),
-		Quota: r.admit.StoreOK(), Control: r.o.Control(), Clusters: []ClusterStatus{},
-	}
-	s.Ready, s.Reason = r.Ready()
-	t := r.tables.Load()
-	if t == nil {
-		return s
-	}
-	s.Epoch, s.Revision = t.Ref.Epoch, t.Ref.Revision
-	now := r.now()
-	for id, spec := range t.Clusters {
-		c := r.places.Cluster(id)
-		if c == nil {
-			continue
-		}
-		e := c.Evidence(now)
-		cs := ClusterStatus{
-			ID: id, Region: spec.Region, Health: spec.Health, Ejected: e.Ejected, Reason: e.Reason,
-			Saturation: e.Saturation, InFlight: c.InFlight(),
-		}
-		for _, p := range c.Endpoints() {
-			es := EndpointStatus{ID: p.ID, Class: p.Class, InFlight: p.InFlight()}
-			es.Ejected, es.Reason = p.Ejected()
-			cs.Endpoints = append(cs.Endpoints, es)
-		}
-		s.Clusters = append(s.Clusters, cs)
-	}
-	slices.SortFunc(s.Clusters, func(a, b ClusterStatus) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	return s
 }
 
 func text(w http.ResponseWriter, status int, body string) {

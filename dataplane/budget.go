@@ -50,16 +50,29 @@ func (b *budget) retry(place fleet.ClusterID, exempt bool, now time.Time) bool {
 		s.requests[i]++
 		return true
 	}
-	requests, retries := 0, 0
-	for j := range s.requests {
-		requests += s.requests[j]
-		retries += s.retries[j]
-	}
-	if retries >= max(budgetFloor, int(budgetShare*float64(requests))) {
+	if s.status().Left <= 0 {
 		return false
 	}
 	s.retries[i]++
 	return true
+}
+
+// status is how the budget of a place stands.
+func (b *budget) status(place fleet.ClusterID, now time.Time) RetryStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.at(place, now).status()
+}
+
+// status sums the seconds.
+func (s *spending) status() RetryStatus {
+	var sum RetryStatus
+	for i := range s.requests {
+		sum.Requests += s.requests[i]
+		sum.Retries += s.retries[i]
+	}
+	sum.Left = max(max(budgetFloor, int(budgetShare*float64(sum.Requests)))-sum.Retries, 0)
+	return sum
 }
 
 // at is a place's ring, turned to now.

@@ -35,6 +35,9 @@ type Record struct {
 	// Epoch and Revision name the table that all of it was decided by.
 	Epoch    uint64 `json:"epoch"`
 	Revision uint64 `json:"revision"`
+	// Sight is how far the control plane's word on health was believed: stale or alone; empty: in
+	// full.
+	Sight string `json:"sight,omitempty"`
 	// PromptTokens is the estimate that it was routed by, Blocks how many blocks its beginning
 	// has.
 	PromptTokens int64 `json:"promptTokens,omitempty"`
@@ -176,16 +179,23 @@ func (e *explanations) add(r *Record) {
 	e.slots[(e.next.Add(1)-1)%explainKept].Store(r)
 }
 
-// find looks a record up by the router's own name of it, the newest first; nil: it isn't kept.
-func (e *explanations) find(id string) *Record {
+// newest walks the records from the newest on, until f says that it has enough.
+func (e *explanations) newest(f func(*Record) (more bool)) {
 	n := e.next.Load()
-	for i := range uint64(explainKept) {
-		if i >= n {
-			return nil
-		}
-		if r := e.slots[(n-1-i)%explainKept].Load(); r != nil && r.ID == id {
-			return r
+	for i := range min(n, explainKept) {
+		if r := e.slots[(n-1-i)%explainKept].Load(); r != nil && !f(r) {
+			return
 		}
 	}
-	return nil
+}
+
+// find looks up the newest record of the router's own name for it; nil: it isn't kept.
+func (e *explanations) find(id string) (found *Record) {
+	e.newest(func(r *Record) bool {
+		if r.ID == id {
+			found = r
+		}
+		return found == nil
+	})
+	return found
 }

@@ -146,3 +146,10 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 	}
 	return nil
 }
+
+// left is how many copies may go now.
+func (h *hedges) left() float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.saved
+}

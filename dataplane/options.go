@@ -71,9 +71,17 @@ type ControlStatus struct {
 	Address   string `json:"address,omitempty"`
 	// LastContact is when a node was last heard. Zero: never.
 	LastContact time.Time `json:"lastContact,omitzero"`
+	// Waiting is a table that is taken when the order ends that holds it off. Nil: there is none.
+	Waiting *TableNumber `json:"waiting,omitempty"`
 	// Refused is why the newest push was not taken, Disk why the table in force is not kept.
 	Refused string `json:"refused,omitempty"`
 	Disk    string `json:"disk,omitempty"`
+}
+
+// TableNumber names a table of the control plane that the router follows.
+type TableNumber struct {
+	Epoch    uint64 `json:"epoch"`
+	Revision uint64 `json:"revision"`
 }
 
 // Validate names the first option that is wrong and what would be right.

@@ -7,6 +7,7 @@ import (
 	"anabranch/dataplane/admit"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/route"
+	"anabranch/dataplane/subscribe"
 	"anabranch/dataplane/table"
 	"anabranch/dataplane/trace"
 )
@@ -122,6 +123,10 @@ func (r *Router) choose(x *trip) {
 	in := route.Input{
 		Table: x.table, Region: r.region, Model: x.model, Class: x.class, Tenant: x.tenant, Only: x.only,
 		Key: x.key, Hop: x.hop, Ceiling: x.ceiling(), Local: r.sight,
+	}
+	if sight := r.o.Sight(r.now()); sight != subscribe.Current {
+		in.Stale, in.Alone = true, sight == subscribe.Alone
+		x.record.Sight = sight.String()
 	}
 	if x.rule != nil {
 		in.Residency = x.rule.Residency

@@ -115,7 +115,7 @@ On SIGTERM the router turns its readiness off and waits for open requests, at mo
 	fl.StringVar(&o.FrontCert, "listen-cert", "", "certificate shown to clients (PEM; default: plain HTTP)")
 	fl.StringVar(&o.FrontKey, "listen-key", "", "its key")
 	fl.StringVar(&o.PeerListen, "peer-listen", ":8300", "address for routers of other regions, over mutual TLS; empty: none enter")
-	fl.StringVar(&o.AdminListen, "admin-listen", "127.0.0.1:8200", "address of /metrics, /healthz, /readyz, /status, /table and /explain/{id}")
+	fl.StringVar(&o.AdminListen, "admin-listen", "127.0.0.1:8200", "address of /metrics, /healthz, /readyz, /status, /table, /explain and /explain/{id}")
 	fl.StringSliceVar(&o.ControlPlane, "controlplane", nil, "control plane nodes, as host:port,… (default: serve from disk only)")
 	fl.StringVar(&o.Redis, "redis", "", "where quotas are counted, host:port or the path of a socket (default: by this router alone)")
 	fl.StringVar(&o.RedisPasswordFile, "redis-password-file", "", "file that holds the password of Redis")

@@ -316,7 +316,7 @@ func TestAClosedGateLetsInWhatWaitsAndNothingNewWait(t *testing.T) {
 		h.freed(p)
 		h.passes(p, "waits")
 		h.end()
-		if r := h.refused("waits too", Closed); r.Status != 503 || r.RetryAfter < time.Second {
+		if r := h.refused("waits too", Closed); r.Status != 503 || r.RetryAfter < time.Second || r.Final() {
 			t.Errorf("%+v", r)
 		}
 		h.send("after the end", Request{Lane: 1}, full)

@@ -50,8 +50,10 @@ type Refusal struct {
 
 // Final says that no tier may try the request again in the client's name: here it was weighed
 // against the requests of others, or has waited. Another router may still take one that this router
-// could not even let wait, because all was full or it is ending.
-func (r *Refusal) Final() bool { return r.Status == http.StatusTooManyRequests || r.Waited > 0 }
+// could not even let wait because all was full, and any that it turns away because it is ending.
+func (r *Refusal) Final() bool {
+	return r.Cause != Closed && (r.Status == http.StatusTooManyRequests || r.Waited > 0)
+}
 
 // Dropped is the value of [HeaderDropped], in the words that llm-d's router has for it.
 func (r *Refusal) Dropped() string {

@@ -41,8 +41,8 @@ func TestRefusalsAreWorded(t *testing.T) {
 		if r.Dropped() != c.dropped || r.Final() != c.final {
 			t.Errorf("%s: marked %q, final %v; want %q, %v", c.cause, r.Dropped(), r.Final(), c.dropped, c.final)
 		}
-		if r.Waited = time.Second; !r.Final() {
-			t.Errorf("%s has waited and may be tried again", c.cause)
+		if r.Waited = time.Second; r.Final() != (c.cause != Closed) {
+			t.Errorf("%s, after it has waited: final %v", c.cause, r.Final())
 		}
 	}
 	for _, c := range []Cause{Saturated, OverCeiling} {

@@ -99,7 +99,7 @@ func (c *Choice) add(in *Input, w *table.Weight) (legal bool) {
 			place = in.Local(w.Cluster.ID)
 		}
 		switch {
-		case w.Cluster.Cap == 0 && !in.restored(w.Cluster):
+		case in.cap(w.Cluster) == 0 && !in.restored(w.Cluster):
 			removal.Reason = Unhealthy
 		case place.Ejected:
 			removal.Reason, removal.Detail = Ejected, place.Reason
@@ -112,12 +112,12 @@ func (c *Choice) add(in *Input, w *table.Weight) (legal bool) {
 	}
 	t := Target{
 		Cluster: w.Cluster, Region: w.Cluster.Region, Weight: w.Share, Reason: ByWeight,
-		Remote: w.Cluster.Region != in.Region && w.Cluster.Kind != table.KindProvider,
+		Remote: in.away(w.Cluster),
 		RTT:    in.Table.RTT(in.Region, w.Cluster.Region), Place: place,
 	}
 	share := w.Share
 	if share == 0 {
-		if share = w.Cluster.Cap; share == 0 { // the weights of the table have it in them, this one not
+		if share = in.cap(w.Cluster); share == 0 { // the weights of the table have it in them, this one not
 			share = 1 // by an order
 		}
 		t.rank.group, t.Reason = fallback, ByFallback
@@ -157,6 +157,21 @@ func (in *Input) barred(c *table.Cluster) (r Removal, legal bool) {
 	return r, r.Reason == ""
 }
 
+// cap is the share of its weight that a cluster's health allows, as far as the table's word on it can
+// be gone by: else all, and only this router's own evidence counts.
+func (in *Input) cap(c *table.Cluster) float64 {
+	if in.Alone || in.Stale && in.away(c) {
+		return 1
+	}
+	return c.Cap
+}
+
+// away: requests for the cluster go by way of another region's router, so that this one sees nothing of
+// it but what becomes of them.
+func (in *Input) away(c *table.Cluster) bool {
+	return c.Region != in.Region && c.Kind != table.KindProvider
+}
+
 func (in *Input) restored(c *table.Cluster) bool { return in.Restored != nil && in.Restored(c.ID) }
 
 // keepHome removes targets of other regions of a class that doesn't spill while one of its own is
@@ -191,7 +206,7 @@ func (c *Choice) overflow(in *Input) {
 	for i := 1; i < len(c.Targets); i++ {
 		t := &c.Targets[i]
 		switch {
-		case t.rank.group == standby, t.rank.group == fallback && t.Cluster.Cap < 1:
+		case t.rank.group == standby, t.rank.group == fallback && t.Cluster.Cap < 1 && !in.Alone:
 		case in.full(t), in.cost(t)+Margin >= home:
 		default:
 			taken := *t

@@ -50,6 +50,10 @@ type Input struct {
 	// Ceiling is the saturation from which on a place is full for this request, by its priority.
 	// 0 or less: 1.
 	Ceiling float64
+	// Stale: what the table says of the health of places that this router does not see itself is too
+	// old to go by. Alone: so is what it says of all others. Weights, drains and rules hold all the
+	// same; of places whose health is not known any more, those without weight are a last resort.
+	Stale, Alone bool
 	// Local gives the router's own evidence of a cluster. Nil: none of any.
 	Local func(fleet.ClusterID) Place
 	// Evacuated says whether an emergency order keeps a cluster free of requests, and which. Nil:

@@ -89,7 +89,7 @@ func (n *Instance) open() error {
 		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Authority: authority,
 		PeerTLS: towardsPeers, Control: n.controlStatus, Registry: registry, Logger: n.o.Logger, Traces: n.tracerProvider(), Orders: n.currentOrders,
 		Requests: dataplane.RequestLog(n.o.RequestLog), SecretsDir: n.o.SecretsDir,
-		DiscoveryDir: n.o.DiscoveryDir, Finders: n.o.Finders,
+		DiscoveryDir: n.o.DiscoveryDir, Finders: n.o.Finders, Sight: n.sight, OrdersStatus: n.ordersStatus,
 	}); err != nil {
 		return err
 	}
@@ -127,6 +127,17 @@ func (n *Instance) currentOrders() *override.View {
 	}
 	return n.orders.Current()
 }
+
+// sight is how far the control plane's word on health is believed; in full while the instance is being
+// made.
+func (n *Instance) sight(now time.Time) subscribe.Sight {
+	if n.control == nil {
+		return subscribe.Current
+	}
+	return n.control.Sight(now)
+}
+
+func (n *Instance) ordersStatus() override.Status { return n.orders.Status() }
 
 // authority keeps the quotas: Redis, or without one this process.
 func (n *Instance) authority() (ratelimit.Authority, error) {
@@ -267,11 +278,14 @@ func (n *Instance) drain(s *server) func(context.Context) error {
 			select {
 			case err := <-done:
 				if errors.Is(err, context.DeadlineExceeded) {
-					return fmt.Errorf("%d requests were still open after %s and are cut", n.router.Open(), n.o.DrainWithin)
+					left := n.router.Left()
+					return fmt.Errorf("%d requests were still open after %s and are cut (%d of clients, %d of peers; %d waited for room)",
+						left.Clients+left.Peers, n.o.DrainWithin, left.Clients, left.Peers, left.Waiting)
 				}
 				return err
 			case <-tick.C:
-				n.log.Info("draining", "open", n.router.Open())
+				left := n.router.Left()
+				n.log.Info("draining", "clients", left.Clients, "peers", left.Peers, "waiting", left.Waiting, "shadows", left.Shadows)
 			}
 		}
 	}
@@ -280,6 +294,9 @@ func (n *Instance) drain(s *server) func(context.Context) error {
 func (n *Instance) controlStatus() dataplane.ControlStatus {
 	s := n.control.Status()
 	c := dataplane.ControlStatus{Connected: s.Connected, Node: string(s.Node), Address: s.Address, LastContact: s.LastContact}
+	if s.Waiting != (table.Ref{}) {
+		c.Waiting = &dataplane.TableNumber{Epoch: s.Waiting.Epoch, Revision: s.Waiting.Revision}
+	}
 	if s.Refused != nil {
 		c.Refused = s.Refused.String()
 	}
