@@ -24,8 +24,9 @@ type answer struct {
 	err    error
 }
 
-func (a answer) region() string  { return a.header.Get("x-anabranch-region") }
-func (a answer) cluster() string { return a.header.Get("x-anabranch-cluster") }
+func (a answer) region() string   { return a.header.Get("x-anabranch-region") }
+func (a answer) cluster() string  { return a.header.Get("x-anabranch-cluster") }
+func (a answer) endpoint() string { return a.header.Get("x-anabranch-endpoint") }
 
 // text puts the content of a streamed or whole chat answer together.
 func (a answer) text() string {
@@ -73,6 +74,17 @@ func (a answer) whole() error {
 	return nil
 }
 
+// by says why an answer is not a whole one by the place that was wanted; nil: it is.
+func (a answer) by(place, wanted string) error {
+	if err := a.whole(); err != nil {
+		return err
+	}
+	if place != wanted {
+		return fmt.Errorf("answered by %q", place)
+	}
+	return nil
+}
+
 // chat is the body of a small chat completion.
 func chat(model string, stream bool) map[string]any {
 	return map[string]any{
@@ -86,21 +98,30 @@ func (s *System) ask(region, tenant string, body map[string]any) answer {
 	return s.send(context.Background(), region, s.keys[tenant], body)
 }
 
-func (s *System) send(ctx context.Context, region, key string, body map[string]any) answer {
+// send adds headers, names and values in turn.
+func (s *System) send(ctx context.Context, region, key string, body map[string]any, header ...string) answer {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return answer{err: err}
 	}
-	return s.sendRaw(ctx, region, key, string(text))
+	return s.sendRaw(ctx, region, key, string(text), header...)
 }
 
 // sendRaw sends a body as it stands.
-func (s *System) sendRaw(ctx context.Context, region, key, body string) answer {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.routers[region].url()+"/v1/chat/completions", strings.NewReader(body))
+func (s *System) sendRaw(ctx context.Context, region, key, body string, header ...string) answer {
+	return complete(ctx, s.routers[region].url(), key, body, header...)
+}
+
+// complete asks a router at a URL for a chat completion.
+func complete(ctx context.Context, at, key, body string, header ...string) answer {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return answer{err: err}
 	}
 	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}

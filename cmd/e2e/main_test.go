@@ -14,5 +14,9 @@ func TestMain(m *testing.M) {
 		fmt.Println("whole systems are not started with -short")
 		return
 	}
+	// Checks that share a system wait far more than they compute.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }

@@ -66,8 +66,3 @@ func (r *Router) stop() {
 		r.s.t.Errorf("%s: %v", r.options.Router, err)
 	}
 }
-
-func (r *Router) restart() {
-	r.stop()
-	r.start()
-}

@@ -147,7 +147,7 @@ func (s *System) certificate(name string, pair pki.Pair, err error) identity.Fil
 	return identity.Files{
 		Cert: write(name+".pem", pair.Cert),
 		Key:  write(name+".key", pair.Key),
-		CA:   write("ca.pem", s.authority.Pair().Cert),
+		CA:   write(name+"-ca.pem", s.authority.Pair().Cert),
 	}
 }
 
@@ -251,9 +251,10 @@ func (s *System) seed() {
 		return nil
 	})
 	for _, r := range resources {
-		if _, err := s.admin.Create(s.t.Context(), r); err != nil {
-			s.t.Fatalf("seed %s %s: %v", r.Kind, r.Metadata.Name, err)
-		}
+		s.taken("seed "+string(r.Kind)+" "+r.Metadata.Name, func() error {
+			_, err := s.admin.Create(s.t.Context(), r)
+			return err
+		})
 	}
 }
 
