@@ -11,8 +11,9 @@ type breaker struct {
 	broken atomic.Bool
 	era    atomic.Int64 // how often it has opened
 
-	mu       sync.Mutex // guards failures, and the changes of broken
-	failures int
+	failures atomic.Int64 // in a row
+
+	mu sync.Mutex // held to change broken, and to count a failure
 }
 
 func (b *breaker) open() bool { return b.broken.Load() }
@@ -22,25 +23,22 @@ func (b *breaker) outage() int64 { return b.era.Load() + 1 }
 
 // doubtful says whether the newest call failed.
 func (b *breaker) doubtful() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failures > 0
+	return b.failures.Load() > 0
 }
 
 // answered tells of a success. An open breaker stays open: a late answer to a call made before it
 // opened says nothing of the accounts.
 func (b *breaker) answered() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failures = 0
+	if b.failures.Load() > 0 { // a store by every request would go from processor to processor
+		b.failures.Store(0)
+	}
 }
 
 // failed tells of a failure and says whether it opened the breaker.
 func (b *breaker) failed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failures++
-	if b.failures < tolerated || b.broken.Load() {
+	if b.failures.Add(1) < tolerated || b.broken.Load() {
 		return false
 	}
 	b.era.Add(1)
@@ -52,6 +50,6 @@ func (b *breaker) failed() bool {
 func (b *breaker) close() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failures = 0
+	b.failures.Store(0)
 	return b.broken.Swap(false)
 }

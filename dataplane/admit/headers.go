@@ -16,33 +16,84 @@ import (
 // retry-after-ms. A request that can never pass gets x-should-retry: false instead, which OpenAI's
 // client libraries obey. Remaining is an estimate: other requests draw on the same buckets.
 func WriteHeaders(h http.Header, d ratelimit.Decision) {
-	var policies, standings []string
-	for _, sort := range []struct {
-		name string
-		s    ratelimit.Standing
-	}{{"requests", d.Requests}, {"tokens", d.Tokens}} {
-		if sort.s.Limit.Amount == 0 {
-			continue
-		}
-		remaining := max(0, sort.s.Remaining)
-		h.Set("x-ratelimit-limit-"+sort.name, strconv.FormatInt(sort.s.Limit.Amount, 10))
-		h.Set("x-ratelimit-remaining-"+sort.name, strconv.FormatInt(remaining, 10))
-		h.Set("x-ratelimit-reset-"+sort.name, millis(sort.s.ResetMs).String())
-		kind := string(sort.s.Limit.Kind)
-		policies = append(policies, fmt.Sprintf("%q;q=%d;w=%d", kind, sort.s.Limit.Amount, seconds(sort.s.Limit.PeriodMs)))
-		standings = append(standings, fmt.Sprintf("%q;r=%d;t=%d", kind, remaining, seconds(sort.s.ResetMs)))
+	var room [320]byte // enough for all but the strangest limits
+	w := headerWriter{text: room[:0]}
+	sorts := [...]struct {
+		limit, remaining, reset string
+		ratelimit.Standing
+	}{
+		{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests", d.Requests},
+		{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens", d.Tokens},
 	}
-	if len(policies) > 0 {
-		h.Set("RateLimit-Policy", strings.Join(policies, ", "))
-		h.Set("RateLimit", strings.Join(standings, ", "))
+	for i := range sorts {
+		if s := &sorts[i]; s.Limit.Amount != 0 {
+			w.number(s.Limit.Amount).end(s.limit)
+			w.number(max(0, s.Remaining)).end(s.remaining)
+			w.words(millis(s.ResetMs).String()).end(s.reset)
+		}
+	}
+	if w.n > 0 {
+		comma := ""
+		for i := range sorts {
+			if s := &sorts[i]; s.Limit.Amount != 0 {
+				w.words(comma, `"`, string(s.Limit.Kind), `";q=`).number(s.Limit.Amount).words(";w=").number(seconds(s.Limit.PeriodMs))
+				comma = ", "
+			}
+		}
+		w.end("Ratelimit-Policy")
+		comma = ""
+		for i := range sorts {
+			if s := &sorts[i]; s.Limit.Amount != 0 {
+				w.words(comma, `"`, string(s.Limit.Kind), `";r=`).number(max(0, s.Remaining)).words(";t=").number(seconds(s.ResetMs))
+				comma = ", "
+			}
+		}
+		w.end("Ratelimit")
 	}
 	switch {
 	case d.Allowed:
 	case d.Reason == ratelimit.ReasonTooLarge:
-		h.Set("x-should-retry", "false")
+		w.words("false").end("X-Should-Retry")
 	default:
-		h.Set("retry-after", strconv.FormatInt(max(1, seconds(d.RetryAfterMs)), 10))
-		h.Set("retry-after-ms", strconv.FormatInt(max(1, d.RetryAfterMs), 10))
+		w.number(max(1, seconds(d.RetryAfterMs))).end("Retry-After")
+		w.number(max(1, d.RetryAfterMs)).end("Retry-After-Ms")
+	}
+	w.to(h)
+}
+
+// headerWriter puts the values of several headers into one string and one slice, since every request
+// gets them.
+type headerWriter struct {
+	keys [10]string // in canonical form
+	ends [10]int    // of their values in text
+	n    int
+	text []byte
+}
+
+func (w *headerWriter) words(all ...string) *headerWriter {
+	for _, s := range all {
+		w.text = append(w.text, s...)
+	}
+	return w
+}
+
+func (w *headerWriter) number(n int64) *headerWriter {
+	w.text = strconv.AppendInt(w.text, n, 10)
+	return w
+}
+
+// end says that what was written since the last is the value of key.
+func (w *headerWriter) end(key string) {
+	w.keys[w.n], w.ends[w.n] = key, len(w.text)
+	w.n++
+}
+
+func (w *headerWriter) to(h http.Header) {
+	text, values, from := string(w.text), make([]string, w.n), 0
+	for i := range values {
+		values[i] = text[from:w.ends[i]]
+		h[w.keys[i]] = values[i : i+1 : i+1]
+		from = w.ends[i]
 	}
 }
 
