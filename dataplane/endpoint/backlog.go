@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// backlog is prompt tokens on their way through prefill. Those of streams leave it when their
-// first token comes. Of other requests nothing is heard until the end, so theirs drain at the
+// backlog is prompt tokens on their way through prefill, at one server or at several side by side.
+// Those of streams leave it when their first token comes. Of other requests nothing is heard until the end, so theirs drain at the
 // learned rate, in the order in which they were sent; what is left of one leaves with its end.
 type backlog struct {
 	mu         sync.Mutex // guards what follows
@@ -17,6 +17,7 @@ type backlog struct {
 	rate       float64    // tokens/s, as last told
 	since      time.Time  // when the prompt that is being computed was begun, as far as is known
 	fluid      float64    // tokens of others, at the time at
+	others     int        // with tokens left
 	head, tail *queued    // of others, those with tokens left
 	at         time.Time
 }
@@ -28,7 +29,7 @@ type queued struct {
 	before, after *queued // in the line of those that are not streamed
 }
 
-func (b *backlog) add(q *queued, now time.Time, rate float64) {
+func (b *backlog) add(q *queued, now time.Time, rate float64, servers int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rate = rate
@@ -40,11 +41,12 @@ func (b *backlog) add(q *queued, now time.Time, rate float64) {
 		b.count++
 		return
 	}
-	b.drain(now, rate)
+	b.drain(now, rate, servers)
 	if q.left <= 0 {
 		return
 	}
 	b.fluid += q.left
+	b.others++
 	if q.before = b.tail; b.tail == nil {
 		b.head = q
 	} else {
@@ -69,17 +71,26 @@ func (b *backlog) took(q *queued, now time.Time) {
 	}
 }
 
-// tokens still to be computed. Of the prompt at the head, taken as one of mean size, what the rate
-// would have done by now is done.
-func (b *backlog) tokens(now time.Time, rate float64) float64 {
+// tokens still to be computed before those of a newcomer. Of the prompt at the head of each server,
+// taken as one of mean size, what the rate, that of one server, would have done by now is done. Of
+// several servers one takes up the newcomer when all but servers-1 of the prompts are done.
+func (b *backlog) tokens(now time.Time, rate float64, servers int) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.drain(now, rate)
-	if b.count == 0 {
-		return b.fluid
+	b.drain(now, rate, servers)
+	all := b.count + b.others
+	if all < servers {
+		return 0
 	}
-	done := max(now.Sub(b.since).Seconds()*rate, 0)
-	return b.fluid + b.exact - min(done, b.exact/float64(b.count))
+	left := b.fluid
+	if b.count > 0 {
+		done := max(now.Sub(b.since).Seconds()*rate, 0)
+		left += b.exact - min(done, b.exact/float64(b.count))*float64(min(servers, b.count))
+	}
+	if servers > 1 {
+		left *= float64(all-servers+1) / float64(all*servers)
+	}
+	return left
 }
 
 // expected is how long the prompt that is being computed takes, as one of mean size, at the rate last
@@ -94,13 +105,13 @@ func (b *backlog) expected() time.Duration {
 }
 
 // drain takes out what the rate has done since it was last asked.
-func (b *backlog) drain(now time.Time, rate float64) {
+func (b *backlog) drain(now time.Time, rate float64, servers int) {
 	d := now.Sub(b.at)
 	if d <= 0 {
 		return
 	}
 	b.at = now
-	done := d.Seconds() * rate
+	done := d.Seconds() * rate * float64(min(servers, b.others))
 	for q := b.head; q != nil && q.left <= done; q = b.head {
 		done -= q.left
 		b.remove(q)
@@ -117,6 +128,7 @@ func (b *backlog) remove(q *queued) {
 		return
 	}
 	b.fluid = max(b.fluid-q.left, 0)
+	b.others--
 	q.left = 0
 	if q.before == nil {
 		b.head = q.after

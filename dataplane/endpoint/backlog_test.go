@@ -17,59 +17,59 @@ func TestBacklog(t *testing.T) {
 		var all [3]queued
 		for i := range all {
 			all[i] = queued{left: 3000, stream: true}
-			b.add(&all[i], now, rate)
+			b.add(&all[i], now, rate, 1)
 		}
 		for after, want := range map[time.Duration]float64{0: 9000, time.Second: 8000, 3 * time.Second: 6000, time.Minute: 6000} {
-			if got := b.tokens(now.Add(after), rate); got != want {
+			if got := b.tokens(now.Add(after), rate, 1); got != want {
 				t.Errorf("after %v %v, want %v", after, got, want)
 			}
 		}
 		now := now.Add(time.Minute)
 		b.took(&all[0], now)
-		if got := b.tokens(now, rate); got != 6000 {
+		if got := b.tokens(now, rate, 1); got != 6000 {
 			t.Errorf("%v after a first token", got)
 		}
 		b.took(&all[1], now)
 		b.took(&all[2], now)
-		if got := b.tokens(now.Add(time.Minute), rate); got != 0 {
+		if got := b.tokens(now.Add(time.Minute), rate, 1); got != 0 {
 			t.Errorf("%v after the last", got)
 		}
 	})
 	t.Run("another's drains at the rate learned", func(t *testing.T) {
 		var b backlog
-		b.add(&queued{left: 3000}, now, rate)
-		b.add(&queued{left: 1000}, now.Add(time.Second), rate)
-		if got := b.tokens(now.Add(2*time.Second), rate); got != 2000 {
+		b.add(&queued{left: 3000}, now, rate, 1)
+		b.add(&queued{left: 1000}, now.Add(time.Second), rate, 1)
+		if got := b.tokens(now.Add(2*time.Second), rate, 1); got != 2000 {
 			t.Errorf("%v, want 2000", got)
 		}
-		if got := b.tokens(now.Add(time.Hour), rate); got != 0 {
+		if got := b.tokens(now.Add(time.Hour), rate, 1); got != 0 {
 			t.Errorf("%v after an hour", got)
 		}
 	})
 	t.Run("what is left of another goes with it, and no more than that", func(t *testing.T) {
 		var b backlog
 		long, short := queued{left: 2_000_000}, queued{left: 500}
-		b.add(&queued{left: 1000}, now, rate)
-		b.add(&long, now, rate)
-		b.add(&short, now, rate)
+		b.add(&queued{left: 1000}, now, rate, 1)
+		b.add(&long, now, rate, 1)
+		b.add(&short, now, rate, 1)
 		now := now.Add(2 * time.Second) // the first is done, and 1,000 of the long one
-		if got := b.tokens(now, rate); got != 1_999_500 {
+		if got := b.tokens(now, rate, 1); got != 1_999_500 {
 			t.Errorf("%v, want 1999500", got)
 		}
 		b.took(&long, now)
-		if got := b.tokens(now, rate); got != 500 {
+		if got := b.tokens(now, rate, 1); got != 500 {
 			t.Errorf("%v after the long one ended, want 500", got)
 		}
 		b.took(&long, now)
 		b.took(&short, now)
-		if got := b.tokens(now, rate); got != 0 {
+		if got := b.tokens(now, rate, 1); got != 0 {
 			t.Errorf("%v after all", got)
 		}
 	})
 	t.Run("time that runs backwards adds nothing", func(t *testing.T) {
 		var b backlog
-		b.add(&queued{left: 3000}, now, rate)
-		if got := b.tokens(now.Add(-time.Hour), rate); got != 3000 {
+		b.add(&queued{left: 3000}, now, rate, 1)
+		if got := b.tokens(now.Add(-time.Hour), rate, 1); got != 3000 {
 			t.Errorf("%v", got)
 		}
 	})
@@ -81,13 +81,13 @@ func TestWhatTheHeadIsExpectedToTake(t *testing.T) {
 	if d := b.expected(); d != 0 {
 		t.Errorf("of nothing: %v", d)
 	}
-	b.add(&queued{left: 5000}, now, 1000)
+	b.add(&queued{left: 5000}, now, 1000, 1)
 	if d := b.expected(); d != 0 {
 		t.Errorf("of one whose first token isn't told: %v", d)
 	}
 	first, second := queued{left: 4000, stream: true}, queued{left: 2000, stream: true}
-	b.add(&first, now, 1000)
-	b.add(&second, now, 1000)
+	b.add(&first, now, 1000, 1)
+	b.add(&second, now, 1000, 1)
 	if d := b.expected(); d != 3*time.Second {
 		t.Errorf("of two: %v, want their mean", d)
 	}
@@ -112,7 +112,7 @@ func TestBacklogIsWhatIsLeftOfEach(t *testing.T) {
 			case 0:
 				tokens := float64(rapid.IntRange(0, 5).Draw(t, "tokens"))
 				q := &queued{left: tokens}
-				b.add(q, now, 1)
+				b.add(q, now, 1, 1)
 				line = append(line, entry{q, tokens})
 			case 1:
 				if len(line) == 0 {
@@ -135,7 +135,7 @@ func TestBacklogIsWhatIsLeftOfEach(t *testing.T) {
 			for _, e := range line {
 				want += e.left
 			}
-			if got := b.tokens(now, 1); got != want {
+			if got := b.tokens(now, 1, 1); got != want {
 				t.Fatalf("%v tokens, want %v", got, want)
 			}
 		}

@@ -67,7 +67,8 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 	slots := e.slots.load()
 	var waiting float64
 	waiting, c.batch = s.load(inFlight, slots, e.freshness(s, inFlight, now))
-	c.ahead = e.backlog.tokens(now, rate)
+	servers := e.count(s)
+	c.ahead = e.backlog.tokens(now, rate, servers)
 	c.room = waiting+c.batch < slots
 	c.match = e.index.Match(e.holder, l.Blocks, now)
 	cached := l.cached(c.match.Blocks)
@@ -80,7 +81,7 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 		e.sentAdapter(l.Adapter)
 	}
 	c.queued = queued{left: c.uncached, stream: l.Stream}
-	e.backlog.add(&c.queued, now, rate)
+	e.backlog.add(&c.queued, now, rate, servers)
 	if inFlight == 0 {
 		e.progress.Store(now.UnixNano()) // it was idle, which isn't being stuck
 		e.occupied.Store(now.UnixNano())

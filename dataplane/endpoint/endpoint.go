@@ -108,7 +108,7 @@ func (e *Endpoint) Candidate(l *Load, now time.Time) pick.Candidate {
 		c.Prefill, c.Overhead = learned.Prefill, learned.Overhead
 		c.Turn = learned.Hold / max(c.Running, 1)
 	}
-	c.Backlog = e.backlog.tokens(now, c.Prefill)
+	c.Backlog = e.backlog.tokens(now, c.Prefill, e.count(s))
 	c.Cached = e.held(l, now)
 	if l.Adapter != "" {
 		c.AdapterState, c.Adapter = e.adapter(s, l.Adapter, &learned)

@@ -146,3 +146,67 @@ func TestAModelServerWithoutAClass(t *testing.T) {
 		t.Errorf("it has started anew, and still holds %d tokens", n)
 	}
 }
+
+// The servers of a pool compute prompts side by side.
+func TestAPoolComputesPromptsSideBySide(t *testing.T) {
+	r, now := still(t)
+	g := r.of("g")[0]
+	g.seen(&Signals{At: *now, Ready: 20, Saturation: -1, tokens: -1})
+	for i := range 40 { // one by one, at 8,000 tokens a second
+		l := Load{Model: "m", PromptTokens: int64(1000 + 500*(i%7)), PromptBytes: 4000, Stream: true}
+		call := g.Begin(l, *now)
+		first := seconds(0.02 + float64(l.PromptTokens)/8000)
+		*now = now.Add(first)
+		call.FirstToken(*now)
+		*now = now.Add(time.Second)
+		call.Done(Result{Outcome: failover.OK, FirstToken: first, Output: 50}, *now)
+	}
+	g.seen(&Signals{At: *now, Ready: 20, Saturation: -1, tokens: -1})
+	burst := Load{Model: "m", PromptTokens: 4000, PromptBytes: 16_000, Stream: true}
+	var calls []*Call
+	for range 20 { // one for each server
+		calls = append(calls, g.Begin(burst, *now))
+	}
+	if ev := r.Cluster("g").Evidence(*now); ev.Wait > 100*time.Millisecond || ev.Saturation > 0.1 {
+		t.Errorf("a prompt of half a second on each of 20 servers: %+v", ev)
+	}
+	for range 20 {
+		calls = append(calls, g.Begin(burst, *now))
+	}
+	if ev := r.Cluster("g").Evidence(now.Add(loadEvery)); ev.Wait < 400*time.Millisecond || ev.Wait > 600*time.Millisecond {
+		t.Errorf("and another on each: %+v", ev)
+	}
+	for i, c := range calls {
+		first := seconds(0.52 + 0.5*float64(i/20))
+		c.FirstToken(now.Add(first))
+		c.Done(Result{Outcome: failover.OK, FirstToken: first, Output: 50}, now.Add(2*time.Second))
+	}
+	if l := g.Rates("m").Learned(); !near(l.Prefill, 8000, 0.3) {
+		t.Errorf("a server is believed to compute %v tokens a second, want 8,000", l.Prefill)
+	}
+}
+
+// What is heard of only at its end drains at each of a pool's servers.
+func TestAPoolsBacklogDrains(t *testing.T) {
+	var b backlog
+	now := time.Unix(1000, 0)
+	long := queued{left: 16_000}
+	b.add(&long, now, 8000, 20)
+	if got := b.tokens(now, 8000, 20); got != 0 {
+		t.Errorf("19 of 20 servers have nothing to do, and a newcomer is behind %v tokens", got)
+	}
+	if b.drain(now.Add(time.Second), 8000, 20); b.fluid != 8000 {
+		t.Errorf("%v tokens are left after a second at one of the servers, want 8,000", b.fluid)
+	}
+	all := make([]queued, 39)
+	for i := range all {
+		all[i].left = 8000
+		b.add(&all[i], now.Add(time.Second), 8000, 20)
+	}
+	if got, want := b.tokens(now.Add(time.Second), 8000, 20), 40*8000/20*21.0/40; !near(got, want, 0.01) {
+		t.Errorf("a newcomer to 40 prompts at 20 servers is behind %v tokens, want %v", got, want)
+	}
+	if got := b.tokens(now.Add(3*time.Second), 8000, 20); got != 0 {
+		t.Errorf("%v tokens are left after as long as all take", got)
+	}
+}

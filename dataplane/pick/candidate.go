@@ -68,7 +68,8 @@ type Candidate struct {
 	// InFlight is the router's own requests there.
 	InFlight int64
 	// Backlog is prompt tokens that the router sent there, less what is believed cached, for which
-	// no first token has come.
+	// no first token has come; of a pool those that one of its servers has to compute before it takes
+	// up another prompt.
 	Backlog float64
 	// Cached is how many of the request's prompt tokens the endpoint probably holds.
 	Cached int64
