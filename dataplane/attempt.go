@@ -25,6 +25,7 @@ type try struct {
 	began  time.Time
 	a      proxy.Attempt
 	span   trace.Span
+	waits  pending
 	result proxy.Result
 	// reached: the place may have seen it.
 	reached bool
@@ -151,7 +152,9 @@ func (r *Router) do(ctx context.Context, x *trip, t *try, call *endpoint.Call) {
 		x.record.FirstByteMs = milliseconds(now.Sub(x.start))
 		x.answers(h, t, served)
 	}
-	defer r.waiting.add(&t.a, &t.place, r.now(), x.class.FirstByteFloor)()
+	t.waits = pending{attempt: &t.a, place: t.mortal(), since: r.now(), floor: x.class.FirstByteFloor}
+	r.waiting.add(&t.waits)
+	defer r.waiting.drop(&t.waits)
 	t.result = r.relay.Do(ctx, x.w, &t.a)
 	t.reached = t.reached || t.result.Outcome != failover.ConnectFailure || t.result.Status != 0
 }
@@ -192,13 +195,25 @@ func (x *trip) answers(h http.Header, t *try, served proxy.Place) {
 	if served.Cluster == "" {
 		served.Region, served.Cluster = string(t.target.Region), string(t.target.Cluster.ID)
 	}
-	h[proxy.HeaderRegion] = []string{served.Region}
-	h[proxy.HeaderCluster] = []string{served.Cluster}
-	if served.Endpoint != "" {
-		h[proxy.HeaderEndpoint] = []string{served.Endpoint}
+	put(
+		h,
+		proxy.Field{Key: proxy.HeaderRegion, Value: served.Region},
+		proxy.Field{Key: proxy.HeaderCluster, Value: served.Cluster},
+		proxy.Field{Key: proxy.HeaderEndpoint, Value: served.Endpoint},
+		proxy.Field{Key: proxy.HeaderAttempts, Value: strconv.Itoa(attempts)},
+		proxy.Field{Key: "X-Request-Id", Value: x.name()},
+	)
+}
+
+// put sets headers that have a value.
+func put(h http.Header, all ...proxy.Field) {
+	values := make([]string, len(all)) // of them all, since every answer gets them
+	for i, f := range all {
+		if f.Value != "" {
+			values[i] = f.Value
+			h[f.Key] = values[i : i+1 : i+1]
+		}
 	}
-	h[proxy.HeaderAttempts] = []string{strconv.Itoa(attempts)}
-	h["X-Request-Id"] = []string{x.name()}
 }
 
 // name is the request's name to others: the client's own if it gave one.

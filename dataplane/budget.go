@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"anabranch/api/fleet"
@@ -19,85 +20,93 @@ const (
 
 // budget counts requests and retries for each place over the last ten seconds, a second at a time.
 type budget struct {
-	mu     sync.Mutex // guards places
-	places map[fleet.ClusterID]*spending
+	places sync.Map // of *spending, by fleet.ClusterID
 }
 
-// spending is one place's ring of seconds.
-type spending struct {
-	newest            int64 // second
-	requests, retries [budgetSpan / time.Second]int
-}
+// spending is what one place was sent.
+type spending struct{ requests, retries perSecond }
 
-func newBudget() *budget { return &budget{places: make(map[fleet.ClusterID]*spending)} }
+func newBudget() *budget { return &budget{} }
 
 // sent counts a first attempt to a place.
 func (b *budget) sent(place fleet.ClusterID, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.at(place, now)
-	s.requests[s.newest%int64(len(s.requests))]++
+	b.of(place).requests.add(now.Unix(), 1)
 }
 
 // retry says whether a retry may go to a place, and counts it if so. Exempt retries always may,
 // and count as requests there.
 func (b *budget) retry(place fleet.ClusterID, exempt bool, now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.at(place, now)
-	i := s.newest % int64(len(s.requests))
+	s, second := b.of(place), now.Unix()
 	if exempt {
-		s.requests[i]++
+		s.requests.add(second, 1)
 		return true
 	}
-	if s.status().Left <= 0 {
-		return false
+	s.retries.add(second, 1) // first, or several would find the same one left
+	if s.retries.sum(second) <= s.allowed(second) {
+		return true
 	}
-	s.retries[i]++
-	return true
+	s.retries.add(second, -1)
+	return false
 }
 
 // status is how the budget of a place stands.
 func (b *budget) status(place fleet.ClusterID, now time.Time) RetryStatus {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.at(place, now).status()
+	s, second := b.of(place), now.Unix()
+	retries := s.retries.sum(second)
+	return RetryStatus{
+		Requests: int(s.requests.sum(second)), Retries: int(retries), Left: int(max(s.allowed(second)-retries, 0)),
+	}
 }
 
-// status sums the seconds.
-func (s *spending) status() RetryStatus {
-	var sum RetryStatus
-	for i := range s.requests {
-		sum.Requests += s.requests[i]
-		sum.Retries += s.retries[i]
-	}
-	sum.Left = max(max(budgetFloor, int(budgetShare*float64(sum.Requests)))-sum.Retries, 0)
-	return sum
+// allowed is how many retries may have been sent there.
+func (s *spending) allowed(second int64) int64 {
+	return max(budgetFloor, int64(budgetShare*float64(s.requests.sum(second))))
 }
 
-// at is a place's ring, turned to now.
-func (b *budget) at(place fleet.ClusterID, now time.Time) *spending {
-	s := b.places[place]
-	if s == nil {
-		s = &spending{}
-		b.places[place] = s
+func (b *budget) of(place fleet.ClusterID) *spending {
+	if s, ok := b.places.Load(place); ok {
+		return s.(*spending)
 	}
-	second := now.Unix()
-	for n := max(s.newest+1, second-int64(len(s.requests))+1); n <= second; n++ {
-		s.requests[n%int64(len(s.requests))] = 0
-		s.retries[n%int64(len(s.retries))] = 0
-	}
-	s.newest = max(s.newest, second)
-	return s
+	s, _ := b.places.LoadOrStore(place, &spending{})
+	return s.(*spending)
 }
 
 // keep forgets the places that the table does not have any more.
 func (b *budget) keep(has func(fleet.ClusterID) bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for id := range b.places {
-		if !has(id) {
-			delete(b.places, id)
+	b.places.Range(func(id, _ any) bool {
+		if !has(id.(fleet.ClusterID)) {
+			b.places.Delete(id)
+		}
+		return true
+	})
+}
+
+// perSecond counts over the last ten seconds, without a lock. Each place of the ring holds a second in
+// the upper half and its count in the lower.
+type perSecond [budgetSpan / time.Second]atomic.Uint64
+
+// add counts n more. A second older than what the ring holds counts as the one that took its place: the
+// clock was set back.
+func (r *perSecond) add(second int64, n int32) {
+	slot := &r[second%int64(len(r))]
+	for {
+		was := slot.Load()
+		is := was
+		if int64(was>>32) < second {
+			is = uint64(second) << 32
+		}
+		if slot.CompareAndSwap(was, is&^0xffffffff|uint64(uint32(is)+uint32(n))) {
+			return
 		}
 	}
+}
+
+// sum is the count of the last ten seconds.
+func (r *perSecond) sum(second int64) (n int64) {
+	for i := range r {
+		if v := r[i].Load(); int64(v>>32) > second-int64(len(r)) {
+			n += int64(uint32(v))
+		}
+	}
+	return n
 }

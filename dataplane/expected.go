@@ -35,28 +35,20 @@ func signalAge(e *endpoint.Endpoint, now time.Time) int64 {
 
 // signalAge is that of the newest measurement of a cluster's endpoints.
 func (r *Router) signalAge(id fleet.ClusterID) int64 {
-	newest := int64(-1)
-	c := r.places.Cluster(id)
-	if c == nil {
-		return newest
+	if c := r.places.Cluster(id); c != nil {
+		return c.SignalAge(r.now())
 	}
-	now := r.now()
-	for _, e := range c.Endpoints() {
-		if age := signalAge(e, now); age >= 0 && (newest < 0 || age < newest) {
-			newest = age
-		}
-	}
-	return newest
+	return -1
 }
 
-// passedOver says why endpoints of a cluster are no candidates of the next attempt.
-func (x *trip) passedOver(all []*endpoint.Endpoint, now time.Time) []Skip {
+// passedOver says why endpoints of a cluster are not among those that the next attempt may go to.
+func (x *trip) passedOver(all, among []*endpoint.Endpoint, now time.Time) []Skip {
 	var skips []Skip
 	for _, e := range all {
 		if len(skips) == maxSkipped {
 			break
 		}
-		if slices.Contains(x.endpoints, e) {
+		if slices.Contains(among, e) {
 			continue
 		}
 		reason := "in doubt"

@@ -2,7 +2,7 @@ package dataplane
 
 import (
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,14 +29,14 @@ type lines struct {
 	which RequestLog
 	log   *slog.Logger
 
-	mu      sync.Mutex // guards what follows
-	left    float64    // lines that may be written
-	at      time.Time
-	skipped int64
+	// due is when the lines written so far would all have been due at their rate, in unix ns: how far
+	// it lies behind the present says how many may be written at once.
+	due     atomic.Int64
+	skipped atomic.Int64
 }
 
 func newLines(which RequestLog, log *slog.Logger) *lines {
-	return &lines{which: which, log: log, left: linesSaved}
+	return &lines{which: which, log: log}
 }
 
 // write writes it: at level warn if the request went wrong, else info.
@@ -88,17 +88,20 @@ func (l *lines) write(x *trip, rec *Record) {
 
 // take says whether a line may be written, and how many were left out before it.
 func (l *lines) take(now time.Time) (skipped int64, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if d := now.Sub(l.at); d > 0 {
-		l.left = min(l.left+d.Seconds()*linesPerSecond, linesSaved)
-		l.at = now
+	const each = int64(time.Second / linesPerSecond)
+	for {
+		due := l.due.Load()
+		next := max(due, now.UnixNano()-linesSaved*each) + each
+		if next > now.UnixNano() {
+			l.skipped.Add(1)
+			return 0, false
+		}
+		if l.due.CompareAndSwap(due, next) {
+			break
+		}
 	}
-	if l.left < 1 {
-		l.skipped++
-		return 0, false
+	if l.skipped.Load() == 0 {
+		return 0, true
 	}
-	l.left--
-	skipped, l.skipped = l.skipped, 0
-	return skipped, true
+	return l.skipped.Swap(0), true
 }

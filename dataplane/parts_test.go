@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -39,6 +40,11 @@ func TestExplanationsKeepTheNewest(t *testing.T) {
 	}
 }
 
+// mortalFunc is a place that is dead when it says so.
+type mortalFunc func() bool
+
+func (f mortalFunc) Ejected() (bool, string) { return f(), "" }
+
 func TestWhatWaitsAtADeadPlaceIsAbandonedOnce(t *testing.T) {
 	arrived := make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -60,7 +66,9 @@ func TestWhatWaitsAtADeadPlaceIsAbandonedOnce(t *testing.T) {
 
 	w, start := newWaiting(), time.Unix(1_700_000_000, 0)
 	dead := false
-	w.attempts[a] = pending{func() (bool, string) { return dead, "" }, start, 5 * time.Second}
+	waits := pending{attempt: a, place: mortalFunc(func() bool { return dead }), since: start, floor: 5 * time.Second}
+	w.add(&waits)
+	defer w.drop(&waits)
 	w.sweep(start.Add(10 * time.Second)) // the place is well
 	dead = true
 	w.sweep(start.Add(4 * time.Second)) // it has not waited long
@@ -81,7 +89,7 @@ func TestSweepingEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		looks := 0
 		w := newWaiting()
-		w.attempts[&proxy.Attempt{}] = pending{func() (bool, string) { looks++; return false, "" }, time.Now(), 0}
+		w.add(&pending{attempt: &proxy.Attempt{}, place: mortalFunc(func() bool { looks++; return false }), since: time.Now()})
 		if err := w.run(ctx, time.Now); err != nil {
 			t.Error(err)
 		}
@@ -89,6 +97,28 @@ func TestSweepingEndsWithItsContext(t *testing.T) {
 			t.Errorf("looked %d times in a second", looks)
 		}
 	})
+}
+
+func TestWhatNoLongerWaitsIsForgotten(t *testing.T) {
+	w, start := newWaiting(), time.Unix(1_700_000_000, 0)
+	all := make([]pending, 300)
+	for i := range all {
+		all[i].since = start.Add(time.Duration(i%100) * 16) // some lists have many, others none
+		w.add(&all[i])
+	}
+	left := func() (n int) {
+		w.each(func(*pending) { n++ })
+		return n
+	}
+	for i, at := range rand.New(rand.NewPCG(1, 2)).Perm(len(all)) {
+		if got := left(); got != len(all)-i {
+			t.Fatalf("%d wait, want %d", got, len(all)-i)
+		}
+		w.drop(&all[at])
+	}
+	if left() != 0 {
+		t.Error("something still waits")
+	}
 }
 
 func TestDoubtsPass(t *testing.T) {

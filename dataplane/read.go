@@ -121,11 +121,11 @@ func readBody(w http.ResponseWriter, q *http.Request) ([]byte, *proxy.Error) {
 		size = 4 << 10
 	}
 	body, err := readAll(http.MaxBytesReader(w, q.Body, maxBody), size)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, tooLarge()
-	case err != nil:
+	if err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return nil, tooLarge()
+		}
 		return nil, unreadable()
 	}
 	// Or a long answer would look like a client that left.

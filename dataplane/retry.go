@@ -162,10 +162,6 @@ func (r *Router) mayTry(x *trip, p *place) bool {
 // deadSince: the place of the last attempt has been ejected by now, so that what fled from it is
 // no sign of a storm of retries.
 func (x *trip) deadSince() bool {
-	if x.at.endpoint != nil {
-		dead, _ := x.at.endpoint.Ejected()
-		return dead
-	}
-	dead, _ := x.at.cluster.Ejected()
+	dead, _ := x.at.mortal().Ejected()
 	return dead
 }

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"anabranch/api/fleet"
 	"anabranch/dataplane/endpoint"
@@ -32,6 +33,14 @@ type place struct {
 	expected *Expected // nil: in another region
 	runnerUp fleet.EndpointID
 	skipped  []Skip
+}
+
+// mortal is what may be found dead of it.
+func (p *place) mortal() mortal {
+	if p.endpoint != nil {
+		return p.endpoint
+	}
+	return p.cluster
 }
 
 // send tries the targets until one answers, none is left, or no retry is allowed. Where it may, it
@@ -106,6 +115,15 @@ func (x *trip) finish() {
 	}
 }
 
+// field is what a choice of an endpoint is made from; fields are used again, since a cluster may have
+// a thousand endpoints.
+type field struct {
+	endpoints  []*endpoint.Endpoint
+	candidates []pick.Candidate
+}
+
+var fields = sync.Pool{New: func() any { return new(field) }}
+
 // place finds where in a target to go next: the best endpoint that was not tried, or by way of
 // another region's router, once. False: there is none, or it has been found dead since.
 func (r *Router) place(x *trip, target *route.Target) (place, bool) {
@@ -122,26 +140,28 @@ func (r *Router) place(x *trip, target *route.Target) (place, bool) {
 		return p, !slices.Contains(x.hopped, target.Cluster.ID)
 	}
 	now := r.now()
-	x.endpoints, x.candidates = cluster.Candidates(&x.load, now, x.skipped(now), x.endpoints[:0], x.candidates[:0])
-	if len(x.endpoints) == 0 && wasSilent(x.last) {
-		x.endpoints, x.candidates = cluster.Candidates(&x.load, now, x.wasTried, x.endpoints, x.candidates)
+	from := fields.Get().(*field)
+	defer fields.Put(from)
+	from.endpoints, from.candidates = cluster.Candidates(&x.load, now, x.skipped(now), from.endpoints[:0], from.candidates[:0])
+	if len(from.endpoints) == 0 && wasSilent(x.last) {
+		from.endpoints, from.candidates = cluster.Candidates(&x.load, now, x.wasTried, from.endpoints, from.candidates)
 	}
 	mode, _ := pick.ModeOf(x.class.PickMode) // the table holds none but the known
 	rnd := r.random()
 	if mode == pick.RoundRobin {
 		rnd = r.turn.Add(1)
 	}
-	best, reason := pick.Best(x.picking(mode), x.candidates, mode, rnd)
+	best, reason := pick.Best(x.picking(mode), from.candidates, mode, rnd)
 	if best < 0 {
 		return place{}, false
 	}
-	p.endpoint, p.among, p.reason = x.endpoints[best], len(x.endpoints), reason
-	p.expected = expected(p.endpoint, &x.candidates[best], &reason, now)
-	if reason.RunnerUp >= 0 && reason.RunnerUp < len(x.endpoints) {
-		p.runnerUp = x.endpoints[reason.RunnerUp].ID
+	p.endpoint, p.among, p.reason = from.endpoints[best], len(from.endpoints), reason
+	p.expected = expected(p.endpoint, &from.candidates[best], &reason, now)
+	if reason.RunnerUp >= 0 && reason.RunnerUp < len(from.endpoints) {
+		p.runnerUp = from.endpoints[reason.RunnerUp].ID
 	}
-	if all := cluster.Endpoints(); len(all) > len(x.endpoints) {
-		p.skipped = x.passedOver(all, now)
+	if all := cluster.Endpoints(); len(all) > len(from.endpoints) {
+		p.skipped = x.passedOver(all, from.endpoints, now)
 	}
 	return p, true
 }

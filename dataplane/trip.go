@@ -11,7 +11,6 @@ import (
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/meter"
-	"anabranch/dataplane/pick"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/queue"
 	"anabranch/dataplane/route"
@@ -69,12 +68,10 @@ type trip struct {
 	problem  *proxy.Error // answered by the router
 	record   *Record
 
-	choice     route.Choice
-	pass       *queue.Pass // through the queue; nil: it does not go by it
-	tried      []*endpoint.Endpoint
-	hopped     []fleet.ClusterID
-	endpoints  []*endpoint.Endpoint
-	candidates []pick.Candidate
+	choice route.Choice
+	pass   *queue.Pass // through the queue; nil: it does not go by it
+	tried  []*endpoint.Endpoint
+	hopped []fleet.ClusterID
 }
 
 // begin names a request, answers its names in the headers, and bounds the time for its body. The
@@ -96,8 +93,7 @@ func (r *Router) begin(w http.ResponseWriter, q *http.Request, hop bool) (contex
 		ID: x.id, ClientID: clientID(q.Header), At: now, Region: r.region,
 		Path: strings.Clone(path[:min(len(path), recordedPath)]), // not to hold on to the whole URL
 	}
-	w.Header()[proxy.HeaderRequestID] = []string{x.id}
-	w.Header()["X-Request-Id"] = []string{x.name()}
+	put(w.Header(), proxy.Field{Key: proxy.HeaderRequestID, Value: x.id}, proxy.Field{Key: "X-Request-Id", Value: x.name()})
 	return ctx, x
 }
 

@@ -12,51 +12,87 @@ import (
 // places.
 const sweepEvery = 100 * time.Millisecond
 
+// waitingLists is over how many lists the attempts are spread, so that requests don't queue for a
+// lock.
+const waitingLists = 64
+
 // waiting holds the attempts under way, so that those without content are taken away from a place
 // that has been found dead. An answer that is not streamed shows nothing for as long as it is
 // generated, and a place that hangs would keep it for that long.
 type waiting struct {
-	mu       sync.Mutex // guards attempts
-	attempts map[*proxy.Attempt]pending
+	lists [waitingLists]waitingList
 }
 
+type waitingList struct {
+	mu    sync.Mutex // guards first, and the links of what is in the list
+	first *pending
+}
+
+// pending is an attempt under way, linked with others.
 type pending struct {
-	dead  func() (bool, string)
-	since time.Time
-	floor time.Duration
+	attempt *proxy.Attempt
+	place   mortal
+	since   time.Time
+	floor   time.Duration
+
+	list       *waitingList
+	prev, next *pending
 }
 
-func newWaiting() *waiting { return &waiting{attempts: make(map[*proxy.Attempt]pending)} }
+// mortal is an endpoint or a cluster.
+type mortal interface {
+	Ejected() (out bool, reason string)
+}
 
-// add takes in an attempt; what it returns takes it out.
-func (w *waiting) add(a *proxy.Attempt, p *place, since time.Time, floor time.Duration) func() {
-	dead := p.cluster.Ejected
-	if p.endpoint != nil {
-		dead = p.endpoint.Ejected
+func newWaiting() *waiting { return &waiting{} }
+
+// add takes in an attempt, and drop takes it out.
+func (w *waiting) add(p *pending) {
+	p.list = &w.lists[uint64(p.since.UnixNano())/16%waitingLists] // as good as random
+	p.list.mu.Lock()
+	defer p.list.mu.Unlock()
+	if p.next = p.list.first; p.next != nil {
+		p.next.prev = p
 	}
-	w.mu.Lock()
-	w.attempts[a] = pending{dead, since, floor}
-	w.mu.Unlock()
-	return func() {
-		w.mu.Lock()
-		delete(w.attempts, a)
-		w.mu.Unlock()
+	p.list.first = p
+}
+
+func (w *waiting) drop(p *pending) {
+	p.list.mu.Lock()
+	defer p.list.mu.Unlock()
+	if p.prev != nil {
+		p.prev.next = p.next
+	} else {
+		p.list.first = p.next
+	}
+	if p.next != nil {
+		p.next.prev = p.prev
+	}
+}
+
+// each calls f for each attempt, with its list held.
+func (w *waiting) each(f func(*pending)) {
+	for i := range w.lists {
+		l := &w.lists[i]
+		l.mu.Lock()
+		for p := l.first; p != nil; p = p.next {
+			f(p)
+		}
+		l.mu.Unlock()
 	}
 }
 
 // sweep abandons the attempts that have waited for as long as silence may last at a place that is
 // ejected. Ones with content are not touched.
 func (w *waiting) sweep(now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for a, p := range w.attempts {
+	w.each(func(p *pending) {
 		if now.Sub(p.since) < p.floor {
-			continue
+			return
 		}
-		if dead, _ := p.dead(); dead {
-			a.Abandon()
+		if dead, _ := p.place.Ejected(); dead {
+			p.attempt.Abandon()
 		}
-	}
+	})
 }
 
 func (w *waiting) run(ctx context.Context, now func() time.Time) error {

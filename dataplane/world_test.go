@@ -286,9 +286,8 @@ func (w *world) idle() {
 					}
 				}
 			}
-			n.waiting.mu.Lock()
-			left := len(n.waiting.attempts)
-			n.waiting.mu.Unlock()
+			left := 0
+			n.waiting.each(func(*pending) { left++ })
 			if left != 0 {
 				return false
 			}

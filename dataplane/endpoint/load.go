@@ -38,6 +38,16 @@ func (c *Cluster) look(now time.Time) *loadView {
 	return v
 }
 
+// SignalAge is how old the newest measurement of a cluster's load is, in ms; -1: there is none, as of
+// a remote one.
+func (c *Cluster) SignalAge(now time.Time) int64 {
+	v := c.look(now)
+	if !v.scraped {
+		return -1
+	}
+	return v.ageMs + now.Sub(v.at).Milliseconds()
+}
+
 // ownLoad sums the endpoints. An ejected one counts neither as load nor as capacity. One of which no
 // fresh signals are there counts as the mean of those that have some, or as what is known of it at the
 // least, if that is more: what can't be seen is no room. Where none has, stale signals count in the

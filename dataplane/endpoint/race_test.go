@@ -145,7 +145,7 @@ func TestNothingIsLeftOfRequests(t *testing.T) {
 }
 
 // crowd is a registry whose cluster a has so many endpoints, with fresh signals.
-func crowd(b *testing.B, n int) (*Registry, []*Endpoint) {
+func crowd(b testing.TB, n int) (*Registry, []*Endpoint) {
 	b.Helper()
 	r := New(Options{Region: "us"})
 	r.Sync(world(b, func(pb *routerpb.Table) {
@@ -159,6 +159,27 @@ func crowd(b *testing.B, n int) (*Registry, []*Endpoint) {
 		e.seen(&Signals{At: time.Now(), Ready: -1, Saturation: -1})
 	}
 	return r, r.of("a")
+}
+
+func TestTheAgeOfWhatIsKnownOfACluster(t *testing.T) {
+	r, list := crowd(t, 3)
+	now := time.Now()
+	c := r.Cluster("a")
+	list[0].seen(&Signals{At: now.Add(-3 * time.Second), Ready: -1, Saturation: -1})
+	list[1].seen(&Signals{At: now.Add(-2 * time.Second), Ready: -1, Saturation: -1})
+	list[2].signals.Store(nil)
+	if got := c.SignalAge(now); got != 2000 {
+		t.Errorf("%d ms, want that of the newest", got)
+	}
+	if got := c.SignalAge(now.Add(loadEvery / 2)); got != 2010 {
+		t.Errorf("%d ms a moment later", got)
+	}
+	for _, e := range list {
+		e.signals.Store(nil)
+	}
+	if got := c.SignalAge(now.Add(loadEvery)); got != -1 {
+		t.Errorf("%d ms of nothing", got)
+	}
 }
 
 // The request path: what it costs to look at a cluster and choose, for prompts of 4,000 and of 100,000
