@@ -251,7 +251,7 @@ spec: {region: us-east-1, models: [named], discovery: {kind: dns, name: localhos
 		return nil
 	})
 	at("f2")
-	file(s, list, line("f1")+line("f2"))
+	file(s, list, line("f1"))
 	at("f1")
 	s.await(20*time.Second, "the host's addresses to be found", func() error { return s.ask("us-east-1", "acme", chat("named", true)).whole() })
 }
