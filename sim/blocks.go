@@ -83,18 +83,17 @@ func (p *blockPool) allocate(dst []int32, n int) []int32 {
 	return dst
 }
 
-// publish names the content of a held block, so that later prompts find it, and says whether that is
-// new. The first block of two with the same content stays in the index.
-func (p *blockPool) publish(b int32, hash uint64) bool {
+// publish names the content of a held block, so that later prompts find it. The first block of
+// two with the same content stays in the index.
+func (p *blockPool) publish(b int32, hash uint64) {
 	if p.blocks[b].hashed {
-		return false
+		return
 	}
 	if _, ok := p.index[hash]; ok {
-		return false
+		return
 	}
 	p.blocks[b].hash, p.blocks[b].hashed = hash, true
 	p.index[hash] = b
-	return true
 }
 
 // release lets go of blocks. The last of a chain is the first to be evicted, because a chain is

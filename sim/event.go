@@ -81,7 +81,8 @@ type Event struct {
 type CacheEvent struct {
 	// Hash of the block, as in [Request].Blocks.
 	Hash uint64
-	// Stored: later prompts find it, else it was dropped.
+	// Stored: it was computed and later prompts find it, else it was dropped. As in vLLM, a block that
+	// two sequences compute side by side is told of twice, though it is dropped once.
 	Stored bool
 	// ID and Block of what was stored: which request computed it, and which of its blocks it is, from 0.
 	ID    uint64

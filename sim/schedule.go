@@ -193,7 +193,8 @@ func (e *Engine) publish(s *sequence) {
 	full := min(s.computed/BlockSize, len(s.req.Blocks))
 	if !e.opts.NoPrefixCache {
 		for ; s.published < full; s.published++ {
-			if e.pool.publish(s.blocks[s.published], s.req.Blocks[s.published]) && e.pool.watched {
+			e.pool.publish(s.blocks[s.published], s.req.Blocks[s.published])
+			if e.pool.watched {
 				e.pool.changes = append(e.pool.changes, CacheEvent{Hash: s.req.Blocks[s.published], Stored: true, ID: s.req.ID, Block: s.published})
 			}
 		}

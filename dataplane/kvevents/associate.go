@@ -19,6 +19,9 @@ const (
 type store struct {
 	n  *node
 	at int64
+	// inner: another was stored behind it by the same event, which tells of one request's progress, so
+	// that it isn't the last of its prompt.
+	inner bool
 }
 
 // ring holds the latest stores in order of time.
@@ -30,13 +33,13 @@ type ring struct {
 
 func (r *ring) reset() { r.list, r.head, r.lost = r.list[:0], 0, 0 }
 
-func (r *ring) add(n *node, at int64) {
+func (r *ring) add(s store) {
 	if len(r.list) < maxStores {
-		r.list = append(r.list, store{n, at})
+		r.list = append(r.list, s)
 		return
 	}
 	r.lost = r.list[r.head].at
-	r.list[r.head] = store{n, at}
+	r.list[r.head] = s
 	r.head = (r.head + 1) % maxStores
 }
 
@@ -122,20 +125,20 @@ func (b *Book) settle(r *Request) Result {
 	first, last := b.stores.between(began, r.First.Add(b.opt.Grace).UnixNano())
 	var found *node
 	for i := first; i < last; i++ {
-		n := b.stores.at(i).n
-		if found != nil && found.hash == n.hash || !fits(n, full, cached, began) {
+		s := b.stores.at(i)
+		if s.inner || found != nil && found.hash == s.n.hash || !fits(s.n, full, cached, began) {
 			continue
 		}
 		if found != nil {
 			return Ambiguous
 		}
-		found = n
+		found = s.n
 	}
 	if found == nil {
 		return Unmatched
 	}
 	for i := first; i < last; i++ {
-		if n := b.stores.at(i).n; mayFit(n, full, cached, began) && !n.before(found) {
+		if s := b.stores.at(i); !s.inner && mayFit(s.n, full, cached, began) && !s.n.before(found) {
 			return Ambiguous
 		}
 	}

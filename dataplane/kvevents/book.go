@@ -177,9 +177,9 @@ func (b *Book) stored(e *Event) {
 	if e.HasParent {
 		parent = b.tree.behind(e.Parent, at)
 	}
-	for _, h := range e.Hashes {
+	for i, h := range e.Hashes {
 		n := b.tree.store(parent, h, at)
-		b.stores.add(n, at)
+		b.stores.add(store{n, at, i < len(e.Hashes)-1})
 		parent = n
 	}
 }
@@ -242,7 +242,7 @@ func (b *Book) tore(n *node) {
 	}
 }
 
-func (b *Book) reached(n *node) { b.stores.add(n, n.at) }
+func (b *Book) reached(n *node) { b.stores.add(store{n: n, at: n.at}) }
 
 func (b *Book) forgot(n *node) { b.detach(n.hash) }
 

@@ -49,15 +49,29 @@ func (t *tree) store(parent *node, hash uint64, at int64) *node {
 		n = t.add(hash)
 		t.link(n, parent)
 	case n.parent != parent && !t.adopt(n, parent):
-		if !n.torn {
-			n.torn = true
-			t.tore(n)
-		}
+		t.tear(n)
 	}
 	n.at, n.resident = at, true
 	t.touch(n)
 	t.heal(n, at)
 	return n
+}
+
+// tear notes that a node's hash says nothing of what is before it, nor do those behind it.
+func (t *tree) tear(n *node) {
+	if n.torn {
+		return
+	}
+	n.torn = true
+	t.tore(n)
+	t.walk(n.child, func(n *node) bool {
+		if n.torn {
+			return false
+		}
+		n.torn = true
+		t.tore(n)
+		return true
+	})
 }
 
 // behind finds the block behind which others were stored. One that was never heard of is there all
@@ -89,11 +103,14 @@ func (t *tree) hole(was *node) *node {
 	}
 	for _, was := range slices.Backward(line) {
 		up := n
+		if up != nil {
+			t.touch(up) // lest it be forgotten for what comes behind it
+		}
 		n = t.add(was.hash)
 		if t.link(n, up); up == nil {
 			n.depth = was.depth
 		}
-		n.at, n.torn = was.at, was.torn
+		n.at, n.torn = was.at, n.torn || was.torn
 	}
 	return n
 }
@@ -116,6 +133,9 @@ func (t *tree) link(n, parent *node) {
 		return
 	}
 	n.depth = parent.depth + 1
+	if parent.torn {
+		t.tear(n)
+	}
 	if n.next = parent.child; n.next != nil {
 		n.next.prev = n
 	}
@@ -135,6 +155,9 @@ func (t *tree) adopt(n, parent *node) bool {
 	had := n.depth
 	t.link(n, parent)
 	t.deepen(n.child, n.depth-had)
+	if parent != nil && !parent.whole {
+		t.cut(n)
+	}
 	return true
 }
 
