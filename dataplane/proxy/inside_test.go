@@ -104,6 +104,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"white space":                 {plain(200, nil, " \r\n"), verdict{fault, 502, "upstream_truncated", true}},
 		"half of the JSON":            {plain(200, nil, answer[:30]), verdict{fault, 502, "upstream_truncated", true}},
 		"JSON cut behind a brace":     {plain(200, nil, `{"choices":[{"message":{}}`), verdict{fault, 502, "upstream_truncated", true}},
+		"a status that is none":       {plain(42, nil, answer), verdict{fault, 502, "upstream_malformed", true}},
 		"a page":                      {plain(200, header("Content-Type", "text/html; charset=utf-8"), "<html>"), verdict{fault, 502, "upstream_malformed", true}},
 		"a stream that is compressed": {compressed, verdict{fault, 502, "upstream_malformed", true}},
 		"a stream that is a page":     {streamed(io.EOF, "<html>\n", "<body>\n\n"), verdict{fault, 502, "upstream_malformed", true}},

@@ -109,6 +109,10 @@ func (x *exchange) answered(answer *http.Response) {
 	} else {
 		x.result.RateLimit = rateLimit(h)
 	}
+	if answer.StatusCode < 200 { // no status that ends an answer
+		x.malformed()
+		return
+	}
 	if x.refused(answer.StatusCode, code, h) {
 		x.guard.Reset(trailing) // all that matters is known
 		drain(answer.Body)

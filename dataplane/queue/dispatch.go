@@ -141,7 +141,8 @@ func (g *Gate) letIn(head *waiter, now time.Time) {
 		t.open.Add(1)
 		g.out(w, now)
 		w.pass = &Pass{
-			Waited: now.Sub(it.Arrived), Ahead: w.ahead, Full: w.full, Ceiling: Ceiling(it.Priority),
+			Waited: max(now.Sub(it.Arrived), 1), // it may have come since now
+			Ahead:  w.ahead, Full: w.full, Ceiling: Ceiling(it.Priority),
 			gate: g, track: t, since: now,
 		}
 		g.open[w.pass] = struct{}{}

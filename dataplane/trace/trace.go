@@ -50,8 +50,14 @@ func (t *Tracer) Request(ctx context.Context, method string, h http.Header) (con
 	if t == nil {
 		return ctx, Span{}
 	}
+	name := method
+	switch method {
+	case http.MethodGet, http.MethodPost, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	default: // whatever a client may have written, as the conventions name it
+		name, method = "HTTP", "_OTHER"
+	}
 	ctx = w3c.Extract(ctx, propagation.HeaderCarrier(h))
-	ctx, span := t.tracer.Start(ctx, method, oteltrace.WithSpanKind(oteltrace.SpanKindServer),
+	ctx, span := t.tracer.Start(ctx, name, oteltrace.WithSpanKind(oteltrace.SpanKindServer),
 		oteltrace.WithAttributes(semconv.HTTPRequestMethodKey.String(method)))
 	return ctx, Span{span}
 }

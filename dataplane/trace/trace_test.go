@@ -155,3 +155,14 @@ func TestWithoutAProviderNothingIsDone(t *testing.T) {
 		t.Errorf("%v allocations", allocs)
 	}
 }
+
+// A method may be any word of a client's.
+func TestAnUnknownMethodIsNotTold(t *testing.T) {
+	tracer, recorder := recorded(t)
+	_, request := tracer.Request(context.Background(), "SECRET", http.Header{})
+	request.End(&Ended{Status: 405})
+	s := recorder.Ended()[0]
+	if method := attributes(s)["http.request.method"].AsString(); s.Name() != "HTTP" || method != "_OTHER" {
+		t.Errorf("span %q, method %q", s.Name(), method)
+	}
+}
