@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 func TestTheOperatorsPages(t *testing.T) {
@@ -17,7 +19,10 @@ func TestTheOperatorsPages(t *testing.T) {
 	w.ask(us, "nobody", askWhole)
 	id := r.header.Get("X-Anabranch-Request-Id")
 	w.record(us, r)
-	w.eventually("both are counted", func() bool { return n.ended.Load() == 2 })
+	w.eventually("both are counted", func() bool {
+		strangers := n.metrics.requests.WithLabelValues("client", none, none, "401", "invalid_api_key")
+		return n.ended.Load() == 1 && testutil.ToFloat64(strangers) == 1
+	})
 	page := func(path string) got { return w.get(http.MethodGet, n.admin.URL+path, "", "") }
 
 	for path, want := range map[string]struct {

@@ -30,7 +30,7 @@ type try struct {
 	// reached: the place may have seen it.
 	reached bool
 	// panicked is what run panicked with in a goroutine of its own. Nil: it did not.
-	panicked any
+	panicked error
 }
 
 // attempt makes one attempt at a place, or two when the first is late and the class hedges, and

@@ -194,3 +194,14 @@ func TestAClusterWithoutACredentialCostsNoBudget(t *testing.T) {
 		}
 	}
 }
+
+// Whoever has no key can't make the share of failures look small.
+func TestStrangersAreNotReported(t *testing.T) {
+	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{newStub(t, says(500))}}}, nil)
+	w.ask(us, "", askWhole)
+	w.ask(us, "acme", askWhole)
+	w.idle()
+	if got := w.routers[us].Report(time.Now()); got.Requests != 1 || got.Failures != 1 {
+		t.Errorf("%d requests, %d failures", got.Requests, got.Failures)
+	}
+}

@@ -2,11 +2,14 @@ package dataplane
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/route"
 	"anabranch/dataplane/table"
 )
 
@@ -78,7 +81,9 @@ func (r *Router) race(ctx context.Context, x *trip, first *try, after time.Durat
 	start := func(t *try) {
 		go func() {
 			defer func() {
-				t.panicked = recover() // the server's goroutine is the one to recover from it
+				if v := recover(); v != nil { // the request's own goroutine is the one to panic
+					t.panicked = fmt.Errorf("%v, in an attempt: %s", v, debug.Stack())
+				}
 				ended <- t
 			}()
 			r.run(ctx, x, t)
@@ -129,7 +134,10 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 	for i := range x.choice.Targets {
 		target := &x.choice.Targets[i]
 		cluster := r.places.Cluster(target.Cluster.ID)
-		if cluster == nil || target.Cluster.Kind == table.KindProvider || cluster.Evidence(now).Saturation > most {
+		if cluster == nil || target.Cluster.Kind == table.KindProvider || target.Reason == route.ByStandby {
+			continue
+		}
+		if load := cluster.Evidence(now); load.Busy || load.Saturation > most {
 			continue
 		}
 		p, ok := r.place(x, target)

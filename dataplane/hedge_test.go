@@ -240,3 +240,26 @@ func TestWholeAnswersAreNotLate(t *testing.T) {
 		t.Errorf("%d copies", n)
 	}
 }
+
+// A copy is no reason to use what the policy keeps for when nothing else is alive.
+func TestAStandbyGetsNoCopy(t *testing.T) {
+	let := make(chan struct{})
+	first := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+		<-let
+		answers(w, r)
+	})
+	other := newStub(t, answers)
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 1, endpoints: []*stub{first}}, {id: "us-b", region: us, weight: 0, endpoints: []*stub{other}},
+	}, func(pb *routerpb.Table) {
+		hedged(1, 1)(pb)
+		for _, from := range pb.Weights {
+			from.Clusters[1].Standby = true
+		}
+	})
+	time.AfterFunc(50*time.Millisecond, func() { close(let) })
+	r := w.ask(us, "acme", askWhole)
+	if got := kinds(w.record(us, r)); r.status != http.StatusOK || got != "first@us-a:" {
+		t.Errorf("%d, attempts %q", r.status, got)
+	}
+}

@@ -111,3 +111,22 @@ func TestAnUnknownRequestLogIsNamed(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A defect that a request meets is told, and its connection cut, with no word of it to the client.
+func TestAPanicIsLogged(t *testing.T) {
+	w, _ := one(t)
+	n := w.routers[us]
+	var log bytes.Buffer
+	n.log = slog.New(slog.NewTextHandler(&log, nil))
+	n.meter = nil // the defect
+	n.front.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	q := w.request(us, "acme", askWhole)
+	if res, err := http.DefaultClient.Do(q); err == nil {
+		t.Errorf("answered %d", res.StatusCode)
+		res.Body.Close()
+	}
+	w.idle()
+	if text := log.String(); !strings.Contains(text, "panic") || !strings.Contains(text, "router.go") {
+		t.Errorf("log %q", text)
+	}
+}

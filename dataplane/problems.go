@@ -15,6 +15,10 @@ import (
 // The answers of the router itself. All of them are here, with their codes; what upstream faults
 // are called is in proxy.
 
+// codeDefect is the code of a request that met a defect of the router. The client gets no answer, or no
+// whole one.
+const codeDefect = "internal_error"
+
 func noTable() *proxy.Error {
 	return &proxy.Error{
 		Status: http.StatusServiceUnavailable, Type: proxy.TypeServer, Code: "no_table", Origin: proxy.FromRouter,
@@ -44,7 +48,7 @@ func unauthorized(key string) *proxy.Error {
 func notFound(method, path string) *proxy.Error {
 	return &proxy.Error{
 		Status: http.StatusNotFound, Type: proxy.TypeInvalidRequest, Code: "unknown_url", Origin: proxy.FromRouter,
-		Message: fmt.Sprintf("There is no %s %.200q here.", method, path),
+		Message: fmt.Sprintf("There is no %.20s %.200q here.", method, path),
 	}
 }
 

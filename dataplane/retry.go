@@ -147,7 +147,7 @@ func (r *Router) mayTry(x *trip, p *place) bool {
 	x.kind = "retry"
 	// A request that breaks every place it comes to must not go round for free.
 	exempt := x.last.Exempt && (x.attempts == 1 || x.last.Outcome == failover.ConnectFailure) ||
-		wasUnsent(x.last) || x.deadSince() || x.siblingOfBusy(p, now)
+		wasUnsent(x.last) || wasUnknown(x.last) || x.deadSince() || x.siblingOfBusy(p, now)
 	if exempt {
 		x.kind = "exempt"
 	}

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"context"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -97,10 +98,12 @@ func (r *Router) begin(w http.ResponseWriter, q *http.Request, hop bool) (contex
 	return ctx, x
 }
 
-// end records, counts and logs a request, once.
+// end records, counts and logs a request, once. It is deferred, and takes a panic for what it is: a
+// defect that somebody must hear of, and of which the client learns that its answer is not whole.
 func (r *Router) end(x *trip) {
 	total := r.now().Sub(x.start)
 	rec := x.record
+	defect := recover()
 	rec.TotalMs = milliseconds(total)
 	rec.Hop, rec.Stream = x.hop, x.request.Stream
 	rec.Blocks, rec.PromptTokens = len(x.request.Blocks), x.prompt
@@ -109,11 +112,15 @@ func (r *Router) end(x *trip) {
 	}
 	rec.Priority = x.priority
 	x.outcome(rec)
+	if defect != nil {
+		rec.Status, rec.Code, rec.Broken = http.StatusInternalServerError, codeDefect, true
+		r.log.Error("a request panicked", "request", x.id, "panic", defect, "stack", string(debug.Stack()))
+	}
 	if rec.Tenant != "" || x.hop { // strangers shall not push out what tenants' requests left
 		r.explain.add(rec)
 	}
 	r.metrics.ended(x, rec, total)
-	if !x.hop {
+	if !x.hop && (rec.Tenant != "" || rec.fault()) { // nor make its failures look few
 		r.ended.Add(1)
 		if rec.fault() {
 			r.failed.Add(1)

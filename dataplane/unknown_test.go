@@ -68,3 +68,19 @@ func TestAnAdapterIsLookedForFurther(t *testing.T) {
 		}
 	}
 }
+
+// A path that nobody knows costs places next to nothing, and tenants nothing of the others' retries.
+func TestUnknownPathsSpendNoRetries(t *testing.T) {
+	w, first, second := pair(t, nil)
+	first.does(says(404))
+	second.does(says(404))
+	n := w.routers[us]
+	for range budgetFloor + 5 {
+		if r := w.get(http.MethodPost, n.front.URL+"/v1/x", "acme", askWhole); r.status != 404 {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+	}
+	if second.requests.Load() != budgetFloor+5 || !n.budget.retry("us-b", false, n.now()) {
+		t.Errorf("%d at the second place, and its budget is spent", second.requests.Load())
+	}
+}
