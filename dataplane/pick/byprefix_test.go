@@ -191,7 +191,7 @@ func TestPrefixHashAgainstTheObviousWay(t *testing.T) {
 				t.Fatalf("%d is full while %d is not", got, i)
 			case open && lot(c, i, key) > lot(&cands[got], got, key):
 				t.Fatalf("%d has room and comes before %d", i, got)
-			case !hasRoom(&cands[got], req.Concurrency) && c.outstanding() < cands[got].outstanding():
+			case !hasRoom(&cands[got], req.Concurrency) && c.outstanding(i, mix(req.PrefixKey)) < cands[got].outstanding(got, mix(req.PrefixKey)):
 				t.Fatalf("all are full, and %d has fewer than %d", i, got)
 			}
 		}

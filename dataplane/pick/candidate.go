@@ -86,8 +86,9 @@ type Candidate struct {
 	// Adapter is what the request's adapter costs there, in seconds: 0 if it is there or none is
 	// wanted; see [AdapterState.Cost].
 	Adapter float64
-	// Ramp in (0,1) is the share of its usual load that a place may have which has just come back:
-	// its predicted time and its requests in flight count as divided by it. Anything else: 1.
+	// Ramp in (0,1) is the share of its usual load that a place may have which has just come back: its
+	// predicted time and its requests in flight count as divided by it, but for that share of the
+	// requests only what it has to do already. Anything else: 1.
 	Ramp float64
 	// Freshness of Waiting, Running and KV. InFlight and Backlog are the router's own counts and
 	// always hold.
@@ -96,7 +97,7 @@ type Candidate struct {
 	AdapterState AdapterState
 }
 
-// ramp is the divisor of what is compared.
+// ramp is the share of its load that the place may have.
 func (c *Candidate) ramp() float64 {
 	if c.Ramp > 0 && c.Ramp < 1 {
 		return c.Ramp
@@ -104,6 +105,20 @@ func (c *Candidate) ramp() float64 {
 	return 1
 }
 
-// outstanding is own requests in flight with the one to be placed, so that an empty place that
-// ramps is not as good as any empty one.
-func (c *Candidate) outstanding() float64 { return float64(c.InFlight+1) / c.ramp() }
+// divisors are what is compared divided by, for the request of a random number: of what a place has to
+// do already, and of the rest. For its share of the requests one that ramps is as good as any other
+// that has as little to do. If it never were it would get nothing while there is little to do at all,
+// and be as cold at the end of its ramp.
+func (c *Candidate) divisors(i int, rnd uint64) (load, rest float64) {
+	r := c.ramp()
+	if r < 1 && float64(mix(lot(c, i, rnd))>>11)/(1<<53) < r {
+		return r, 1
+	}
+	return r, r
+}
+
+// outstanding is own requests in flight and the one to be placed.
+func (c *Candidate) outstanding(i int, rnd uint64) float64 {
+	load, rest := c.divisors(i, rnd)
+	return float64(c.InFlight)/load + 1/rest
+}

@@ -11,7 +11,7 @@ func fewest(cands []Candidate, wanted AdapterState, rnd uint64) int {
 		if wanted != NoAdapter && c.AdapterState != wanted {
 			continue
 		}
-		f := c.outstanding()
+		f := c.outstanding(i, rnd)
 		if best >= 0 && f > least {
 			continue
 		}

@@ -58,4 +58,11 @@ func pressure(kv float64) float64 {
 func Predict(req Request, c *Candidate) float64 { return Expect(req, c).Total() }
 
 // score is what predictions are compared by.
-func score(req Request, c *Candidate) float64 { return Predict(req, c) / c.ramp() }
+func score(req Request, c *Candidate, i int, rnd uint64) float64 {
+	t := Expect(req, c)
+	if c.ramp() == 1 {
+		return t.Total()
+	}
+	load, rest := c.divisors(i, rnd)
+	return t.Wait/load + (t.Prefill+t.Adapter+t.KV)/rest
+}

@@ -25,7 +25,7 @@ func predicted(req Request, cands []Candidate, rnd uint64) (int, Reason) {
 			continue
 		}
 		fresh++
-		s := score(req, &cands[i])
+		s := score(req, &cands[i], i, rnd)
 		if i < kept {
 			scores[i] = s
 		}
@@ -67,7 +67,7 @@ func tied(req Request, cands []Candidate, scores *[kept]float64, limit float64, 
 		if i < kept {
 			s = scores[i]
 		} else {
-			s = score(req, c)
+			s = score(req, c, i, rnd)
 		}
 		if !(s <= limit) {
 			continue
@@ -108,7 +108,7 @@ func twoDraw(req Request, cands []Candidate, rnd uint64) (int, Reason) {
 	n := len(cands)
 	i := draw(rnd, n)
 	j := (i + 1 + draw(mix(rnd), n-1)) % n
-	if better(req, &cands[j], &cands[i]) {
+	if better(req, cands, j, i, rnd) {
 		i = j
 	}
 	return chosen(req, cands, i, TwoDraw)
@@ -117,14 +117,17 @@ func twoDraw(req Request, cands []Candidate, rnd uint64) (int, Reason) {
 // better compares two of which not both need be fresh: fresh ones by prediction, others by own
 // requests in flight. A fresh one is better than one that isn't, since what that shows may be long
 // past, unless it is known to queue and has more of ours.
-func better(req Request, a, b *Candidate) bool {
-	switch {
-	case a.Freshness == Fresh && b.Freshness == Fresh:
-		return score(req, a) < score(req, b)
-	case b.Freshness == Fresh:
-		return b.Waiting >= 1 && a.outstanding() < b.outstanding()
-	case a.Freshness == Fresh:
-		return a.Waiting < 1 || a.outstanding() <= b.outstanding()
+func better(req Request, cands []Candidate, i, j int, rnd uint64) bool {
+	a, b := &cands[i], &cands[j]
+	if a.Freshness == Fresh && b.Freshness == Fresh {
+		return score(req, a, i, rnd) < score(req, b, j, rnd)
 	}
-	return a.outstanding() < b.outstanding()
+	mine, others := a.outstanding(i, rnd), b.outstanding(j, rnd)
+	switch {
+	case b.Freshness == Fresh:
+		return b.Waiting >= 1 && mine < others
+	case a.Freshness == Fresh:
+		return a.Waiting < 1 || mine <= others
+	}
+	return mine < others
 }

@@ -40,7 +40,8 @@ func drawRequest(t *rapid.T) Request {
 func TestPredictedAgainstTheObviousWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cands, req := drawCandidates(t), drawRequest(t)
-		got, reason := Best(req, cands, PredictedTTFT, rapid.Uint64().Draw(t, "rnd"))
+		rnd := rapid.Uint64().Draw(t, "rnd")
+		got, reason := Best(req, cands, PredictedTTFT, rnd)
 		if got < 0 || got >= len(cands) {
 			t.Fatalf("chose %d of %d", got, len(cands))
 		}
@@ -59,7 +60,7 @@ func TestPredictedAgainstTheObviousWay(t *testing.T) {
 			}
 			return
 		}
-		by := func(i int) float64 { return score(req, &cands[i]) }
+		by := func(i int) float64 { return score(req, &cands[i], i, rnd) }
 		slices.SortStableFunc(fresh, func(a, b int) int { return int(math.Copysign(1, by(a)-by(b))) })
 		limit := max(by(fresh[0])*(1+NearTie), by(fresh[0])+tieFloor)
 		near := slices.DeleteFunc(slices.Clone(fresh), func(i int) bool { return by(i) > limit })
@@ -106,7 +107,7 @@ func TestTheOrderOfCandidatesDoesNotMatter(t *testing.T) {
 			if cands[a].Hash != other[b].Hash || reason.Why != same.Why {
 				t.Fatalf("%s: %x for %s, and %x for %s", mode, cands[a].Hash, reason.Why, other[b].Hash, same.Why)
 			}
-			if reason.RunnerUp >= 0 && score(req, &cands[reason.RunnerUp]) != score(req, &other[same.RunnerUp]) {
+			if reason.RunnerUp >= 0 && score(req, &cands[reason.RunnerUp], reason.RunnerUp, rnd) != score(req, &other[same.RunnerUp], same.RunnerUp, rnd) {
 				t.Fatalf("%s: runners-up %x and %x", mode, cands[reason.RunnerUp].Hash, other[same.RunnerUp].Hash)
 			}
 		}
@@ -138,39 +139,48 @@ func TestMoreLoadMakesNothingMoreAttractive(t *testing.T) {
 }
 
 func TestSlowStart(t *testing.T) {
+	back := func(f Freshness) Candidate {
+		return with(func(c *Candidate) { c.Ramp, c.Freshness = 0.1, f })
+	}
 	tests := []struct {
 		name  string
-		req   Request
+		mode  Mode
 		cands []Candidate
-		want  int
-		why   Why
+		want  float64 // share of the first
 	}{
-		{"its time counts tenfold", Request{PromptTokens: 1000}, []Candidate{
-			with(func(c *Candidate) { c.Ramp = 0.1 }), with(func(c *Candidate) { c.Backlog = 8000 }),
-		}, 1, Least},
-		{"up to where the others are worse still", Request{PromptTokens: 1000}, []Candidate{
-			with(func(c *Candidate) { c.Ramp = 0.1 }), with(func(c *Candidate) { c.Backlog = 12_000 }),
-		}, 0, Least},
-		{"in flight counts tenfold where signals are stale", Request{}, []Candidate{
-			with(func(c *Candidate) { c.Ramp, c.Freshness = 0.1, Stale }), with(func(c *Candidate) { c.InFlight, c.Freshness = 8, Stale }),
-		}, 1, TwoDraw},
-		{"and there too only so far", Request{}, []Candidate{
-			with(func(c *Candidate) { c.Ramp, c.Freshness = 0.1, Stale }), with(func(c *Candidate) { c.InFlight, c.Freshness = 10, Stale }),
-		}, 0, TwoDraw},
-		{"a ramp that makes no sense is none", Request{PromptTokens: 1000}, []Candidate{
+		{"a tenth of its part of little traffic", PredictedTTFT, []Candidate{back(Fresh), idle()}, 0.05},
+		{"and of that by requests in flight", LeastOutstanding, []Candidate{back(Fresh), idle()}, 0.05},
+		{"a tenth of what would all be its", PredictedTTFT, []Candidate{
+			back(Fresh), with(func(c *Candidate) { c.Backlog = 8000 }),
+		}, 0.1},
+		{"all of it where the others are ten times worse", PredictedTTFT, []Candidate{
+			back(Fresh), with(func(c *Candidate) { c.Backlog = 12_000 }),
+		}, 1},
+		{"a tenth where signals are stale", PredictedTTFT, []Candidate{
+			back(Stale), with(func(c *Candidate) { c.InFlight, c.Freshness = 8, Stale }),
+		}, 0.1},
+		{"and there too only so far", PredictedTTFT, []Candidate{
+			back(Stale), with(func(c *Candidate) { c.InFlight, c.Freshness = 10, Stale }),
+		}, 1},
+		{"a ramp that makes no sense is none", PredictedTTFT, []Candidate{
 			with(func(c *Candidate) { c.Ramp = -3 }), with(func(c *Candidate) { c.Backlog = 1000 }),
-		}, 0, Least},
+		}, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			for rnd := range uint64(20) {
-				got, reason := Best(tt.req, tt.cands, PredictedTTFT, mix(rnd))
-				if got != tt.want || reason.Why != tt.why {
-					t.Fatalf("chose %d (%s), want %d (%s)", got, reason.Why, tt.want, tt.why)
+			const n = 4000
+			first := 0
+			for rnd := range uint64(n) {
+				got, reason := Best(Request{PromptTokens: 1000}, tt.cands, tt.mode, mix(rnd))
+				if got == 0 {
+					first++
 				}
 				if reason.Seconds > 1.5 {
 					t.Fatalf("predicts %v s: what is compared is not what is expected", reason.Seconds)
 				}
+			}
+			if share := float64(first) / n; math.Abs(share-tt.want) > 0.02 {
+				t.Errorf("%v of the requests, want %v", share, tt.want)
 			}
 		})
 	}
