@@ -38,7 +38,7 @@ func readLabels(b []byte, to []label) (labels []label, rest []byte, ok bool) {
 		}
 		name := bytes.TrimSpace(b[:eq])
 		b = bytes.TrimLeft(b[eq+1:], " \t")
-		if len(b) == 0 || b[0] != '"' {
+		if len(name) == 0 || len(b) == 0 || b[0] != '"' {
 			return to, nil, false
 		}
 		var value []byte

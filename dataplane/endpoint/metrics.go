@@ -41,6 +41,14 @@ func (r *reading) read(page []byte) {
 	}
 }
 
+// ofName are the bytes of a metric's name.
+var ofName = func() (is [256]bool) {
+	for c := range is {
+		is[c] = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == ':'
+	}
+	return is
+}()
+
 func (r *reading) line(line []byte) {
 	for len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
 		line = line[1:]
@@ -49,7 +57,7 @@ func (r *reading) line(line []byte) {
 		return
 	}
 	end := 0
-	for end < len(line) && line[end] != '{' && line[end] != ' ' && line[end] != '\t' {
+	for end < len(line) && ofName[line[end]] {
 		end++
 	}
 	rules, ok := wanted[string(line[:end])]
