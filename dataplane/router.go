@@ -20,6 +20,7 @@ import (
 	"anabranch/dataplane/credential"
 	"anabranch/dataplane/discover"
 	"anabranch/dataplane/endpoint"
+	"anabranch/dataplane/kvevents"
 	"anabranch/dataplane/meter"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/queue"
@@ -91,11 +92,15 @@ func New(o Options) (*Router, error) {
 		prefixes: newPrefixes(o.Now()),
 	}
 	r.peers = newPeers(r.relay.Peer())
+	events, err := kvevents.NewMetrics(r.series)
+	if err != nil {
+		return nil, err
+	}
 	r.places = endpoint.New(endpoint.Options{
-		Region: o.Region, Index: r.prefixes.index, Scraped: func(id fleet.ClusterID, took time.Duration, failure string) { r.metrics.scraped(id, took, failure) },
-		Sign: r.sign, TransportFor: r.transportFor, Probe: r.probe, Now: o.Now, Logger: o.Logger,
+		Region: o.Region, Index: r.prefixes.index, KVEvents: events,
+		Scraped: func(id fleet.ClusterID, took time.Duration, failure string) { r.metrics.scraped(id, took, failure) },
+		Sign:    r.sign, TransportFor: r.transportFor, Probe: r.probe, Now: o.Now, Logger: o.Logger,
 	})
-	var err error
 	if r.admit, err = admit.New(admit.Options{
 		Authority: o.Authority, Region: o.Region, Registerer: r.series, Now: o.Now, Logger: o.Logger,
 	}); err != nil {

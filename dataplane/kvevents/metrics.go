@@ -35,6 +35,19 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Help: "Cache blocks of servers that are followed (engine), and blocks of prompt text known to be in them (text).",
 		}, []string{"kind"}),
 	}
+	// What can be asked for is there, at 0.
+	for _, kind := range []string{"stored", "removed", "cleared", "elsewhere", "other", "undecodable", "torn"} {
+		m.events.WithLabelValues(kind)
+	}
+	for _, cause := range []string{"gap", "restart"} {
+		m.breaks.WithLabelValues(cause)
+	}
+	for r := range results {
+		m.associations.WithLabelValues(r.String())
+	}
+	m.publisher(connecting, 0)
+	m.publisher(listening, 0)
+	m.counts(&Counts{}, &Counts{})
 	if reg == nil {
 		return m, nil
 	}

@@ -24,6 +24,9 @@ func newMetrics(r prometheus.Registerer, c *Client) (*metrics, error) {
 			Help: "Routing tables that the control plane pushed and this router did not take, by code.",
 		}, []string{"code"}),
 	}
+	for _, code := range []string{CodeOtherCluster, CodeOlder, CodeInvalid, CodeCrashLoop, CodeFrozen} {
+		m.refused.WithLabelValues(code) // what can be asked for is there, at 0
+	}
 	if r == nil {
 		return m, nil
 	}
