@@ -118,7 +118,7 @@ func (f *Feed) Run(ctx context.Context) {
 		f.count()
 	}()
 	pause := leastPause
-	for {
+	for told := false; ; told = true { // of one outage the log tells once
 		heard, err := f.listen(ctx)
 		if ctx.Err() != nil {
 			return
@@ -126,7 +126,9 @@ func (f *Feed) Run(ctx context.Context) {
 		if heard {
 			pause = leastPause
 		}
-		f.opt.Logger.Info("KV events can't be heard", "address", f.address, "error", err)
+		if heard || !told {
+			f.opt.Logger.Info("KV events can't be heard", "address", f.address, "error", err)
+		}
 		if !f.wait(ctx, time.Duration((0.5+f.opt.Random())*float64(pause))) {
 			return
 		}
