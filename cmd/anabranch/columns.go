@@ -18,7 +18,7 @@ var headers = map[policy.Kind][]string{
 	policy.KindCluster:       {"REGION", "TYPE", "MODELS", "ENDPOINTS", "GPUS", "DRAINED"},
 	policy.KindModel:         {"ALIASES", "ADAPTERS"},
 	policy.KindTenant:        {"TIER", "RESIDENCY", "KEYS"},
-	policy.KindTrafficPolicy: {"CLASS", "MODELS", "REGIONS", "TTFT MS", "SPILL"},
+	policy.KindTrafficPolicy: {"CLASS", "PRIORITY", "MODELS", "MATCH", "DOES", "REGIONS", "TTFT MS", "SPILL"},
 	policy.KindQuota:         {"TENANT", "MODEL", "LIMITS", "DEGRADED"},
 	policy.KindRateCard:      {"SOURCE", "GPUS", "MODELS"},
 }
@@ -29,7 +29,7 @@ func (a *app) resources(kind policy.Kind, items []client.Item) error {
 	health := false
 	rows := make([][]string, 0, len(items))
 	for _, i := range items {
-		columns, err := columnsOf(kind, i.Spec)
+		columns, err := columnsOf(kind, i.Metadata.Name, i.Spec)
 		if err != nil {
 			return fmt.Errorf("read %s %s: %w; -o json shows it as it came", kind, i.Metadata.Name, err)
 		}
@@ -60,13 +60,15 @@ func healthOf(status json.RawMessage) string {
 	return h
 }
 
-func columnsOf(kind policy.Kind, raw json.RawMessage) ([]string, error) {
+// columnsOf shows what holds, with the defaults of what the resource leaves out.
+func columnsOf(kind policy.Kind, name string, raw json.RawMessage) ([]string, error) {
 	spec := policy.NewSpec(kind)
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, spec); err != nil {
 			return nil, err
 		}
 	}
+	policy.Defaults(&policy.Resource{Kind: kind, Metadata: policy.Metadata{Name: name}, Spec: spec})
 	list := func(s []string) string { return dash(strings.Join(s, ",")) }
 	switch s := spec.(type) {
 	case *policy.RegionSpec:
@@ -76,31 +78,17 @@ func columnsOf(kind policy.Kind, raw json.RawMessage) ([]string, error) {
 		}
 		return []string{dash(s.Zone), strconv.Itoa(len(s.PeerURLs)), list(rtt)}, nil
 	case *policy.ClusterSpec:
-		endpoints, gpus := strconv.Itoa(len(s.Endpoints)), []string(nil)
-		if s.Target() != "" {
-			endpoints = s.Target()
-		}
+		var gpus []string
 		for _, g := range s.GPUs {
 			gpus = append(gpus, fmt.Sprintf("%d×%s", g.Count, g.Class))
 		}
-		return []string{s.Region, dash(s.Type), list(s.Models), endpoints, list(gpus), yes(s.Drained)}, nil
+		return []string{s.Region, dash(s.Type), list(s.Models), endpointsOf(s), list(gpus), yes(s.Drained)}, nil
 	case *policy.ModelSpec:
 		return []string{list(s.Aliases), list(s.Adapters)}, nil
 	case *policy.TenantSpec:
 		return []string{dash(s.Tier), list(s.Residency), strconv.Itoa(len(s.APIKeys))}, nil
 	case *policy.TrafficPolicySpec:
-		var regions []string
-		for _, r := range s.Regions {
-			text := r.Region
-			if r.Weight != nil {
-				text += fmt.Sprintf("=%g", *r.Weight)
-			}
-			if r.MaxShare != nil {
-				text += fmt.Sprintf("≤%g%%", 100**r.MaxShare)
-			}
-			regions = append(regions, text)
-		}
-		return []string{dash(s.Class), list(s.Models), list(regions), fmt.Sprintf("%g", s.TTFTObjectiveMs), dash(s.Spill)}, nil
+		return append([]string{dash(s.Class), strconv.Itoa(s.Priority), list(s.Models)}, trafficColumns(s)...), nil
 	case *policy.QuotaSpec:
 		var limits []string
 		for _, l := range s.Limits {
@@ -111,6 +99,24 @@ func columnsOf(kind policy.Kind, raw json.RawMessage) ([]string, error) {
 		return []string{dash(s.Source), strconv.Itoa(len(s.GPUs)), strconv.Itoa(len(s.Models))}, nil
 	}
 	return nil, nil
+}
+
+// endpointsOf says where a cluster's requests go: how many endpoints, where more are found, or the URL.
+func endpointsOf(s *policy.ClusterSpec) string {
+	d := s.Discovery
+	switch {
+	case s.Type == policy.TypeRouter:
+		return "the region's routers"
+	case s.Target() != "":
+		return s.Target()
+	case d == nil:
+		return strconv.Itoa(len(s.Endpoints))
+	}
+	found := d.Kind + " " + join("/", d.Namespace, d.Name)
+	if len(s.Endpoints) == 0 {
+		return found
+	}
+	return fmt.Sprintf("%d + %s", len(s.Endpoints), found)
 }
 
 func yes(b bool) string {

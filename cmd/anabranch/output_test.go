@@ -52,14 +52,14 @@ func TestEveryKindHasColumnsForWhatIsSeeded(t *testing.T) {
 		"Model/llama-3.1-8b":       "- support-lora,legal-lora",
 		"Tenant/initech":           "batch eu 1",
 		"Quota/globex":             "globex - 60 requests/min share",
-		"TrafficPolicy/default":    "interactive - - 2000 allowed",
+		"TrafficPolicy/default":    "interactive 0 - - - - 2000 allowed",
 	}
 	for _, r := range rs {
 		raw, err := json.Marshal(r.Spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := columnsOf(r.Kind, raw)
+		got, err := columnsOf(r.Kind, r.Metadata.Name, raw)
 		if err != nil || len(got) != len(headers[r.Kind]) {
 			t.Errorf("%s %s: %q for %q, %v", r.Kind, r.Metadata.Name, got, headers[r.Kind], err)
 		}
@@ -79,7 +79,7 @@ func TestHealthIsAColumnWhereTheStatusTellsOfIt(t *testing.T) {
 	if err := a.resources(policy.KindCluster, []client.Item{item("a", `{"health":"HEALTHY"}`), item("b", ``), item("c", `{"health":{}}`)}); err != nil {
 		t.Fatal(err)
 	}
-	want := "NAME REGION TYPE MODELS ENDPOINTS GPUS DRAINED REVISION HEALTH\na r - - 0 - no 7 HEALTHY\nb r - - 0 - no 7 -\nc r - - 0 - no 7 -"
+	want := "NAME REGION TYPE MODELS ENDPOINTS GPUS DRAINED REVISION HEALTH\na r endpoints - 0 - no 7 HEALTHY\nb r endpoints - 0 - no 7 -\nc r endpoints - 0 - no 7 -"
 	var got []string
 	for line := range strings.Lines(out.String()) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
@@ -166,35 +166,6 @@ func TestKeyNewPrintsAKeyAndItsHash(t *testing.T) {
 	doc := "{apiVersion: anabranch/v1, kind: Tenant, metadata: {name: x}, spec: {apiKeys: [" + strings.TrimPrefix(strings.TrimSpace(entry), "- ") + "]}}"
 	if rs, problems := policy.ParseAll([]byte(doc)); len(problems) > 0 || len(rs[0].Spec.(*policy.TenantSpec).APIKeys) != 1 {
 		t.Errorf("entry %q is no API key: %v", entry, problems)
-	}
-}
-
-func TestExplainAsksTheRouterThatMadeTheID(t *testing.T) {
-	s := begin(t)
-	router := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/explain/us-east-1-r1-07" || r.Header.Get("Authorization") != "" {
-			http.Error(w, r.URL.Path, http.StatusNotFound)
-			return
-		}
-		_, _ = fmt.Fprint(w, `{"cluster":"us-east-1-a","attempts":1}`)
-	}))
-	defer router.Close()
-	if out, _ := s.do(0, "", "explain", "us-east-1-r1-07", "--router", router.URL+"/"); out != "attempts: 1\ncluster: us-east-1-a\n" {
-		t.Errorf("yaml %q", out)
-	}
-	b, err := json.Marshal(dev.Record{Routers: []dev.RouterRecord{{Region: "eu-west-1", Admin: "http://127.0.0.1:1"}, {Region: "us-east-1", Admin: router.URL}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.file(filepath.Join(dev.FolderName, "dev.json"), string(b))
-	if out, _ := s.do(0, "", "explain", "us-east-1-r1-07", "-o", "json"); !strings.Contains(out, `"attempts": 1`) {
-		t.Errorf("json %q", out)
-	}
-	if _, errs := s.do(exitFailed, "", "explain", "mars-1"); !strings.Contains(errs, "begins with no router") {
-		t.Errorf("foreign id: %s", errs)
-	}
-	if _, errs := s.do(exitRefused, "", "explain", "us-east-1-r1-08"); !strings.Contains(errs, "HTTP 404") {
-		t.Errorf("unknown id: %s", errs)
 	}
 }
 

@@ -30,6 +30,10 @@ func problem(resp *http.Response, body []byte, server string) *ProblemError {
 	p := &ProblemError{}
 	if err := json.Unmarshal(body, p); err != nil || p.Title == "" && p.Detail == "" {
 		text := strings.TrimSpace(string(body))
+		var plain struct{ Error string } // as routers' admin pages say it
+		if json.Unmarshal(body, &plain) == nil && plain.Error != "" {
+			text = plain.Error
+		}
 		p = &ProblemError{Title: http.StatusText(resp.StatusCode), Detail: text[:min(len(text), 300)]}
 	}
 	p.Status, p.Server = resp.StatusCode, server
