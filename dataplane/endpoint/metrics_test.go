@@ -100,7 +100,7 @@ func TestSaturationOfExactlyOne(t *testing.T) {
 // slowRead sums a gauge the way the standard parser sees it. Of a series that is there twice the
 // first counts, and labels without a value are as good as none.
 func slowRead(page []byte, name string) (sum float64, ok bool) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
+	parser := expfmt.NewTextParser(model.LegacyValidation) // with names in quotes it reads what is no name
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(page))
 	if err != nil {
 		return 0, false
