@@ -277,3 +277,21 @@ func TestBookIsExactWithoutRivals(t *testing.T) {
 		}
 	})
 }
+
+// At ten requests a second, each next to others, nearly all that bring something new are told apart.
+func TestBookTellsPromptsApart(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	lib := newLibrary(t, rnd, 500, 24<<10)
+	d := newDesk(t, lib, 25_000, kvevents.NewGlossary(0))
+	d.engine = New(Options{Profile: h100, Blocks: 25_000, Cache: true})
+	for range 1500 {
+		d.send(rnd.IntN(len(lib.texts)), 20+rnd.IntN(200))
+		d.until(d.now+time.Duration(rnd.IntN(200))*time.Millisecond, func() {})
+	}
+	d.idle(func() {})
+	c := d.book.Counts()
+	fresh := c.Results[kvevents.Associated] + c.Results[kvevents.Ambiguous] + c.Results[kvevents.Unmatched]
+	if fresh < 300 || c.Results[kvevents.Associated]*20 < fresh*19 || c.Results[kvevents.Unmatched]+c.Results[kvevents.Unheard]+c.Wrong+c.Torn > 0 {
+		t.Errorf("%+v", c)
+	}
+}

@@ -11,6 +11,9 @@ type Metrics struct {
 	blocks       *prometheus.GaugeVec
 }
 
+// revoked is the result of associations that a later request proved wrong.
+const revoked = "revoked"
+
 // NewMetrics registers them. Reg nil: they are counted and nobody sees them.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
@@ -24,7 +27,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		}, []string{"cause"}),
 		associations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "anabranch_router_kv_associations_total",
-			Help: "Requests to servers that publish KV cache events, by whether their blocks were found: associated, or why not.",
+			Help: "Requests to servers that publish KV cache events, by whether their blocks were found: associated, or why not; and associations that a later request proved wrong (revoked).",
 		}, []string{"result"}),
 		publishers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "anabranch_router_kv_publishers",
@@ -45,6 +48,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	for r := range results {
 		m.associations.WithLabelValues(r.String())
 	}
+	m.associations.WithLabelValues(revoked)
 	m.publisher(connecting, 0)
 	m.publisher(listening, 0)
 	m.counts(&Counts{}, &Counts{})
@@ -109,6 +113,6 @@ func (m *Metrics) counts(before, now *Counts) {
 	m.blocks.WithLabelValues("engine").Add(float64(now.Nodes - before.Nodes))
 	m.blocks.WithLabelValues("text").Add(float64(now.Texts - before.Texts))
 	if n := now.Wrong - before.Wrong; n > 0 {
-		m.associations.WithLabelValues("revoked").Add(float64(n))
+		m.associations.WithLabelValues(revoked).Add(float64(n))
 	}
 }
