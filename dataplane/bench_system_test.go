@@ -88,8 +88,11 @@ func relayAlone(b *testing.B, f *far) system {
 	var turn atomic.Uint64
 	relay := proxy.New(proxy.Options{})
 	b.Cleanup(relay.Close)
+	all := &bodies{most: 1 << 30}
 	return front(b, "relay", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		body, problem := bodyOf(w, q)
+		held := all.holding("acme")
+		defer held.free()
+		body, problem := bodyOf(w, q, &held)
 		if problem != nil {
 			problem.Write(w)
 			return

@@ -75,7 +75,8 @@ func TestRoomForABodyIsMadeAsItComes(t *testing.T) {
 		body := &piecewise{Reader: bytes.NewReader(want)}
 		q := httptest.NewRequest(http.MethodPost, "/", body)
 		q.ContentLength = int64(size)
-		got, problem := readBody(httptest.NewRecorder(), q)
+		held := (&bodies{most: 1 << 30}).holding("acme")
+		got, problem := readBody(httptest.NewRecorder(), q, &held)
 		if problem != nil || !bytes.Equal(got, want) {
 			t.Errorf("%d bytes: got %d, %v", size, len(got), problem)
 		}

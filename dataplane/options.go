@@ -55,6 +55,9 @@ type Options struct {
 	Traces trace.TracerProvider
 	// MaxInFlight bounds the requests open at once; 0: 20,000.
 	MaxInFlight int64
+	// MaxBodies bounds the bytes that are held of requests' bodies, and half of it those of one tenant. The
+	// first 64 KiB of each don't count; where policy changes a field, the body is held twice. 0: 1 GiB.
+	MaxBodies int64
 	// Registry takes the metrics. Nil: one of its own.
 	Registry *prometheus.Registry
 	// Logger; nil: slog.Default().
@@ -97,6 +100,8 @@ func (o *Options) Validate() error {
 		return errors.New("options of the router: Authority is nil, pass who keeps the quotas")
 	case !slices.Contains([]RequestLog{"", LogAll, LogFaults, LogNone}, o.Requests):
 		return fmt.Errorf("options of the router: Requests is %q, want all, faults or none", o.Requests)
+	case o.MaxBodies < 0:
+		return fmt.Errorf("options of the router: MaxBodies is %d, leave it 0 for the default", o.MaxBodies)
 	case o.MaxInFlight < 0:
 		return fmt.Errorf("options of the router: MaxInFlight is %d, leave it 0 for the default", o.MaxInFlight)
 	}
@@ -106,6 +111,9 @@ func (o *Options) Validate() error {
 func (o *Options) defaults() {
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = 20_000
+	}
+	if o.MaxBodies == 0 {
+		o.MaxBodies = 1 << 30
 	}
 	if o.Orders == nil {
 		o.Orders = func() *override.View { return nil }

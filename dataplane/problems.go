@@ -30,7 +30,14 @@ func noTable() *proxy.Error {
 func busy() *proxy.Error {
 	return &proxy.Error{
 		Status: http.StatusServiceUnavailable, Type: proxy.TypeServer, Code: "router_busy", Origin: proxy.FromRouter,
-		Message: "This router has as many requests open as it may.", RetryAfter: time.Second,
+		Message: "This router has as many requests open, or as much of their bodies, as it may.", RetryAfter: time.Second,
+	}
+}
+
+func tooMany() *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusTooManyRequests, Type: proxy.TypeRateLimit, Code: "tenant_busy", Origin: proxy.FromRouter,
+		Message: "The tenant has as many large requests open at this router as one tenant may.", RetryAfter: time.Second,
 	}
 }
 

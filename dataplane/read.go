@@ -27,7 +27,8 @@ const (
 
 // read takes in the body and what the table says of it. False: it has been answered.
 func (r *Router) read(x *trip, q *http.Request) bool {
-	body, problem := bodyOf(x.w, q)
+	x.holding = r.bodies.holding(x.tenant.ID)
+	body, problem := bodyOf(x.w, q, &x.holding)
 	if problem != nil {
 		x.refuse(problem)
 		return false
@@ -91,9 +92,9 @@ func (x *trip) picking(mode pick.Mode) pick.Request {
 }
 
 // bodyOf takes in all of the body, decompressed, or says what is wrong with it.
-func bodyOf(w http.ResponseWriter, q *http.Request) ([]byte, *proxy.Error) {
+func bodyOf(w http.ResponseWriter, q *http.Request, h *holding) ([]byte, *proxy.Error) {
 	encoding := strings.Join(q.Header["Content-Encoding"], ",")
-	body, problem := readBody(w, q)
+	body, problem := readBody(w, q, h)
 	if problem != nil || encoding == "" {
 		return body, problem
 	}
@@ -107,12 +108,15 @@ func bodyOf(w http.ResponseWriter, q *http.Request) ([]byte, *proxy.Error) {
 	case err != nil:
 		return nil, corrupt()
 	}
+	if problem := h.upTo(int64(len(body))); problem != nil {
+		return nil, problem
+	}
 	q.Header.Del("Content-Encoding") // places get it as it is
 	return body, nil
 }
 
 // readBody takes in all of the body as it comes, or says what is wrong with it.
-func readBody(w http.ResponseWriter, q *http.Request) ([]byte, *proxy.Error) {
+func readBody(w http.ResponseWriter, q *http.Request, h *holding) ([]byte, *proxy.Error) {
 	if q.ContentLength > maxBody {
 		return nil, tooLarge()
 	}
@@ -120,10 +124,14 @@ func readBody(w http.ResponseWriter, q *http.Request) ([]byte, *proxy.Error) {
 	if size < 0 {
 		size = 4 << 10
 	}
-	body, err := readAll(http.MaxBytesReader(w, q.Body, maxBody), size)
+	body, err := readAll(http.MaxBytesReader(w, q.Body, maxBody), size, h)
 	if err != nil {
 		var large *http.MaxBytesError
-		if errors.As(err, &large) {
+		var full *proxy.Error // there is no room for it
+		switch {
+		case errors.As(err, &full):
+			return nil, full
+		case errors.As(err, &large):
 			return nil, tooLarge()
 		}
 		return nil, unreadable()
@@ -134,7 +142,7 @@ func readBody(w http.ResponseWriter, q *http.Request) ([]byte, *proxy.Error) {
 }
 
 // readAll is io.ReadAll with room for the size expected, as it comes.
-func readAll(from io.Reader, size int64) ([]byte, error) {
+func readAll(from io.Reader, size int64, h *holding) ([]byte, error) {
 	b := make([]byte, 0, min(size, firstPiece)+1)
 	for {
 		n, err := from.Read(b[len(b):cap(b)])
@@ -147,6 +155,9 @@ func readAll(from io.Reader, size int64) ([]byte, error) {
 		}
 		if len(b) == cap(b) {
 			more := min(int64(len(b)), max(size+1-int64(len(b)), bytes.MinRead))
+			if problem := h.upTo(int64(len(b)) + more); problem != nil {
+				return nil, problem
+			}
 			b = slices.Grow(b, int(more))
 		}
 	}

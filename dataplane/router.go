@@ -62,6 +62,7 @@ type Router struct {
 	traces   *trace.Tracer
 	registry *prometheus.Registry
 
+	bodies   bodies
 	inFlight atomic.Int64 // clients' requests
 	hops     atomic.Int64 // requests from peers
 	turn     atomic.Uint64
@@ -91,6 +92,7 @@ func New(o Options) (*Router, error) {
 		series:   &series{to: o.Registry},
 		prefixes: newPrefixes(o.Now()),
 	}
+	r.bodies.most = o.MaxBodies
 	r.peers = newPeers(r.relay.Peer())
 	events, err := kvevents.NewMetrics(r.series)
 	if err != nil {
@@ -180,6 +182,10 @@ func (r *Router) Applied(t *table.Table) {
 	r.peers.sync(t)
 	r.series.applied(t)
 	r.prefixes.applied(t)
+	r.bodies.keep(func(id fleet.TenantID) bool {
+		_, there := t.Tenant(id)
+		return there
+	})
 	r.budget.keep(func(id fleet.ClusterID) bool { return t.Clusters[id] != nil })
 }
 

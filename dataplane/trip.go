@@ -42,6 +42,7 @@ type trip struct {
 	fairness string
 
 	body    []byte
+	holding holding // of it
 	request inference.Request
 	model   *table.Model
 	adapter string
@@ -104,6 +105,7 @@ func (r *Router) end(x *trip) {
 	total := r.now().Sub(x.start)
 	rec := x.record
 	defect := recover()
+	x.holding.free()
 	rec.TotalMs = milliseconds(total)
 	rec.Hop, rec.Stream = x.hop, x.request.Stream
 	rec.Blocks, rec.PromptTokens = len(x.request.Blocks), x.prompt
