@@ -34,7 +34,7 @@ const headerRouter = "X-Anabranch-Router"
 
 // TakenOver is what a sibling handed over at the start.
 type TakenOver struct {
-	// From is the sibling; empty: none has handed anything over.
+	// From is the sibling; empty: none had anything to hand over.
 	From string `json:"from,omitempty"`
 	// Entries that were taken, of so many bytes.
 	Entries int     `json:"entries"`
@@ -116,10 +116,10 @@ func (r *Router) takeOverFrom(ctx context.Context, addresses []string) {
 		case errors.Is(err, errSelf):
 		case err != nil:
 			problems = append(problems, fmt.Errorf("take prefixes over from %s: %w", address, err))
-		default:
+		case from.Entries > 0:
 			taken = from
 		}
-		if taken.Entries > 0 {
+		if taken.From != "" {
 			break
 		}
 	}

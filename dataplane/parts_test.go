@@ -141,6 +141,12 @@ func TestDoubtsPass(t *testing.T) {
 			t.Error("doubt after a success")
 		}
 	}
+	d.note("a", failover.Silence, now)
+	d.note("b", failover.Silence, now)
+	d.keep(func(id fleet.ClusterID) bool { return id == "b" })
+	if d.fresh("a", now) || !d.fresh("b", now) {
+		t.Error("doubt of what has left the table, or none of what has not")
+	}
 }
 
 func TestClientsNamesAreRepeatedOnlyIfFit(t *testing.T) {

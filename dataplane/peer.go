@@ -194,6 +194,16 @@ func (d *doubts) note(id fleet.ClusterID, o failover.Outcome, now time.Time) {
 	}
 }
 
+// keep forgets the clusters that the table does not have any more.
+func (d *doubts) keep(has func(fleet.ClusterID) bool) {
+	d.failed.Range(func(id, _ any) bool {
+		if !has(id.(fleet.ClusterID)) {
+			d.failed.Delete(id)
+		}
+		return true
+	})
+}
+
 func (d *doubts) fresh(id fleet.ClusterID, now time.Time) bool {
 	at, there := d.failed.Load(id)
 	return there && now.Sub(at.(time.Time)) < doubtFor

@@ -186,7 +186,9 @@ func (r *Router) Applied(t *table.Table) {
 		_, there := t.Tenant(id)
 		return there
 	})
-	r.budget.keep(func(id fleet.ClusterID) bool { return t.Clusters[id] != nil })
+	has := func(id fleet.ClusterID) bool { return t.Clusters[id] != nil }
+	r.budget.keep(has)
+	r.doubts.keep(has)
 }
 
 // Report is what this router knows, for the control plane; the counts are those since the last

@@ -1,12 +1,15 @@
 package endpoint
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"anabranch/api/routerpb"
 )
 
 func near(got, want, share float64) bool { return math.Abs(got-want) <= share*math.Abs(want) }
@@ -166,6 +169,30 @@ func TestLibrarySharesByKind(t *testing.T) {
 	a := l.of(kind{"h100", "m"})
 	if l.of(kind{"h100", "m"}) != a || l.of(kind{"a100", "m"}) == a || l.of(kind{"h100", "n"}) == a {
 		t.Error("rates are shared by class and model, and by nothing else")
+	}
+}
+
+// What operators make and delete leaves nothing behind; what is there keeps what was learned.
+func TestLibraryForgetsWhatHasLeftTheTable(t *testing.T) {
+	r, _ := still(t)
+	h100, e := r.of("a")[0].Rates("m"), r.Cluster("e").rates.of("m")
+	was := len(r.rates.kinds)
+	for i := range 50 {
+		r.Sync(world(t, func(pb *routerpb.Table) {
+			name := fmt.Sprint("x", i)
+			pb.Models = append(pb.Models, &routerpb.Model{Id: name, OutputWeight: 1})
+			pb.Clusters = append(pb.Clusters, &routerpb.Cluster{
+				Id: name, Region: "us", Kind: "gateway", Models: []string{name, "m"}, HealthCap: 1, GatewayUrl: "http://" + name,
+			})
+		}))
+		if n := len(r.rates.kinds); n != was+2 {
+			t.Fatalf("%d kinds after %d changes, %d at first and two more of the new cluster wanted", n, i+1, was)
+		}
+	}
+	r.Sync(world(t, func(pb *routerpb.Table) { pb.Clusters = pb.Clusters[3:] })) // no endpoint is known of any class
+	r.Sync(world(t))
+	if r.of("a")[0].Rates("m") != h100 || r.Cluster("e").rates.of("m") != e || len(r.rates.kinds) != was {
+		t.Error("what was learned is gone")
 	}
 }
 

@@ -1,11 +1,13 @@
 package endpoint
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/table"
 )
 
 // Beliefs until something has been learned: an 8 B model on an A100, the middle of what is in
@@ -141,10 +143,26 @@ type kind struct {
 	model fleet.ModelID
 }
 
+// ownClass and its name is the class of what a cluster hides.
+const ownClass = "cluster "
+
 // library keeps the rates of every kind.
 type library struct {
 	mu    sync.Mutex // guards kinds
 	kinds map[kind]*Rates
+}
+
+// keep forgets the kinds of models that no cluster of the table serves, and of clusters that it does
+// not have. What was learned of a class of GPU stays, whether or not there is any now.
+func (l *library) keep(t *table.Table) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k := range l.kinds {
+		id, own := strings.CutPrefix(k.class, ownClass)
+		if len(t.Serving(k.model)) == 0 || own && t.Clusters[fleet.ClusterID(id)] == nil {
+			delete(l.kinds, k)
+		}
+	}
 }
 
 func (l *library) of(k kind) *Rates {

@@ -36,6 +36,7 @@ func (r *Registry) Sync(t *table.Table) {
 		next[id] = c
 	}
 	r.current.Store(&next)
+	r.rates.keep(t)
 	r.counted(next)
 }
 
@@ -77,7 +78,7 @@ func (r *Registry) learned(class string) func(fleet.ModelID) *Rates {
 func (r *Registry) serves(e *Endpoint, models []fleet.ModelID) {
 	class := e.Class
 	if class == "" {
-		class = "cluster " + string(e.Cluster.ID) // what a gateway hides is a class of its own
+		class = ownClass + string(e.Cluster.ID) // what a gateway hides is a class of its own
 	}
 	e.rates.keep(models, r.learned(class))
 	e.paces.keep(models, func(fleet.ModelID) *pace { return &pace{} })
@@ -90,7 +91,7 @@ func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
 	}
 	c.windows.keep(spec.Models, func(fleet.ModelID) *window { return &window{} })
 	if c.Remote {
-		c.rates.keep(spec.Models, r.learned("cluster "+string(c.ID)))
+		c.rates.keep(spec.Models, r.learned(ownClass+string(c.ID)))
 	}
 	c.spec.Store(spec)
 	c.class.Store(class)

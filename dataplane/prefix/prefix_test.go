@@ -315,3 +315,24 @@ func TestUseDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestEntriesAreCounted(t *testing.T) {
+	x := New(1<<12, time.Minute, start)
+	if x.Len(start) != 0 || x.Cap() != 1<<12 {
+		t.Fatalf("%d of %d at first", x.Len(start), x.Cap())
+	}
+	a, b := x.NewHolder(1), x.NewHolder(2)
+	x.Confirm(a, chain(1, 10), start)
+	x.Confirm(b, chain(1, 10), start)
+	x.Confirm(a, chain(1, 10), start) // no more of the same
+	x.Reserve(a, chain(2, 5), start.Add(30*time.Second))
+	for after, want := range map[time.Duration]int{0: 25, time.Minute: 25, time.Minute + time.Second: 5, 2 * time.Minute: 0} {
+		if got := x.Len(start.Add(after)); got != want {
+			t.Errorf("after %s: %d, want %d", after, got, want)
+		}
+	}
+	x.Forget(a, chain(2, 5))
+	if got := x.Len(start); got != 20 {
+		t.Errorf("without what never came: %d", got)
+	}
+}
