@@ -78,6 +78,7 @@ bench: ## The card of the request path: its speed beside baselines; BENCH=. runs
 lint: $(GOLANGCI_LINT) ## Formatting, vet and lint.
 	$(GOLANGCI_LINT) run ./...
 	$(GOLANGCI_LINT) fmt --diff ./...
+	go vet -tags kubernetes ./cmd/anabranch-router
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format the Go sources.

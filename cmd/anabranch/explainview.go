@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -157,7 +158,7 @@ func (a *app) printClusters(r *record) error {
 	for i, c := range r.Candidates {
 		load := dash(when(c.Saturation > 0, fmt.Sprintf("%.0f%%", 100*c.Saturation)))
 		rows = append(rows, []string{
-			fmt.Sprint(i + 1), c.Cluster, c.Region, fmt.Sprintf("%.3g", c.Weight), join(", ", load, when(c.Busy, "busy")),
+			strconv.Itoa(i + 1), c.Cluster, c.Region, fmt.Sprintf("%.3g", c.Weight), join(", ", load, when(c.Busy, "busy")),
 			some(c.WaitMs), some(c.PrefillMs), some(c.RTTMs), age(c.SignalAgeMs), c.Reason,
 		})
 	}
@@ -182,7 +183,7 @@ func (a *app) printAttempts(r *record) error {
 		}
 		rows = append(rows, []string{
 			fmt.Sprintf("%d %s", i+1, t.Kind), place(&t), some(t.PredictedMs), first, ms(t.TookMs),
-			join(" ", when(t.Status > 0, fmt.Sprint(t.Status)), t.Code), why(&t),
+			join(" ", when(t.Status > 0, strconv.Itoa(t.Status)), t.Code), why(&t),
 		})
 		notes.WriteString(note(i+1, &t))
 	}

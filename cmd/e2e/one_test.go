@@ -22,6 +22,7 @@ func TestOneSystem(t *testing.T) {
 			"a pin is never widened":                                       (*System).pin,
 			"a policy narrows residency":                                   (*System).residency,
 			"equal beginnings meet":                                        (*System).prefixHash,
+			"published caches are known":                                   (*System).caches,
 			"adapters stay where they are":                                 (*System).adapters,
 			"what is full lets the tiers in from the top":                  (*System).full,
 			"a late answer is hedged":                                      (*System).hedge,

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"anabranch/api/fleet"
 	"anabranch/cmd/anabranch/dev/seed"
+	"anabranch/dataplane"
 	"anabranch/sim/modelserver"
 )
 
@@ -95,4 +97,74 @@ func models(recent []modelserver.Record) []string {
 		}
 	}
 	return out
+}
+
+// caches: what a model server publishes of its cache is known, though the request that filled it did not
+// come through the router.
+func (s *System) caches() {
+	const region = "us-east-1"
+	servers := s.pods("caches", "caches", func(o *modelserver.Options) {
+		for i := range o.Endpoints {
+			o.Endpoints[i].KVEvents = "127.0.0.1:0"
+		}
+	}, "k1", "k2")
+	events := servers.EventURLs()
+	s.apply(base("caches", "") + fmt.Sprintf(`---
+apiVersion: anabranch/v1
+kind: Cluster
+metadata: {name: caches}
+spec:
+  region: %s
+  models: [caches]
+  endpoints:
+  - {id: k1, url: "http://%s", class: h100, kvEventsURL: %q}
+  - {id: k2, url: "http://%s", class: h100, kvEventsURL: %q}
+`, region, servers.Addrs()["k1"], events["k1"], servers.Addrs()["k2"], events["k2"]))
+	body := short("caches", "")
+	body["messages"] = []map[string]string{{"role": "user", "content": strings.Repeat("the river flows on and on, ", 1000)}}
+	prompt := func(n int) map[string]any {
+		body := short("caches", "")
+		body["messages"] = []map[string]string{{"role": "user", "content": strings.Repeat(fmt.Sprintf("river %d flows on and on, ", n), 1000)}}
+		return body
+	}
+	ask := func(n int) (answer, dataplane.Record) {
+		a := s.ask(region, "acme", prompt(n))
+		return a, s.record(region, a)
+	}
+	n := 0
+	s.await(40*time.Second, "the router to know of a cache that it has not filled", func() error {
+		n++
+		// From a prompt that goes through it the router learns what engines call the blocks of it.
+		a, _ := ask(n)
+		if err := a.whole(); err != nil {
+			return err
+		}
+		first, other := a.endpoint(), fleet.EndpointID("k1")
+		if first == "k1" {
+			other = "k2"
+		}
+		text, err := json.Marshal(prompt(n))
+		if err != nil {
+			return err
+		}
+		if a := complete(s.t.Context(), "http://"+servers.Addrs()[other], "", string(text)); a.whole() != nil {
+			return a.whole()
+		}
+		for range 8 { // of two that hold a prompt one is drawn
+			a, r := ask(n)
+			if err := a.whole(); err != nil {
+				return err
+			}
+			if e := r.Attempts[0].Expected; a.endpoint() == string(other) {
+				if e.CachedTokens < 4000 {
+					return fmt.Errorf("%d tokens were believed to be cached there", e.CachedTokens)
+				}
+				return nil
+			}
+		}
+		return fmt.Errorf("always asked %s", first)
+	})
+	if kept := s.metric(region, "anabranch_router_kv_publishers", `state="listening"`); kept < 2 {
+		s.t.Errorf("%v publishers are listened to", kept)
+	}
 }
