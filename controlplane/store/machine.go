@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/hashicorp/raft"
-	"google.golang.org/protobuf/proto"
 
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
@@ -35,12 +34,11 @@ func (m *machine) Apply(l *raft.Log) any {
 	if m.stopped {
 		return applied{err: errHalted}
 	}
-	var cmd statepb.Command
-	err := proto.Unmarshal(l.Data, &cmd)
+	cmd, err := unpack(l.Data)
 	if err == nil {
 		var view *state.View
 		var outcome *statepb.Outcome
-		if view, outcome, err = state.Apply(m.views.load(), l.Index, &cmd); err == nil {
+		if view, outcome, err = state.Apply(m.views.load(), l.Index, cmd); err == nil {
 			m.views.set(view)
 			return applied{outcome: outcome}
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// MaxEntryBytes is the largest command: larger ones would hold up heartbeats behind them.
+	// MaxEntryBytes is the largest command as it stands in the log, large ones compressed: larger ones would hold up heartbeats behind them.
 	MaxEntryBytes = 512 << 10
 	// MaxInFlight is how many proposals may wait for their commit at once.
 	MaxInFlight = 256

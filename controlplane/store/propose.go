@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"google.golang.org/protobuf/proto"
 
 	"anabranch/controlplane/state/statepb"
 )
@@ -21,12 +20,9 @@ const queueTimeout = 5 * time.Second
 // [ErrUnknownOutcome] mean that it certainly was not proposed: [ErrNotLeader], [ErrReadOnly],
 // [ErrTooLarge], [ErrBusy], [ErrClosed], or ctx's.
 func (s *Store) Propose(ctx context.Context, cmd *statepb.Command) (*statepb.Outcome, error) {
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(cmd)
+	data, err := pack(cmd)
 	if err != nil {
-		return nil, fmt.Errorf("encode command: %w", err)
-	}
-	if len(data) > MaxEntryBytes {
-		return nil, fmt.Errorf("command of %d bytes, the limit is %d: %w", len(data), MaxEntryBytes, ErrTooLarge)
+		return nil, err
 	}
 	r, err := s.leading()
 	if err != nil {

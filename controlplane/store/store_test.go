@@ -302,7 +302,7 @@ func TestWhatIsWrongWithACommandIsCertain(t *testing.T) {
 	c := newTestCluster(t, 1, nil)
 	c.propose(initCommand("c1"))
 	leader := c.leader()
-	large := register("a", strings.Repeat("x", MaxEntryBytes))
+	large := register("a", strings.Repeat("x", maxPlain))
 	if _, err := leader.Propose(t.Context(), large); !errors.Is(err, ErrTooLarge) || errors.Is(err, ErrUnknownOutcome) {
 		t.Errorf("large command: %v, want too large", err)
 	}
