@@ -161,12 +161,12 @@ func TestSlowSubscriberMissesMessages(t *testing.T) {
 	p, stop := publishing(t)
 	defer stop()
 	l := subscribe(t, p, "")
-	hashes := make([]uint64, 8<<10)
+	hashes := make([]uint64, 2<<10)
 	for i := range hashes {
 		hashes[i] = 1 << 63
 	}
-	const messages = 2 * highWater
-	for range messages { // 70 KB each, far more than the network holds
+	const messages = 3 * highWater
+	for range messages { // 18 KB each, together more than queue and network hold
 		p.publish("", []kvevents.Event{{Kind: kvevents.Removed, Hashes: hashes}}, time.Now())
 	}
 	gap := false
