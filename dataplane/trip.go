@@ -204,6 +204,8 @@ func (x *trip) account() (meter.Usage, meter.Fate) {
 	switch {
 	case last == nil || !last.Committed && !x.reached:
 		return meter.Usage{}, meter.NotSent
+	case !last.Committed && last.ClientGone: // the prompt has been computed for it, or was about to be
+		return meter.Usage{}, meter.Broken
 	case !last.Committed, x.status >= 400:
 		return meter.Usage{}, meter.FailedBeforeContent
 	}

@@ -42,7 +42,8 @@ type Fate int
 const (
 	// Completed: all that was used is charged.
 	Completed Fate = iota
-	// Broken after content had been sent: the prompt and what was sent of the answer are charged.
+	// Broken after content had been sent, or left by its client before: the prompt and what was sent of
+	// the answer are charged.
 	Broken
 	// FailedBeforeContent: nothing came of it; all but the request itself is refunded.
 	FailedBeforeContent
