@@ -50,6 +50,7 @@ web/dist/index.html: web/node_modules/.package-lock.json web/index.html $(shell 
 test: deps web/dist/index.html lint ## Everything that CI checks.
 	cd web && npm run --silent check && npm run --silent test
 	CGO_ENABLED=1 go test -race -vet=off -timeout 20m ./...
+	CGO_ENABLED=1 go test -race -vet=off -tags kubernetes -run Kubernetes ./cmd/anabranch-router
 
 .PHONY: test-short
 test-short: ## The quick loop: unit tests without -race, no whole systems.

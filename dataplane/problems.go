@@ -134,7 +134,7 @@ func unroutable(code string) *proxy.Error {
 	if code == route.NoLegalTarget {
 		return &proxy.Error{
 			Status: http.StatusServiceUnavailable, Type: proxy.TypeServer, Code: route.NoLegalTarget, Origin: proxy.FromRouter,
-			Message: "No cluster may serve this request: where the tenant's data may go, none serves the model, or an operator has drained those that do.",
+			Message: "No cluster may serve this request: where the tenant's data and the traffic policies let it go, none serves the model, or operators keep requests away from those that do.",
 		}
 	}
 	return noCapacity()

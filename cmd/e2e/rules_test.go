@@ -146,7 +146,7 @@ spec: {tenant: umbra, limits: [{kind: requests, perMinute: 60, burst: 1000}]}
 	}
 	a := s.askFor("shadow", region, "umbra", short(seed.SmallModel, "last"))
 	var left int
-	if _, err := fmt.Sscan(a.header.Get("x-ratelimit-remaining-requests"), &left); err != nil || left < 1000-n-1 {
+	if _, err := fmt.Sscan(a.header.Get("x-ratelimit-remaining-requests"), &left); err != nil || left < 1000-n-n/2 { // with the copies 40 would be gone; a charge whose answer is lost is made again
 		s.t.Errorf("of 1000 requests %d are left after %d, %v", left, n+1, err)
 	}
 }
