@@ -20,6 +20,8 @@ var (
 	inFlightOf  = gauge("anabranch_router_in_flight", "Clients' requests open now.")
 	hopsOf      = gauge("anabranch_router_peer_in_flight", "Requests from other regions' routers open now.")
 	shadowsOf   = gauge("anabranch_router_shadows_in_flight", "Shadow copies under way now.")
+	heldOf      = gauge("anabranch_router_bodies_held_bytes", "Bytes of requests' bodies that are held, beyond the first 64 KiB of each.")
+	heldMostOf  = gauge("anabranch_router_bodies_limit_bytes", "How many of them may be held; of one tenant's half as many.")
 	readyOf     = gauge("anabranch_router_ready", "1 while new requests may be sent here.")
 	drainingOf  = gauge("anabranch_router_draining", "1 from when the router was told to end.")
 	revisionOf  = gauge("anabranch_router_table_revision", "Revision of the table in force, 0 if there is none.")
@@ -34,7 +36,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (c *standing) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		inFlightOf, hopsOf, shadowsOf, readyOf, drainingOf, revisionOf, epochOf, tableAgeOf, sightOf, entriesOf, capacityOf, takenOverOf,
+		inFlightOf, hopsOf, shadowsOf, heldOf, heldMostOf, readyOf, drainingOf, revisionOf, epochOf, tableAgeOf, sightOf, entriesOf, capacityOf, takenOverOf,
 	} {
 		to <- d
 	}
@@ -50,6 +52,8 @@ func (c *standing) Collect(to chan<- prometheus.Metric) {
 	tell(inFlightOf, float64(r.inFlight.Load()))
 	tell(hopsOf, float64(r.hops.Load()))
 	tell(shadowsOf, float64(r.shadows.underWay()))
+	tell(heldOf, float64(r.bodies.held.Load()))
+	tell(heldMostOf, float64(r.bodies.most))
 	tell(readyOf, truth(ready))
 	tell(drainingOf, truth(r.draining.Load()))
 	revision, epoch := uint64(0), uint64(0)

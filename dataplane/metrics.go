@@ -193,13 +193,23 @@ func (m *metrics) ended(x *trip, rec *Record, total time.Duration) {
 	}
 }
 
-// statusLabel is a status as a label: places may answer with any three digits, of which those that
+// statusLabels are statuses as labels: places may answer with any three digits, of which those that
 // mean something are told apart and the others by their first.
-func statusLabel(status int) string {
-	if http.StatusText(status) != "" || status == statusGone {
-		return strconv.Itoa(status)
+var statusLabels = func() (all [1000]string) {
+	for status := range all {
+		all[status] = strconv.Itoa(status/100) + "xx"
+		if http.StatusText(status) != "" || status == statusGone {
+			all[status] = strconv.Itoa(status)
+		}
 	}
-	return strconv.Itoa(status/100) + "xx"
+	return all
+}()
+
+func statusLabel(status int) string {
+	if status < 0 || status >= len(statusLabels) {
+		return none
+	}
+	return statusLabels[status]
 }
 
 // codeLabel is the code of an error as a label. A number is the status that a place wrote into an

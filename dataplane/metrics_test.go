@@ -287,6 +287,7 @@ func TestTheRouterTellsHowItStands(t *testing.T) {
 	n.shows(t, map[string]float64{
 		"router_ready{}": 1, "router_draining{}": 0, "router_table_revision{}": 5, "router_table_epoch{}": 1,
 		"router_sight{sight=current}": 1, "router_sight{sight=stale}": 0, "router_sight{sight=alone}": 0, "router_prefix_capacity{}": 1 << 20,
+		"router_bodies_held_bytes{}": 0, "router_bodies_limit_bytes{}": float64(n.bodies.most),
 	})
 	sight = subscribe.Alone
 	n.Drain()

@@ -251,7 +251,7 @@ func TestReadmeSaysWhatIsMeasured(t *testing.T) {
 }
 
 func TestLabelsOfStatusesAndCodesAreFew(t *testing.T) {
-	for status, want := range map[int]string{200: "200", 404: "404", 499: "499", 503: "503", 599: "5xx", 299: "2xx", 0: "0xx", 999: "9xx"} {
+	for status, want := range map[int]string{200: "200", 404: "404", 499: "499", 503: "503", 599: "5xx", 299: "2xx", 0: "0xx", 999: "9xx", 1000: none, -1: none} {
 		if got := statusLabel(status); got != want {
 			t.Errorf("%d: %s, want %s", status, got, want)
 		}

@@ -27,7 +27,7 @@ which endpoints were tried, what was expected of each and what came.
 The id stands in the answer's header x-anabranch-request-id and begins with the router's id. The
 router keeps its latest requests and is asked at its admin address: --router, or the router of
 ` + "`anabranch dev`" + ` in this folder. There a request that went on to another region's router is followed
-to that.`,
+to that. With --router the client's own x-request-id will do too, of which there may be several.`,
 		Example: `  anabranch explain us-east-1-r1-4f0c21aa9be34d10
   anabranch explain us-east-1-r1-4f0c21aa9be34d10 --router http://127.0.0.1:8201 -o json`,
 		Args: cobra.ExactArgs(1),
@@ -50,13 +50,34 @@ to that.`,
 		if *format != "table" {
 			return a.write(*format, raw)
 		}
-		r, err := a.printRecord(raw)
-		if err != nil {
-			return err
+		for i, one := range eachOf(raw) {
+			if i > 0 {
+				if err := a.printf("\n"); err != nil {
+					return err
+				}
+			}
+			r, err := a.printRecord(one)
+			if err != nil {
+				return err
+			}
+			if err := a.follow(cmd.Context(), r, others); err != nil {
+				return err
+			}
 		}
-		return a.follow(cmd.Context(), r, others)
+		return nil
 	}
 	return cmd
+}
+
+// eachOf is the records of an answer: a client may have given several requests the same name.
+func eachOf(raw json.RawMessage) []json.RawMessage {
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if json.Unmarshal(raw, &list) == nil && list.Items != nil {
+		return list.Items
+	}
+	return []json.RawMessage{raw}
 }
 
 // recordOf asks a router at its admin address for its record of a request.

@@ -57,6 +57,16 @@ func TestExplainAsksTheRouterThatMadeTheID(t *testing.T) {
 	}
 }
 
+func TestExplainShowsAllOfAName(t *testing.T) {
+	s := begin(t)
+	router := keeps(t, map[string]string{"mine": `{"items":[{"id":"us-east-1-r1-08","clientId":"mine","status":503},{"id":"us-east-1-r1-07","clientId":"mine","status":200}]}`})
+	out, _ := s.do(0, "", "explain", "mine", "--router", router.URL)
+	first, second := strings.Index(out, "request   us-east-1-r1-08, called mine"), strings.Index(out, "\n\nrequest   us-east-1-r1-07, called mine")
+	if first != 0 || second < 0 {
+		t.Errorf("%q", out)
+	}
+}
+
 func TestExplainFollowsARequestToAnotherRegion(t *testing.T) {
 	s := begin(t)
 	const id = "us-east-1-r1-07"
