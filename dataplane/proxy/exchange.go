@@ -96,8 +96,6 @@ func (r *Relay) transport(a *Attempt) http.RoundTripper {
 		return a.Transport
 	case a.Peer:
 		return r.peers
-	case a.URL.Scheme == "http":
-		return r.plain
 	}
 	return r.places
 }

@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"anabranch/dataplane/wire"
 )
 
 // Options of a [Relay]. The zero value is useful.
@@ -28,8 +26,7 @@ type Options struct {
 
 // Relay holds the warm connections. It is safe for concurrent use; make it with [New].
 type Relay struct {
-	plain         *wire.Transport // to places
-	places, peers *http.Transport // over TLS
+	places, peers *http.Transport
 	warmEvery     time.Duration
 	warmWithin    time.Duration
 }
@@ -49,9 +46,6 @@ var errHandshake = errors.New("handshake")
 // peerConnections bounds the connections to one peer. Each takes as many streams as the peer allows,
 // hundreds at least.
 const peerConnections = 16
-
-// maxHeader bounds the header of an answer, in bytes.
-const maxHeader = 64 << 10
 
 // New makes a relay. It starts nothing.
 func New(o Options) *Relay {
@@ -78,8 +72,7 @@ func New(o Options) *Relay {
 		// request would keep them all from ending.
 		peers.MaxConnsPerHost = peerConnections
 	}
-	plain := wire.New(wire.Options{Dial: places.DialContext, Idle: o.Idle, Header: maxHeader})
-	return &Relay{plain: plain, places: places, peers: peers, warmEvery: o.WarmEvery, warmWithin: 2 * o.ConnectPeer}
+	return &Relay{places: places, peers: peers, warmEvery: o.WarmEvery, warmWithin: 2 * o.ConnectPeer}
 }
 
 // Peer is the transport to peers, for what else is asked of them.
@@ -87,7 +80,6 @@ func (r *Relay) Peer() http.RoundTripper { return r.peers }
 
 // Close drops the idle connections. Attempts under way go on.
 func (r *Relay) Close() {
-	r.plain.CloseIdleConnections()
 	r.places.CloseIdleConnections()
 	r.peers.CloseIdleConnections()
 }
@@ -123,7 +115,7 @@ func transport(connect time.Duration, idle int) *http.Transport {
 		IdleConnTimeout:        90 * time.Second,
 		TLSHandshakeTimeout:    connect,
 		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeader,
+		MaxResponseHeaderBytes: 64 << 10,
 		// Each stream holds a connection, and thousands may be open. Bodies go past the buffers.
 		WriteBufferSize: 2 << 10,
 		ReadBufferSize:  4 << 10,
