@@ -48,6 +48,8 @@ func sick(t *testing.T, does illness) *patient {
 		defer func() {
 			if !stop() {
 				<-noted
+			} else if r.Context().Err() != nil {
+				p.end() // it is faster than what was to note it
 			}
 		}()
 		defer func() {

@@ -22,7 +22,7 @@ import (
 func (f *fault) play(t *testing.T, l *cardLine) {
 	p := sick(t, f.does)
 	w, at := f.world(t, p, l.help)
-	n, body := w.routers[us], f.body(l.asked)
+	n, body := w.routers[us], cardBody(l.asked, f.tokens, f.pad)
 	release := sync.OnceFunc(func() { close(p.release) })
 	t.Cleanup(release)
 	if f.warm {
@@ -107,13 +107,14 @@ func (f *fault) world(t *testing.T, p *patient, help string) (w *world, at strin
 	return w, site1.id
 }
 
-func (f *fault) body(asked string) string {
+// cardBody is a request for so many tokens, with so much more in its prompt.
+func cardBody(asked string, tokens, pad int) string {
 	stream := ""
 	if asked == "streamed" {
 		stream = `"stream":true,`
 	}
 	return fmt.Sprintf(`{"model":"llama",%s"messages":[{"role":"user","content":"hello%s"}],"max_tokens":%d}`,
-		stream, strings.Repeat("x", f.pad), cmp.Or(f.tokens, 4))
+		stream, strings.Repeat("x", pad), cmp.Or(tokens, 4))
 }
 
 // seen is what a client got, as the card says it.
@@ -262,33 +263,38 @@ func (f *fault) then(w *world, p *patient, at string) string {
 	w.t.Helper()
 	n, said := w.routers[us], ""
 	if f.dies {
-		for _, id := range []string{at, "us-b"} {
-			if c := n.places.Cluster(fleet.ClusterID(id)); c != nil && (id == at || f.everywhere) {
-				w.eventually(id+" is ejected", func() bool {
-					dead, _ := c.Ejected()
-					if !dead && c.Remote { // its router is only asked when a request has failed
-						w.ask(us, "acme", f.body("streamed"))
-					}
-					return dead
-				})
+		if far := w.routers[eu]; far != nil && f.breaks == nil {
+			w.eventually(at+" is ejected where it stands", func() bool { return ejected(far, at) })
+		}
+		w.eventually(at+" is ejected", func() bool {
+			dead := ejected(n, at)
+			if !dead && n.places.Cluster(fleet.ClusterID(at)).Remote { // it is asked about when a request has failed
+				w.ask(us, "acme", cardBody("streamed", 0, 0))
 			}
+			return dead
+		})
+		if f.everywhere {
+			w.eventually("us-b is ejected", func() bool { return ejected(n, "us-b") })
 		}
 		said = "ejected, "
 	} else {
 		p.does(answers)
 	}
-	r := w.ask(us, "acme", f.body("streamed"))
+	r := w.ask(us, "acme", cardBody("streamed", 0, 0))
 	if r.status != http.StatusOK {
 		return said + fmt.Sprintf("%d %v", r.status, r.problem(w.t)["code"])
 	}
-	for region, n := range w.routers {
-		if dead, why := n.places.Cluster(fleet.ClusterID(at)).Ejected(); dead != f.dies && region == us {
-			w.t.Errorf("ejected at %s: %v %s", region, dead, why)
-		}
+	if ejected(n, at) != f.dies {
+		w.t.Errorf("ejected: %v", !f.dies)
 	}
 	said += r.header.Get("X-Anabranch-Cluster")
 	if again := r.header.Get("X-Anabranch-Attempts"); again != "1" {
 		said += " after " + again
 	}
 	return said
+}
+
+func ejected(n *node, cluster string) bool {
+	dead, _ := n.places.Cluster(fleet.ClusterID(cluster)).Ejected()
+	return dead
 }

@@ -39,11 +39,13 @@ type fault struct {
 
 const (
 	// patience is the bound of silence, of a stall or of a request in rows that wait for one.
-	patience = 500 * time.Millisecond
+	patience = time.Second
 	// atOnce is what passes for it, three times of it at most.
-	atOnce      = 500 * time.Millisecond
-	mediaStream = "text/event-stream"
-	mediaJSON   = "application/json"
+	atOnce = time.Second
+	// largePatience is for what takes its time when all goes well, too.
+	largePatience = 3 * time.Second
+	mediaStream   = "text/event-stream"
+	mediaJSON     = "application/json"
 )
 
 // What a model server should not say.
@@ -63,11 +65,11 @@ func impatient(pb *routerpb.Table) { pb.Classes[0].FirstByteFloorMs = patience.M
 // impatientAlways bounds silence however long the prompt.
 func impatientAlways(pb *routerpb.Table) {
 	impatient(pb)
-	pb.Classes[0].FirstByteDeadlineMs = patience.Milliseconds()
+	pb.Classes[0].FirstByteDeadlineMs = largePatience.Milliseconds()
 }
 
 func stalling(pb *routerpb.Table) { pb.Classes[0].StallMs = patience.Milliseconds() }
-func expiring(pb *routerpb.Table) { pb.Classes[0].RequestTimeoutMs = patience.Milliseconds() }
+func expiring(pb *routerpb.Table) { pb.Classes[0].RequestTimeoutMs = largePatience.Milliseconds() }
 
 func stallingRescued(pb *routerpb.Table) {
 	stalling(pb)
@@ -84,7 +86,7 @@ var faults = []fault{
 	{name: "all upstreams dead", at: nobodyThere, everywhere: true, dies: true, later: true, help: "beside"},
 	{name: "dead peer", breaks: func(w *world) { w.routers[eu].peer.Close() }, help: "peer", dies: true, later: true},
 	{name: "half-open TCP", at: halfOpen, change: impatient, bound: patience, dies: true, later: true},
-	{name: "half-open TCP, and a body larger than its window", at: halfOpen, change: impatientAlways, bound: patience, dies: true, later: true, pad: 8 << 20, asked: "streamed", help: "none beside"},
+	{name: "half-open TCP, and a body larger than its window", at: halfOpen, change: impatientAlways, bound: largePatience, dies: true, later: true, pad: 7 << 20, asked: "streamed", help: "none beside"},
 	{name: "kept connection that was dropped silently", at: kept(false), change: impatient, bound: patience, warm: true, later: true},
 	{name: "kept connection that is reset when used", at: kept(true), warm: true, later: true},
 	{name: "connection reset before headers", does: resetting},
@@ -122,7 +124,7 @@ var faults = []fault{
 	{name: "slow drip of a stream", does: drips(mediaStream, time.Millisecond, cutUp(16, role+content+content+content+finish+counted+done)...), asked: "streamed"},
 	{name: "slow drip of JSON", does: drips(mediaJSON, time.Millisecond, cutUp(4, whole)...), asked: "whole"},
 	{name: "slow drip that never makes an event", does: drips(mediaStream, 20*time.Millisecond, role+content+unfinished, "x"), change: stalling, bound: patience, asked: "streamed", help: "none beside"},
-	{name: "slow drip that never makes an answer", does: drips(mediaJSON, 20*time.Millisecond, whole[:30], "x"), change: expiring, bound: patience, asked: "whole"},
+	{name: "slow drip that never makes an answer", does: drips(mediaJSON, 20*time.Millisecond, whole[:30], "x"), change: expiring, bound: largePatience, asked: "whole"},
 	{name: "answer of 11 MiB", does: replying(200, longAnswer), asked: "whole"},
 	{name: "event above 1 MiB", does: opening{mediaStream, []string{role, unfinished + strings.Repeat("x", 3<<20)}}.then(hangs), asked: "streamed"},
 	{name: "event above 1 MiB after content", does: opening{mediaStream, []string{role, content, content, unfinished + strings.Repeat("x", 3<<20)}}.then(hangs), asked: "streamed"},

@@ -161,7 +161,7 @@ func TestAPageFrozenAtZeroDrawsNothing(t *testing.T) {
 				if shape == "an endpoint" {
 					sites = []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{bad.stub, good.stub}}}
 				}
-				w := newWorld(t, sites, func(pb *routerpb.Table) { pb.Classes[0].QueueMs = 5000 })
+				w := newWorld(t, sites, func(pb *routerpb.Table) { pb.Classes[0].QueueMs, pb.Classes[0].FirstByteFloorMs = 5000, 1500 })
 				w.run()
 				w.scraped(us, "us-a")
 				var over atomic.Bool
@@ -189,12 +189,13 @@ func TestAPageFrozenAtZeroDrawsNothing(t *testing.T) {
 				place := n.places.Cluster("us-a").Endpoints()[0]
 				w.eventually("it is ejected", func() bool { dead, _ := place.Ejected(); return dead })
 				took, drawn := time.Since(began), bad.requests.Load()-before
+				w.eventually("what is there has left", func() bool { return place.InFlight() == 0 })
 				from, sofar := bad.requests.Load(), answered.Load()
 				w.eventually("others are served", func() bool { return answered.Load() >= sofar+200 })
 				over.Store(true)
 				all.Wait()
 				t.Logf("ejected after %s, having drawn %d requests; %d of the next %d", took.Round(time.Millisecond), drawn, bad.requests.Load()-from, answered.Load()-sofar)
-				if took > 5*time.Second || drawn > 3*clients {
+				if took > 9*time.Second || drawn > 3*clients {
 					t.Errorf("ejected after %s, having drawn %d requests of %d clients", took, drawn, clients)
 				}
 				if got := bad.requests.Load() - from; got != 0 {
