@@ -19,7 +19,7 @@ import (
 
 // try is one attempt at a place: what is sent, and then how it went.
 type try struct {
-	place
+	*place
 	number int
 	kind   string // first, retry, exempt, hedge or rescue
 	began  time.Time
@@ -49,7 +49,7 @@ func (r *Router) attempt(ctx context.Context, x *trip, p *place) {
 // begun counts an attempt in.
 func (r *Router) begun(x *trip, p *place, kind string) *try {
 	x.attempts++
-	t := &try{place: *p, number: x.attempts, kind: kind, began: r.now()}
+	t := &try{place: p, number: x.attempts, kind: kind, began: r.now()}
 	if p.endpoint != nil {
 		x.tried = append(x.tried, p.endpoint)
 	} else {
@@ -151,12 +151,23 @@ func (r *Router) do(ctx context.Context, x *trip, t *try, call *endpoint.Call) {
 		call.FirstToken(now)
 		x.record.FirstByteMs = milliseconds(now.Sub(x.start))
 		x.answers(h, t, served)
+		x.letGo(t)
 	}
 	t.waits = pending{attempt: &t.a, place: t.mortal(), since: r.now(), floor: x.class.FirstByteFloor}
 	r.waiting.add(&t.waits)
 	defer r.waiting.drop(&t.waits)
 	t.result = r.relay.Do(ctx, x.w, &t.a)
 	t.reached = t.reached || t.result.Outcome != failover.ConnectFailure || t.result.Status != 0
+}
+
+// letGo forgets the body of a request whose answer is the client's now: it may be long, and the answer
+// take minutes. Not where the answer may have to be continued elsewhere, or another attempt has the body.
+func (x *trip) letGo(t *try) {
+	if t.a.Keep || t.a.Claim != nil {
+		return
+	}
+	x.body, x.out, t.a.Body = nil, nil, nil
+	x.holding.free()
 }
 
 // done counts an attempt out of its place.

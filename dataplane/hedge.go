@@ -140,8 +140,8 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 		if load := cluster.Evidence(now); load.Busy || load.Saturation > most {
 			continue
 		}
-		p, ok := r.place(x, target)
-		if !ok || p.endpoint != nil && p.endpoint == first.endpoint {
+		p := r.place(x, target)
+		if p == nil || p.endpoint != nil && p.endpoint == first.endpoint {
 			continue
 		}
 		if !r.hedges.take() {
@@ -150,7 +150,7 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 		}
 		why = ""
 		r.budget.sent(target.Cluster.ID, now)
-		return r.begun(x, &p, "hedge")
+		return r.begun(x, p, "hedge")
 	}
 	return nil
 }

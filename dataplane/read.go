@@ -136,6 +136,7 @@ func readBody(w http.ResponseWriter, q *http.Request, h *holding) ([]byte, *prox
 		}
 		return nil, unreadable()
 	}
+	_ = q.Body.Close() // or the server would look for its end once more, before it sends the header
 	// Or a long answer would look like a client that left.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil

@@ -42,18 +42,18 @@ func (r *Router) rescue(ctx context.Context, x *trip) {
 func (r *Router) resume(ctx context.Context, x *trip) bool {
 	part := x.last.Partial
 	for i := range x.choice.Targets {
-		p, ok := r.place(x, &x.choice.Targets[i])
-		if !ok || !selfHosted(&p) {
+		p := r.place(x, &x.choice.Targets[i])
+		if p == nil || !selfHosted(p) {
 			continue
 		}
-		body, ok := x.request.Continuation(x.bodyFor(&p), part.Text, part.Tokens)
+		body, ok := x.request.Continuation(x.bodyFor(p), part.Text, part.Tokens)
 		if !ok {
 			return false
 		}
-		if !r.mayTry(x, &p) {
+		if !r.mayTry(x, p) {
 			continue
 		}
-		t := r.begun(x, &p, "rescue")
+		t := r.begun(x, p, "rescue")
 		t.a.Body, t.a.Resume = body, part
 		r.run(ctx, x, t)
 		r.took(x, t)

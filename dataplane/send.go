@@ -64,8 +64,8 @@ func (r *Router) send(ctx context.Context, x *trip, mayWait bool) (again bool) {
 		if i != from {
 			from, row = i, 0
 		}
-		p, ok := r.place(x, &targets[i])
-		if !ok || !r.mayTry(x, &p) {
+		p := r.place(x, &targets[i])
+		if p == nil || !r.mayTry(x, p) {
 			if shut == nil {
 				shut = make([]bool, len(targets))
 			}
@@ -73,7 +73,7 @@ func (r *Router) send(ctx context.Context, x *trip, mayWait bool) (again bool) {
 			continue
 		}
 		clear(shut)
-		r.attempt(ctx, x, &p)
+		r.attempt(ctx, x, p)
 		if !x.last.Retryable {
 			x.finish()
 			return false
@@ -125,19 +125,22 @@ type field struct {
 var fields = sync.Pool{New: func() any { return new(field) }}
 
 // place finds where in a target to go next: the best endpoint that was not tried, or by way of
-// another region's router, once. False: there is none, or it has been found dead since.
-func (r *Router) place(x *trip, target *route.Target) (place, bool) {
+// another region's router, once. Nil: there is none, or it has been found dead since.
+func (r *Router) place(x *trip, target *route.Target) *place {
 	cluster := r.places.Cluster(target.Cluster.ID)
 	if cluster == nil {
-		return place{}, false // of a table that has been replaced
+		return nil // of a table that has been replaced
 	}
 	if dead, _ := cluster.Ejected(); dead {
-		return place{}, false
+		return nil
 	}
-	p := place{target: target, cluster: cluster}
+	p := &place{target: target, cluster: cluster}
 	if target.Remote {
 		p.reason.Seconds = (cluster.Predict(&x.load, r.now()) + target.RTT).Seconds()
-		return p, !slices.Contains(x.hopped, target.Cluster.ID)
+		if slices.Contains(x.hopped, target.Cluster.ID) {
+			return nil
+		}
+		return p
 	}
 	now := r.now()
 	from := fields.Get().(*field)
@@ -153,7 +156,7 @@ func (r *Router) place(x *trip, target *route.Target) (place, bool) {
 	}
 	best, reason := pick.Best(x.picking(mode), from.candidates, mode, rnd)
 	if best < 0 {
-		return place{}, false
+		return nil
 	}
 	p.endpoint, p.among, p.reason = from.endpoints[best], len(from.endpoints), reason
 	p.expected = expected(p.endpoint, &from.candidates[best], &reason, now)
@@ -163,5 +166,5 @@ func (r *Router) place(x *trip, target *route.Target) (place, bool) {
 	if all := cluster.Endpoints(); len(all) > len(from.endpoints) {
 		p.skipped = x.passedOver(all, from.endpoints, now)
 	}
-	return p, true
+	return p
 }

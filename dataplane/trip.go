@@ -62,7 +62,7 @@ type trip struct {
 	attempts int
 	unknown  int    // attempts at places that did not know what is asked for
 	kind     string // of the next attempt: first, retry or exempt
-	at       place  // of the last attempt
+	at       *place // of the last attempt
 	reached  bool   // a place may have seen it
 	served   fleet.ClusterID
 	status   int // that the client was sent with its answer

@@ -44,7 +44,11 @@ type Events struct {
 }
 
 // NewEvents reads events from r.
-func NewEvents(r io.Reader) *Events { return &Events{r: r, buf: make([]byte, 4096)} }
+func NewEvents(r io.Reader) *Events { return &Events{r: r, buf: make([]byte, firstBuffer)} }
+
+// firstBuffer is the size of a new buffer, which is enough for most events: thousands of streams are open
+// at once.
+const firstBuffer = 2 << 10
 
 // keptBuffer is how much of its buffers a reader of events keeps when it is reset, in bytes.
 const keptBuffer = 16 << 10
@@ -53,7 +57,7 @@ const keptBuffer = 16 << 10
 func (e *Events) Reset(r io.Reader) {
 	buf, data := e.buf, e.data
 	if cap(buf) > keptBuffer || cap(data) > keptBuffer {
-		buf, data = make([]byte, 4096), []byte{}
+		buf, data = make([]byte, firstBuffer), []byte{}
 	}
 	like := e.like
 	like.forget()

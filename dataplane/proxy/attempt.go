@@ -32,7 +32,8 @@ type Field struct {
 type Attempt struct {
 	// URL is where it goes, whole.
 	URL *url.URL
-	// Body goes as it is, and may be sent more than once.
+	// Body goes as it is, and may be sent more than once until content came: in Commit the caller may
+	// forget it, here too.
 	Body []byte
 	// Client is the client's header, only read; what must not go on is left out, see
 	// [Outgoing].

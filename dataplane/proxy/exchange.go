@@ -110,7 +110,6 @@ func (x *exchange) silent() {
 // request builds what is sent.
 func (x *exchange) request(ctx context.Context) *http.Request {
 	a := x.a
-	body := a.Body
 	r := &http.Request{
 		Method:        http.MethodPost,
 		URL:           a.URL,
@@ -119,16 +118,45 @@ func (x *exchange) request(ctx context.Context) *http.Request {
 		ProtoMajor:    1,
 		ProtoMinor:    1,
 		Header:        Outgoing(a.Client, a.Set),
-		Body:          io.NopCloser(bytes.NewReader(body)),
-		ContentLength: int64(len(body)),
+		Body:          sending(a.Body),
+		ContentLength: int64(len(a.Body)),
 		// The transport sends again by itself on a kept connection that the place had closed.
-		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+		GetBody: func() (io.ReadCloser, error) { return sending(a.Body), nil },
 	}
-	if len(body) == 0 { // else the transport would send an empty body in chunks
+	if len(a.Body) == 0 { // else the transport would send an empty body in chunks
 		r.Body, r.GetBody = http.NoBody, nil
 	}
 	return r.WithContext(ctx)
 }
+
+// large is the size from which on a body is a sender. Smaller ones are of a kind that the transport knows,
+// and sends in one piece with the header.
+const large = 64 << 10
+
+// sending is a body on its way.
+func sending(body []byte) io.ReadCloser {
+	if len(body) < large {
+		return io.NopCloser(bytes.NewReader(body))
+	}
+	return &sender{left: body}
+}
+
+// sender lets go of a body when all of it has been read. The transport keeps the request for as long as
+// its answer takes.
+type sender struct{ left []byte }
+
+// Read implements [io.Reader].
+func (s *sender) Read(p []byte) (int, error) {
+	n := copy(p, s.left)
+	if s.left = s.left[n:]; len(s.left) == 0 {
+		s.left = nil
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// Close implements [io.Closer]; somebody may still read.
+func (s *sender) Close() error { return nil }
 
 // commit sends the header, unless an attempt before has. From here on the answer is the client's.
 // False: the attempt has been ended at the same moment or another one answers the client, and
