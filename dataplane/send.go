@@ -128,8 +128,10 @@ var fields = sync.Pool{New: func() any { return new(field) }}
 // another region's router, once. Nil: there is none, or it has been found dead since.
 func (r *Router) place(x *trip, target *route.Target) *place {
 	cluster := r.places.Cluster(target.Cluster.ID)
-	if cluster == nil {
-		return nil // of a table that has been replaced
+	if cluster == nil { // of a table that has been replaced
+		if cluster = r.places.Departed(target.Cluster.ID, r.now()); cluster == nil {
+			return nil
+		}
 	}
 	if dead, _ := cluster.Ejected(); dead {
 		return nil

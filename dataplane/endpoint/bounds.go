@@ -47,9 +47,11 @@ func (e *Endpoint) StallBound(model fleet.ModelID, class *table.Class, now time.
 	return stall(class, e.InterToken(model, now))
 }
 
-// StallBound is the same for a cluster of another region.
+// StallBound is the same for a cluster of another region, and half more, with the way: its own router
+// is to find out first, or it would take its client for gone and learn nothing.
 func (c *Cluster) StallBound(model fleet.ModelID, class *table.Class, now time.Time) time.Duration {
-	return stall(class, c.InterToken(model, now))
+	d := stall(class, c.InterToken(model, now))
+	return d + d/2 + time.Duration(c.rtt.Load())
 }
 
 func stall(class *table.Class, gaps Times) time.Duration {

@@ -59,6 +59,7 @@ func (c *Cluster) Busy(now time.Time) bool {
 // flows notes a sign that tokens flow.
 func (e *Endpoint) flows(now time.Time) {
 	e.progress.Store(now.UnixNano())
+	e.flowed.Store(now.UnixNano())
 	e.hung.Store(false)
 }
 

@@ -67,7 +67,7 @@ func (r *Registry) canary(ctx context.Context, e *Endpoint) (failover.Outcome, s
 		e.flows(now)
 		return failover.OK, ""
 	case failover.Silence:
-		if e.progress.Load() > began.UnixNano() {
+		if e.flowed.Load() > began.UnixNano() {
 			return failover.Ignored, "slow, but tokens flow" // it waits in line
 		}
 		if e.silent(now) >= e.floor() {

@@ -45,7 +45,8 @@ type Endpoint struct {
 	slots    atomicFloat   // requests that its batch takes, or those of its servers, as learned
 	backlog  backlog
 	loras    atomic.Pointer[[]string] // adapters sent here, newest first
-	progress atomic.Int64             // Unix ns of the last sign that tokens flow
+	progress atomic.Int64             // Unix ns of the last sign that tokens flow, or of the first request after idleness
+	flowed   atomic.Int64             // Unix ns of the last sign that tokens flow
 	occupied atomic.Int64             // Unix ns since when requests have been there all the time
 	changed  atomic.Int64             // Unix ns of the last page that differed from the one before
 	caches   atomic.Bool              // its replies tell of cached tokens

@@ -187,8 +187,8 @@ func TestStallBound(t *testing.T) {
 			if got := e.StallBound("m", tt.class, later); !near(got.Seconds(), tt.want.Seconds(), 0.1) {
 				t.Errorf("at an endpoint %v, want %v", got, tt.want)
 			}
-			if got := remote.StallBound("m", tt.class, later); !near(got.Seconds(), tt.want.Seconds(), 0.1) {
-				t.Errorf("at a cluster of another region %v, want %v", got, tt.want)
+			if got := remote.StallBound("m", tt.class, later); !near(got.Seconds(), 1.5*tt.want.Seconds(), 0.1) {
+				t.Errorf("at a cluster of another region %v, want half more than %v", got, tt.want)
 			}
 		})
 	}

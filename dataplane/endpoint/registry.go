@@ -62,10 +62,12 @@ type Registry struct {
 	rates   library
 	demand  demand
 	current atomic.Pointer[map[fleet.ClusterID]*Cluster]
-	changed chan struct{}      // holds one wake-up of Run
-	words   *kvevents.Glossary // of the KV events of all
-	own     *http.Transport    // the transport, if it wasn't given
-	places  atomic.Int64       // that are scraped, or could be
+	changed chan struct{} // holds one wake-up of Run
+	// departed are clusters that have left the table lately, by name.
+	departed sync.Map
+	words    *kvevents.Glossary // of the KV events of all
+	own      *http.Transport    // the transport, if it wasn't given
+	places   atomic.Int64       // that are scraped, or could be
 
 	syncing  sync.Mutex // one Sync or Discovered at a time; guards newest and found
 	newest   *table.Table
@@ -111,6 +113,41 @@ func New(opt Options) *Registry {
 
 // Cluster finds a cluster of the newest table; nil if it isn't there.
 func (r *Registry) Cluster(id fleet.ClusterID) *Cluster { return (*r.current.Load())[id] }
+
+// Departed finds a cluster that has left the table within the last minute; nil if there is none of the
+// name. A request that has taken the table before may still go there.
+func (r *Registry) Departed(id fleet.ClusterID, now time.Time) *Cluster {
+	d, ok := r.departed.Load(id)
+	if !ok || now.Sub(d.(departure).at) > departedFor {
+		return nil
+	}
+	return d.(departure).cluster
+}
+
+// departedFor is how long a cluster is remembered that has left the table.
+const departedFor = time.Minute
+
+// departure is a cluster that has left the table.
+type departure struct {
+	cluster *Cluster
+	at      time.Time
+}
+
+// part remembers the clusters that leave, and forgets those that left long ago.
+func (r *Registry) part(old, next map[fleet.ClusterID]*Cluster) {
+	now := r.opt.Now()
+	r.departed.Range(func(id, d any) bool {
+		if next[id.(fleet.ClusterID)] != nil || now.Sub(d.(departure).at) > departedFor {
+			r.departed.Delete(id)
+		}
+		return true
+	})
+	for id, c := range old {
+		if next[id] == nil {
+			r.departed.Store(id, departure{c, now})
+		}
+	}
+}
 
 // all clusters by name.
 func (r *Registry) all() []*Cluster {

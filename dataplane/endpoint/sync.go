@@ -35,6 +35,7 @@ func (r *Registry) Sync(t *table.Table) {
 		r.update(c, spec, t)
 		next[id] = c
 	}
+	r.part(old, next)
 	r.current.Store(&next)
 	r.rates.keep(t)
 	r.counted(next)

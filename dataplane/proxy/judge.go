@@ -151,10 +151,14 @@ func (x *exchange) refused(status int, code string, h http.Header) bool {
 			code = "no_legal_target"
 		}
 		r.Err = &Error{Status: http.StatusServiceUnavailable, Message: "the place has no capacity", Type: TypeServer, Code: code, Origin: FromCluster}
-	case code == "cluster_ejected" || code == "connect_failed" || code == "upstream_reset" || code == "place_ejected":
+	case code == "cluster_ejected" || code == "connect_failed" || code == "place_ejected":
 		// The peer is well, and has found the cluster dead.
 		r.Outcome, r.Exempt = failover.ConnectFailure, true
 		r.Err = &Error{Status: http.StatusServiceUnavailable, Message: "the place is dead", Type: TypeServer, Code: code, Origin: FromCluster}
+	case code == "upstream_reset":
+		// The peer's place broke the connection: no sign of a dead cluster, and none of a storm.
+		r.Outcome, r.Exempt = failover.ServerFault, true
+		r.Err = x.fault(code, "the place broke the connection before any content")
 	case status == http.StatusTooManyRequests:
 		r.Outcome = failover.Ignored
 		r.Err = &Error{Status: http.StatusTooManyRequests, Message: "the place is busy", Type: TypeRateLimit, Code: "endpoint_busy", Origin: x.origin()}
