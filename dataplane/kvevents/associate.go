@@ -215,7 +215,7 @@ func (b *Book) associate(r *Request, last *node, full, cached int32) Result {
 		b.tree.touch(live)
 		b.attach(live, text)
 		if live.whole {
-			b.opt.Index.Held(b.opt.Holder, b.now, text)
+			b.opt.Index.Confirm(b.opt.Holder, []uint64{text}, b.now)
 		} else {
 			b.evicted(text)
 		}

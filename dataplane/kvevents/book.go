@@ -204,7 +204,7 @@ func (b *Book) key(hash uint64) uint64 { return (hash ^ b.opt.Family) * 0x9e3779
 func (b *Book) changed(n *node) {
 	list := b.texts[n.hash]
 	if n.whole && len(list) > 0 {
-		b.opt.Index.Held(b.opt.Holder, b.now, list...)
+		b.opt.Index.Confirm(b.opt.Holder, list, b.now)
 		return
 	}
 	for _, text := range list {

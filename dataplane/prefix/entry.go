@@ -17,8 +17,7 @@ type kind uint8
 
 const (
 	reserved  kind = iota // a request that will bring it is on its way
-	confirmed             // a request that needed it had its first token
-	held                  // the server said so
+	confirmed             // a request that needed it had its first token, or the server said so
 )
 
 // entry is the lower half of a place in the table, without the tag; 0 is none.
@@ -43,11 +42,10 @@ type view struct {
 	oldest  uint32 // of what is confirmed
 	pending uint32 // oldest of what is reserved
 	horizon uint32 // oldest of anything
-	precise bool
 }
 
 func (x *Index) view(h *Holder, now time.Time) view {
-	v := view{now: x.stamp(now), age: x.age, horizon: h.horizon.Load(), precise: h.precise.Load()}
+	v := view{now: x.stamp(now), age: x.age, horizon: h.horizon.Load()}
 	v.at = max(v.now, v.horizon) // what comes after everything was cleared is there, even in the same tick
 	v.oldest = max(v.now-x.age, v.horizon)
 	v.pending = max(v.now-min(uint32(ReserveFor/tick), v.now), v.horizon)
@@ -55,23 +53,14 @@ func (x *Index) view(h *Holder, now time.Time) view {
 }
 
 func (v *view) believes(e entry) bool {
-	switch e.kind() {
-	case reserved:
+	if e.kind() == reserved {
 		return e.stamp() >= v.pending
-	case held:
-		if v.precise {
-			return e.stamp() >= v.horizon
-		}
-	case confirmed:
 	}
 	return e.stamp() >= v.oldest
 }
 
 // lasts says whether an entry will still be believed when a reservation made now no longer is.
 func (v *view) lasts(e entry) bool {
-	if e.kind() == held && v.precise {
-		return v.believes(e)
-	}
 	return e.kind() != reserved && v.believes(e) && e.stamp() >= min(v.now-v.age+uint32(ReserveFor/tick), v.now)
 }
 

@@ -18,7 +18,6 @@ type Holder struct {
 	// survived is how long a block was not wanted that was there all the same, in ticks, and in the
 	// upper half when that was seen.
 	survived atomic.Uint64
-	precise  atomic.Bool
 }
 
 // Name makes a holder's name of what tells it from others: cluster, endpoint, address, and which
@@ -71,7 +70,7 @@ const survivedFor = 10 * time.Second
 // others. A block more or less, or an eighth, is within the error of counting bytes where servers
 // count tokens. What was only reserved proves nothing: it may have been on its way.
 func (x *Index) Correct(h *Holder, believed Match, had int, now time.Time) {
-	if believed.Blocks == 0 || !believed.sure || h.precise.Load() {
+	if believed.Blocks == 0 || !believed.sure {
 		return
 	}
 	idle := believed.at - min(believed.wanted, believed.at)
@@ -97,21 +96,6 @@ func (h *Holder) raise(to uint32) {
 		if old >= to || h.horizon.CompareAndSwap(old, to) {
 			return
 		}
-	}
-}
-
-// Precise says whether the holder's server publishes what its cache holds, and all of it is heard:
-// then what [Index.Held] said is believed until [Index.Evicted] or [Index.Cleared], however old, and
-// first tokens add nothing. What was guessed before ages as ever; who knows that the cache is empty
-// or will be told all of it calls Cleared first. When events stop coming it is false, and what was
-// held ages from when it was last wanted.
-func (h *Holder) Precise(on bool) { h.precise.Store(on) }
-
-// Held notes what a server says that its cache now holds.
-func (x *Index) Held(h *Holder, now time.Time, blocks ...uint64) {
-	at := x.view(h, now).at
-	for _, b := range blocks {
-		x.put(h, b, func(entry) entry { return stamped(at, held) })
 	}
 }
 

@@ -132,7 +132,7 @@ func TestCorrectIsPerHolder(t *testing.T) {
 	}
 }
 
-func TestPreciseHoldersAreBelievedExactly(t *testing.T) {
+func TestWhatServersSayOfTheirCaches(t *testing.T) {
 	prompt := chain(1, 20)
 	tests := []struct {
 		name   string
@@ -140,51 +140,45 @@ func TestPreciseHoldersAreBelievedExactly(t *testing.T) {
 		after  time.Duration
 		want   int
 	}{
-		{"what it holds, however old", func(x *Index, h *Holder) { x.Held(h, start, prompt...) }, 5 * time.Hour, 20},
+		{"what it holds", func(x *Index, h *Holder) { x.Confirm(h, prompt, start) }, 5 * time.Minute, 20},
+		{"which ages like what is guessed", func(x *Index, h *Holder) {
+			x.Confirm(h, prompt, start)
+			x.Confirm(h, prompt[:8], start.Add(5*time.Minute))
+		}, 11 * time.Minute, 8},
 		{"not what it evicted", func(x *Index, h *Holder) {
-			x.Held(h, start, prompt...)
+			x.Confirm(h, prompt, start)
+			x.Evicted(h, prompt[12:]...)
+		}, 0, 12},
+		{"nor what is on its way and was evicted", func(x *Index, h *Holder) {
+			x.Reserve(h, prompt, start)
 			x.Evicted(h, prompt[12:]...)
 		}, 0, 12},
 		{"nothing after it was cleared", func(x *Index, h *Holder) {
-			x.Held(h, start, prompt...)
+			x.Confirm(h, prompt, start)
 			x.Cleared(h, start)
 		}, 0, 0},
 		{"but what came after that, in the same moment too", func(x *Index, h *Holder) {
-			x.Held(h, start, prompt...)
+			x.Confirm(h, prompt, start)
 			x.Cleared(h, start)
-			x.Held(h, start, prompt[:5]...)
+			x.Confirm(h, prompt[:5], start)
 		}, 0, 5},
 		{"and was cleared again", func(x *Index, h *Holder) {
 			x.Cleared(h, start)
-			x.Held(h, start, prompt...)
+			x.Confirm(h, prompt, start)
 			x.Cleared(h, start)
 		}, 0, 0},
-		{"first tokens add nothing", func(x *Index, h *Holder) { x.Confirm(h, prompt, start) }, 0, 0},
 		{"reservations count", func(x *Index, h *Holder) { x.Reserve(h, prompt, start) }, time.Second, 20},
-		{"until it is clear that nothing came of them", func(x *Index, h *Holder) {
-			x.Reserve(h, prompt, start)
+		{"until it is clear that nothing came of them", func(x *Index, h *Holder) { x.Reserve(h, prompt, start) }, 31 * time.Second, 0},
+		{"a reservation takes nothing from what is there", func(x *Index, h *Holder) {
 			x.Confirm(h, prompt, start)
-		}, 31 * time.Second, 0},
-		{"a reservation takes nothing from what is held", func(x *Index, h *Holder) {
-			x.Held(h, start, prompt...)
-			x.Reserve(h, prompt, start.Add(2*time.Hour))
+			x.Reserve(h, prompt, start.Add(2*time.Minute))
 			x.Forget(h, prompt)
-		}, 5 * time.Hour, 20},
-		{"replies don't correct it", func(x *Index, h *Holder) {
-			x.Held(h, start, prompt...)
-			x.Correct(h, x.Match(h, prompt, start.Add(time.Hour)), 0, start.Add(time.Hour))
-		}, time.Hour, 20},
-		{"when its events stop, what it held ages", func(x *Index, h *Holder) {
-			x.Held(h, start, prompt...)
-			x.Confirm(h, prompt[:8], start.Add(5*time.Minute))
-			h.Precise(false)
-		}, 11 * time.Minute, 8},
+		}, 5 * time.Minute, 20},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			x := New(0, 0, start)
 			h := x.NewHolder(1)
-			h.Precise(true)
 			tt.happen(x, h)
 			if got := x.Match(h, prompt, start.Add(tt.after)).Blocks; got != tt.want {
 				t.Errorf("%d blocks, want %d", got, tt.want)

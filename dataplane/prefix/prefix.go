@@ -122,20 +122,12 @@ func (x *Index) Reserve(h *Holder, blocks []uint64, now time.Time) {
 	}
 }
 
-// Confirm notes that a holder has computed the prompt: its first token has come. Of a precise
-// holder only events say what is there.
+// Confirm notes that a holder has the blocks: the first token of a prompt has come, or the server says
+// so itself.
 func (x *Index) Confirm(h *Holder, blocks []uint64, now time.Time) {
-	v := x.view(h, now)
+	at := x.view(h, now).at
 	for _, b := range blocks {
-		x.put(h, b, func(old entry) entry {
-			switch {
-			case !v.precise:
-				return stamped(v.at, confirmed)
-			case old != 0 && old.kind() == held && v.believes(old):
-				return stamped(v.at, held)
-			}
-			return old
-		})
+		x.put(h, b, func(entry) entry { return stamped(at, confirmed) })
 	}
 }
 

@@ -177,15 +177,13 @@ type fact struct {
 	at   time.Time
 }
 
-func (m model) believes(key string, precise bool, now time.Time) bool {
+func (m model) believes(key string, now time.Time) bool {
 	f, ok := m[key]
 	switch {
 	case !ok:
 		return false
 	case f.kind == reserved:
 		return now.Sub(f.at) <= ReserveFor
-	case f.kind == held && precise:
-		return true
 	}
 	return now.Sub(f.at) <= DefaultAge
 }
@@ -196,19 +194,18 @@ func TestIndexAgainstAListOfFacts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, m, now := New(1<<14, 0, start), model{}, start
 		holders := []*Holder{x.NewHolder(1), x.NewHolder(2), x.NewHolder(3)}
-		holders[2].Precise(true)
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			n := rapid.IntRange(0, 2).Draw(t, "holder")
-			h, precise := holders[n], n == 2
+			h := holders[n]
 			c := chain(uint64(rapid.IntRange(1, 4).Draw(t, "prompt")), 20)
 			cut := rapid.IntRange(0, 20).Draw(t, "cut")
 			key := func(b uint64) string { return fmt.Sprint(n, b) }
-			switch rapid.SampledFrom([]string{"reserve", "reserve", "confirm", "forget", "held", "evicted", "cleared", "wait"}).Draw(t, "what") {
+			switch rapid.SampledFrom([]string{"reserve", "reserve", "confirm", "forget", "evicted", "cleared", "wait"}).Draw(t, "what") {
 			case "reserve":
 				x.Reserve(h, c[:cut], now)
 				for _, b := range c[:cut] {
 					f := m[key(b)]
-					lasts := f.kind == held && precise || f.kind != reserved && now.Sub(f.at) <= DefaultAge-ReserveFor
+					lasts := f.kind != reserved && now.Sub(f.at) <= DefaultAge-ReserveFor
 					if !lasts {
 						m.put(key(b), reserved, now)
 					}
@@ -216,24 +213,13 @@ func TestIndexAgainstAListOfFacts(t *testing.T) {
 			case "confirm":
 				x.Confirm(h, c[:cut], now)
 				for _, b := range c[:cut] {
-					if !precise {
-						m.put(key(b), confirmed, now)
-					} else if m[key(b)].kind == held {
-						m.put(key(b), held, now)
-					}
+					m.put(key(b), confirmed, now)
 				}
 			case "forget":
 				x.Forget(h, c[cut:])
 				for _, b := range c[cut:] {
 					if m[key(b)].kind == reserved {
 						delete(m, key(b))
-					}
-				}
-			case "held":
-				if precise {
-					x.Held(h, now, c[:cut]...)
-					for _, b := range c[:cut] {
-						m.put(key(b), held, now)
 					}
 				}
 			case "evicted":
@@ -256,11 +242,11 @@ func TestIndexAgainstAListOfFacts(t *testing.T) {
 			for p := uint64(1); p <= 4; p++ {
 				c := chain(p, 20)
 				want, later := 0, false
-				for want < len(c) && m.believes(fmt.Sprint(n, c[want]), n == 2, now) {
+				for want < len(c) && m.believes(fmt.Sprint(n, c[want]), now) {
 					want++
 				}
 				for _, b := range c[want:] {
-					later = later || m.believes(fmt.Sprint(n, b), n == 2, now)
+					later = later || m.believes(fmt.Sprint(n, b), now)
 				}
 				// Where a hole is in what is there, halving may end before or behind it.
 				if got := x.Match(h, c, now).Blocks; got != want && !later {
@@ -285,7 +271,7 @@ func TestConcurrentUse(t *testing.T) {
 				x.Confirm(h, c[:20], start)
 				x.Correct(h, m, 0, start.Add(time.Minute))
 				x.Forget(h, c[15:])
-				x.Held(h, start, c[:3]...)
+				x.Confirm(h, c[:3], start)
 				x.Evicted(h, c[2])
 				x.NewHolder(uint64(i))
 			}
@@ -309,7 +295,7 @@ func TestUseDoesNotAllocate(t *testing.T) {
 		x.Correct(h, x.Match(h, c, start), 50, start)
 		x.Confirm(h, c, start)
 		x.Forget(h, c)
-		x.Held(h, start, c...)
+		x.Confirm(h, c, start)
 		x.Evicted(h, c...)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -41,7 +41,7 @@ var (
 	ErrSize    = errors.New("snapshot of a table whose size does not fit this one")
 )
 
-// Snapshot writes what is confirmed or held, for another router of the region: about as many bytes
+// Snapshot writes what is confirmed, for another router of the region: about as many bytes
 // as the table has. Entries that change meanwhile are in it as before or after.
 func (x *Index) Snapshot(w io.Writer, now time.Time) error {
 	var sum xxhash.Digest
@@ -98,8 +98,7 @@ func (x *Index) head(stamp uint32) []byte {
 
 // Load takes in a snapshot, beside what the index knows already, and says how many entries it took.
 // It reads to the snapshot's end, at most as much as one of a table four times as large has, and
-// changes nothing unless all of it is right. What the other router was told by servers counts here as
-// confirmed, and ages: what they said since is not in it. A larger table is folded into this one; the
+// changes nothing unless all of it is right. A larger table is folded into this one; the
 // places of a smaller one don't tell enough. The error is one of the reader, or wraps [ErrFormat],
 // [ErrVersion] or [ErrSize].
 func (x *Index) Load(r io.Reader, now time.Time) (int, error) {
