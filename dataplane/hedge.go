@@ -18,14 +18,8 @@ import (
 // content are copied, and only a small share of them. (Dean and Barroso, "The Tail at Scale",
 // Communications of the ACM 56(2), 2013.)
 
-const (
-	// hedgeShare and hedgeSaturation hold where a class says nothing: the share of requests that
-	// may be copied, and the load above which a place gets no copies.
-	hedgeShare      = 0.02
-	hedgeSaturation = 0.7
-	// hedgeSaved is how many copies a quiet time may save up.
-	hedgeSaved = 5.0
-)
+// hedgeSaved is how many copies a quiet time may save up.
+const hedgeSaved = 5.0
 
 // hedges counts what share of requests is copied.
 type hedges struct {
@@ -59,11 +53,7 @@ func (r *Router) hedgeAfter(x *trip, t *try) time.Duration {
 	if h == nil || t.number > 1 || x.hop || x.shadow || h.After == 0 && !x.request.Stream {
 		return 0
 	}
-	share := h.MaxShare
-	if share == 0 {
-		share = hedgeShare
-	}
-	r.hedges.asked(share)
+	r.hedges.asked(h.MaxShare)
 	switch {
 	case h.After > 0:
 		return h.After
@@ -126,10 +116,6 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 			r.metrics.withheld.WithLabelValues(why).Inc()
 		}
 	}()
-	most := x.class.Hedge.MaxSaturation
-	if most == 0 {
-		most = hedgeSaturation
-	}
 	now := r.now()
 	for i := range x.choice.Targets {
 		target := &x.choice.Targets[i]
@@ -137,7 +123,7 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 		if cluster == nil || target.Cluster.Kind == table.KindProvider || target.Reason == route.ByStandby {
 			continue
 		}
-		if load := cluster.Evidence(now); load.Busy || load.Saturation > most {
+		if load := cluster.Evidence(now); load.Busy || load.Saturation > x.class.Hedge.MaxSaturation {
 			continue
 		}
 		p := r.place(x, target)
