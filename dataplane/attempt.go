@@ -187,14 +187,10 @@ func (r *Router) done(call *endpoint.Call, t *try) {
 	}
 	call.Done(endpoint.Result{
 		Outcome: outcome, FirstToken: result.FirstByte, Usage: own, Output: events,
-		Busy: busy, RetryAfter: retryAfter(result), RateLimit: rateLimit(&result.RateLimit),
+		Busy: busy, RetryAfter: retryAfter(result), RateLimit: result.RateLimit,
 		Saturation: served.Saturation, HasSaturation: served.HasSaturation,
 	}, now)
 	r.gate.Freed()
-}
-
-func rateLimit(l *proxy.RateLimit) endpoint.RateLimit {
-	return endpoint.RateLimit{Requests: endpoint.Allowance(l.Requests), Tokens: endpoint.Allowance(l.Tokens)}
 }
 
 // answers tells the client where its answer comes from.

@@ -45,7 +45,7 @@ type Result struct {
 	Busy       bool
 	RetryAfter time.Duration
 	// RateLimit is what a provider says is left; zero if it didn't.
-	RateLimit RateLimit
+	RateLimit inference.RateLimit
 	// Saturation is what the router of another region says of the cluster's load, where
 	// HasSaturation.
 	Saturation    float64

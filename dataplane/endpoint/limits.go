@@ -2,22 +2,9 @@ package endpoint
 
 import (
 	"time"
+
+	"anabranch/dataplane/inference"
 )
-
-// RateLimit is what a provider says is left of its limits, in the headers
-// x-ratelimit-{limit,remaining,reset}-{requests,tokens} of an answer.
-type RateLimit struct {
-	Requests, Tokens Allowance
-}
-
-// Allowance is what is left of one limit.
-type Allowance struct {
-	// Known says that the place told Remaining. The other fields are 0 if it did not tell them.
-	Known            bool
-	Limit, Remaining int64
-	// Reset is the time until the limit is whole again.
-	Reset time.Duration
-}
 
 const (
 	// usualReset is assumed where a provider doesn't say when its limit is whole again: most are by
@@ -29,7 +16,7 @@ const (
 
 // limits is what a provider said in its answer to a request.
 type limits struct {
-	RateLimit
+	inference.RateLimit
 	at    time.Time // when the request was sent
 	order uint64    // of the request among those sent there
 }
@@ -49,7 +36,7 @@ func (e *Endpoint) told(l limits, now time.Time) {
 			break
 		}
 	}
-	for _, a := range [...]Allowance{l.Requests, l.Tokens} {
+	for _, a := range [...]inference.Allowance{l.Requests, l.Tokens} {
 		if a.Known && a.Remaining <= 0 {
 			e.busy.backOff(a.Reset-now.Sub(l.at), now)
 		}
@@ -66,7 +53,7 @@ func (e *Endpoint) used(now time.Time) (share float64, known bool) {
 	}
 	since := float64(e.begun.Load() - min(l.order, e.begun.Load()))
 	for _, x := range [...]struct {
-		Allowance
+		inference.Allowance
 		since float64
 	}{{l.Requests, since}, {l.Tokens, 0}} {
 		if !x.Known || x.Limit <= 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/inference"
 	"anabranch/dataplane/table"
 	"anabranch/failover"
 )
@@ -18,28 +19,28 @@ func withProvider(pb *routerpb.Table) {
 	})
 }
 
-func allowance(limit, remaining int64, reset time.Duration) Allowance {
-	return Allowance{Known: true, Limit: limit, Remaining: remaining, Reset: reset}
+func allowance(limit, remaining int64, reset time.Duration) inference.Allowance {
+	return inference.Allowance{Known: true, Limit: limit, Remaining: remaining, Reset: reset}
 }
 
 func TestAProvidersLoadIsWhatItsLimitsSay(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		told  RateLimit
+		told  inference.RateLimit
 		since int // requests after that
 		after time.Duration
 		known bool
 		want  float64
 	}{
-		{"it doesn't say", RateLimit{}, 0, 0, false, 0},
-		{"half of its requests", RateLimit{Requests: allowance(100, 50, time.Minute)}, 0, 0, true, 0.5},
-		{"most of its tokens", RateLimit{Requests: allowance(100, 90, time.Minute), Tokens: allowance(1000, 50, time.Minute)}, 0, 0, true, 0.95},
-		{"it refills evenly", RateLimit{Requests: allowance(100, 0, time.Minute)}, 0, 30 * time.Second, true, 0.5},
-		{"it is whole again", RateLimit{Requests: allowance(100, 0, time.Minute)}, 0, time.Minute, true, 0},
-		{"it doesn't say when", RateLimit{Requests: allowance(100, 40, 0)}, 0, 30 * time.Second, true, 0.3},
-		{"requests since count", RateLimit{Requests: allowance(100, 50, time.Minute)}, 60, 0, true, 1.1},
-		{"long ago", RateLimit{Requests: allowance(100, 50, time.Minute)}, 0, 11 * time.Minute, false, 0},
-		{"no limit", RateLimit{Requests: Allowance{Known: true, Remaining: 7}}, 0, 0, false, 0},
+		{"it doesn't say", inference.RateLimit{}, 0, 0, false, 0},
+		{"half of its requests", inference.RateLimit{Requests: allowance(100, 50, time.Minute)}, 0, 0, true, 0.5},
+		{"most of its tokens", inference.RateLimit{Requests: allowance(100, 90, time.Minute), Tokens: allowance(1000, 50, time.Minute)}, 0, 0, true, 0.95},
+		{"it refills evenly", inference.RateLimit{Requests: allowance(100, 0, time.Minute)}, 0, 30 * time.Second, true, 0.5},
+		{"it is whole again", inference.RateLimit{Requests: allowance(100, 0, time.Minute)}, 0, time.Minute, true, 0},
+		{"it doesn't say when", inference.RateLimit{Requests: allowance(100, 40, 0)}, 0, 30 * time.Second, true, 0.3},
+		{"requests since count", inference.RateLimit{Requests: allowance(100, 50, time.Minute)}, 60, 0, true, 1.1},
+		{"long ago", inference.RateLimit{Requests: allowance(100, 50, time.Minute)}, 0, 11 * time.Minute, false, 0},
+		{"no limit", inference.RateLimit{Requests: inference.Allowance{Known: true, Remaining: 7}}, 0, 0, false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, now := still(t)
@@ -64,8 +65,8 @@ func TestTheLatestAnswerSpeaksOfLimits(t *testing.T) {
 	e := r.of("p")[0]
 	old, newer := e.Begin(Load{Model: "m"}, *now), e.Begin(Load{Model: "m"}, now.Add(time.Second))
 	*now = now.Add(2 * time.Second)
-	newer.Done(Result{Outcome: failover.OK, FirstToken: 1, RateLimit: RateLimit{Requests: allowance(100, 20, time.Minute)}}, *now)
-	old.Done(Result{Outcome: failover.OK, FirstToken: 1, RateLimit: RateLimit{Requests: allowance(100, 90, time.Minute)}}, *now)
+	newer.Done(Result{Outcome: failover.OK, FirstToken: 1, RateLimit: inference.RateLimit{Requests: allowance(100, 20, time.Minute)}}, *now)
+	old.Done(Result{Outcome: failover.OK, FirstToken: 1, RateLimit: inference.RateLimit{Requests: allowance(100, 90, time.Minute)}}, *now)
 	if used, ok := e.used(*now); !ok || !near(used, 0.79, 0.01) {
 		t.Errorf("used %v, %v; the answer to an older request came later", used, ok)
 	}
@@ -75,7 +76,7 @@ func TestAProviderWithNothingLeftIsBusy(t *testing.T) {
 	r, now := still(t)
 	r.Sync(world(t, withProvider))
 	e, p := r.of("p")[0], r.Cluster("p")
-	e.Begin(Load{Model: "m"}, *now).Done(Result{Outcome: failover.OK, FirstToken: 1, RateLimit: RateLimit{Tokens: allowance(1000, 0, 8*time.Second)}}, *now)
+	e.Begin(Load{Model: "m"}, *now).Done(Result{Outcome: failover.OK, FirstToken: 1, RateLimit: inference.RateLimit{Tokens: allowance(1000, 0, 8*time.Second)}}, *now)
 	if ev := p.Evidence(*now); !ev.Busy || ev.Ejected {
 		t.Errorf("%+v", ev)
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"anabranch/dataplane/inference"
 )
 
 // maxRetryAfter is the longest wait that is believed; a place that asks for more has said nothing.
@@ -44,24 +46,24 @@ func believed(d time.Duration) time.Duration {
 }
 
 // rateLimit reads what a place says of its own limits.
-func rateLimit(h http.Header) RateLimit {
-	return RateLimit{
+func rateLimit(h http.Header) inference.RateLimit {
+	return inference.RateLimit{
 		Requests: allowance(h, "X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"),
 		Tokens:   allowance(h, "X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"),
 	}
 }
 
 // allowance reads one limit from headers of these names, in canonical form.
-func allowance(h http.Header, limit, remaining, reset string) Allowance {
+func allowance(h http.Header, limit, remaining, reset string) inference.Allowance {
 	left, ok := first(h, remaining)
 	if !ok {
-		return Allowance{}
+		return inference.Allowance{}
 	}
 	n, err := strconv.ParseInt(left, 10, 64)
 	if err != nil || n < 0 {
-		return Allowance{}
+		return inference.Allowance{}
 	}
-	a := Allowance{Known: true, Remaining: n}
+	a := inference.Allowance{Known: true, Remaining: n}
 	if v, ok := first(h, limit); ok {
 		if n, err := strconv.ParseInt(v, 10, 64); err == nil && n >= 0 {
 			a.Limit = n

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"anabranch/dataplane/inference"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -41,21 +43,24 @@ func TestRetryAfter(t *testing.T) {
 func TestRateLimitsOfProviders(t *testing.T) {
 	for name, c := range map[string]struct {
 		header map[string]string
-		want   RateLimit
+		want   inference.RateLimit
 	}{
-		"none": {nil, RateLimit{}},
+		"none": {nil, inference.RateLimit{}},
 		"all": {map[string]string{
 			"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "59", "x-ratelimit-reset-requests": "1s",
 			"x-ratelimit-limit-tokens": "150000", "x-ratelimit-remaining-tokens": "149984", "x-ratelimit-reset-tokens": "6m0s",
-		}, RateLimit{Allowance{true, 60, 59, time.Second}, Allowance{true, 150000, 149984, 6 * time.Minute}}},
+		}, inference.RateLimit{
+			Requests: inference.Allowance{Known: true, Limit: 60, Remaining: 59, Reset: time.Second},
+			Tokens:   inference.Allowance{Known: true, Limit: 150000, Remaining: 149984, Reset: 6 * time.Minute},
+		}},
 		"milliseconds and seconds": {map[string]string{
 			"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "120ms",
 			"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "7.5",
-		}, RateLimit{Allowance{Known: true, Reset: 120 * time.Millisecond}, Allowance{Known: true, Remaining: 5, Reset: 7500 * time.Millisecond}}},
+		}, inference.RateLimit{Requests: inference.Allowance{Known: true, Reset: 120 * time.Millisecond}, Tokens: inference.Allowance{Known: true, Remaining: 5, Reset: 7500 * time.Millisecond}}},
 		"what can't be read": {map[string]string{
 			"x-ratelimit-remaining-requests": "many", "x-ratelimit-remaining-tokens": "-1", "x-ratelimit-limit-tokens": "x",
-		}, RateLimit{}},
-		"only a limit": {map[string]string{"x-ratelimit-limit-requests": "60"}, RateLimit{}},
+		}, inference.RateLimit{}},
+		"only a limit": {map[string]string{"x-ratelimit-limit-requests": "60"}, inference.RateLimit{}},
 	} {
 		h := http.Header{}
 		for k, v := range c.header {
@@ -72,7 +77,7 @@ func TestRateLimitsOfProviders(t *testing.T) {
 	}
 	a := try(once(plain(200, http.Header{"X-Ratelimit-Remaining-Requests": {"5"}}, answer)))
 	a.Peer = true
-	if _, r, _ := judge(t, a); r.RateLimit != (RateLimit{}) {
+	if _, r, _ := judge(t, a); r.RateLimit != (inference.RateLimit{}) {
 		t.Errorf("a peer's limit is the tenant's, not the place's: %+v", r.RateLimit)
 	}
 }

@@ -53,7 +53,7 @@ type Result struct {
 	// Served names the place that a peer chose; empty unless the attempt went to a peer.
 	Served Place
 	// RateLimit is what the place says is left of its own limits.
-	RateLimit RateLimit
+	RateLimit inference.RateLimit
 
 	// Of an attempt that continued an answer: the tokens that were there before, and what its place
 	// told of its own part.
@@ -78,19 +78,4 @@ type Place struct {
 	// Saturation is load over capacity of the cluster that it was asked for. HasSaturation: it said.
 	Saturation    float64
 	HasSaturation bool
-}
-
-// RateLimit is what a provider tells in the headers x-ratelimit-{limit,remaining,reset}-{requests,tokens}.
-// https://platform.openai.com/docs/guides/rate-limits
-type RateLimit struct {
-	Requests, Tokens Allowance
-}
-
-// Allowance is what is left of one limit.
-type Allowance struct {
-	// Known says that the place told Remaining. The other fields are 0 if it did not tell them.
-	Known            bool
-	Limit, Remaining int64
-	// Reset is the time until the limit is whole again.
-	Reset time.Duration
 }
