@@ -38,12 +38,12 @@ END {
         printf "  %-20s %10.0f us %12.2f %9s   %s\n", answers[i] " " systems[j], median(n, "cpu-ns/op") / 1e3, median(n, "x-bare"),
           have(n, "allocs/op") ? sprintf("%.0f", median(n, "allocs/op")) : "", systems[j] ~ /^router/ ? goal[answers[i]] : ""
     }
-  print "\nAdded latency at half of the rate that is possible     p50         p99   goal"
+  print "\nAdded latency at half of the rate that is possible     p50         p99   failed   goal"
   for (j = 1; j in systems; j++) {
     n = "BenchmarkLatency/by=" systems[j]
     if (have(n, "added-p50-ns"))
-      printf "  %-36s %10.3f ms %8.3f ms   %s\n", systems[j] sprintf(", %.0f requests/s", median(n, "requests/s")),
-        median(n, "added-p50-ns") / 1e6, median(n, "added-p99-ns") / 1e6, systems[j] ~ /^router/ ? "0.3 / 1 ms" : ""
+      printf "  %-36s %10.3f ms %8.3f ms %6.2f %%   %s\n", systems[j] sprintf(", %.0f requests/s", median(n, "requests/s")),
+        median(n, "added-p50-ns") / 1e6, median(n, "added-p99-ns") / 1e6, median(n, "failed-%"), systems[j] ~ /^router/ ? "0.3 / 1 ms" : ""
   }
   print "\nMemory of an open stream          heap + stacks    resident   goal"
   for (j = 1; j in systems; j++) {

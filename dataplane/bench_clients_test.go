@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -37,7 +37,7 @@ func (c *farClients) obey(o order, m *farModels) (done outcome, err error) {
 	case "load":
 		err = c.load(o)
 	case "pace":
-		done.Latencies, err = c.pace(o)
+		done.Latencies, done.Failed, err = c.pace(o)
 	case "hold":
 		err = c.hold(o)
 	case "release":
@@ -70,11 +70,13 @@ func (c *farClients) load(o order) error {
 	return first
 }
 
-// pace sends requests at random moments, whether or not those before have been answered.
-func (c *farClients) pace(o order) ([]time.Duration, error) {
+// pace sends requests at random moments, whether or not those before have been answered. Where the
+// machine can't keep up some fail: they have no time, and are counted.
+func (c *farClients) pace(o order) (answered []time.Duration, failed int, err error) {
 	took := make([]time.Duration, o.N)
 	errs := make([]error, o.N)
 	var open sync.WaitGroup
+	rnd := rand.New(rand.NewPCG(1, uint64(o.N))) // the same moments for all that are compared at a rate
 	next := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -85,12 +87,20 @@ func (c *farClients) pace(o order) ([]time.Duration, error) {
 			errs[i] = c.send(o)
 			took[i] = time.Since(began)
 		})
-		u := float64(i*7919%o.N)/float64(o.N) + 0.5/float64(o.N) // each share of the distribution once
-		next = next.Add(time.Duration(-math.Log(u) / o.Rate * float64(time.Second)))
+		next = next.Add(time.Duration(rnd.ExpFloat64() / o.Rate * float64(time.Second)))
 		timer.Reset(time.Until(next))
 	}
 	open.Wait()
-	return took, cmp.Or(errs...)
+	answered = took[:0]
+	for i, err := range errs {
+		if err == nil {
+			answered = append(answered, took[i])
+		}
+	}
+	if len(answered) == 0 {
+		return nil, o.N, cmp.Or(errs...)
+	}
+	return answered, o.N - len(answered), nil
 }
 
 func (c *farClients) send(o order) error {

@@ -49,6 +49,8 @@ type outcome struct {
 	Took time.Duration
 	// Latencies of the requests, from sending to the end of the answer. Only of pace.
 	Latencies []time.Duration
+	// Failed is how many of pace's requests got no answer.
+	Failed int
 }
 
 // far is the far end as the benchmarks see it.

@@ -118,6 +118,6 @@ func transport(connect time.Duration, idle int) *http.Transport {
 		MaxResponseHeaderBytes: 64 << 10,
 		// Each stream holds a connection, and thousands may be open. Bodies go past the buffers.
 		WriteBufferSize: 2 << 10,
-		ReadBufferSize:  4 << 10,
+		ReadBufferSize:  2 << 10,
 	}
 }
