@@ -62,14 +62,14 @@ func (a *adapterSlots) evict() {
 	a.loaded = slices.Delete(a.loaded, oldest, oldest+1)
 }
 
-// inUse lists the adapters of running sequences, sorted.
-func (a *adapterSlots) inUse() []string {
-	var names []string
+// appendLoaded appends the sorted names of those in slots, or only of those in use, to dst.
+func (a *adapterSlots) appendLoaded(dst []string, onlyUsed bool) []string {
+	from := len(dst)
 	for _, s := range a.loaded {
-		if s.users > 0 {
-			names = append(names, s.name)
+		if s.users > 0 || !onlyUsed {
+			dst = append(dst, s.name)
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(dst[from:])
+	return dst
 }

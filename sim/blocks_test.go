@@ -195,8 +195,8 @@ func TestAdapterSlots(t *testing.T) {
 		case step.fits:
 			loaded = a.hold(step.name, 0)
 		}
-		if loaded != step.loaded || !slices.Equal(a.inUse(), step.inUse) {
-			t.Errorf("step %d: loaded %v, in use %v; want %v, %v", i, loaded, a.inUse(), step.loaded, step.inUse)
+		if loaded != step.loaded || !slices.Equal(a.appendLoaded(nil, true), step.inUse) {
+			t.Errorf("step %d: loaded %v, in use %v; want %v, %v", i, loaded, a.appendLoaded(nil, true), step.loaded, step.inUse)
 		}
 	}
 }

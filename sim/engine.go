@@ -57,6 +57,10 @@ var (
 	ErrAdapter = errors.New("the engine has no LoRA slots")
 	// ErrRequest: no prompt, no output, or an ID in use.
 	ErrRequest = errors.New("request is malformed")
+	// ErrDraining: it finishes what it has; see [Engine.Drain].
+	ErrDraining = errors.New("the engine is draining")
+	// ErrCrashed: it is dead; see [Engine.Crash].
+	ErrCrashed = errors.New("the engine has crashed")
 )
 
 // sequence is one request on its way through.
@@ -86,6 +90,7 @@ type Engine struct {
 	stepEnd  time.Duration
 	inStep   bool
 	slow     float64
+	closed   error       // why nothing new is taken; nil: it is
 	running  []*sequence // in order of admission
 	waiting  []*sequence
 	byID     map[uint64]*sequence
@@ -117,8 +122,10 @@ func New(opts Options) *Engine {
 	return e
 }
 
-// Ready says whether start-up is over.
-func (e *Engine) Ready(now time.Duration) bool { return now >= e.ready }
+// Ready says whether start-up is over and the engine has not crashed.
+func (e *Engine) Ready(now time.Duration) bool {
+	return now >= e.ready && !errors.Is(e.closed, ErrCrashed)
+}
 
 // MaxTokens is the longest prompt plus output that fits.
 func (e *Engine) MaxTokens() int { return e.opts.Blocks * BlockSize }
@@ -139,6 +146,8 @@ func (e *Engine) Submit(now time.Duration, r Request) error {
 		target = min(target, r.MaxTokens)
 	}
 	switch {
+	case e.closed != nil:
+		return e.closed
 	case r.PromptTokens < 1 || target < 1:
 		return fmt.Errorf("%w: %d prompt and %d output tokens", ErrRequest, r.PromptTokens, target)
 	case r.PromptTokens > e.MaxTokens()-target:
@@ -230,21 +239,6 @@ func (e *Engine) run(now time.Duration) {
 		}
 	}
 	e.now = max(e.now, now)
-}
-
-// Stats is a snapshot as of the last call.
-func (e *Engine) Stats() Stats {
-	st := e.stats
-	st.Waiting, st.Running = len(e.waiting), len(e.running)
-	st.BlocksUsed, st.BlocksTotal = e.pool.used, e.pool.total
-	st.RunningAdapters = e.adapters.inUse()
-	for _, s := range e.waiting {
-		if a := s.req.Adapter; a != "" && !slices.Contains(st.WaitingAdapters, a) {
-			st.WaitingAdapters = append(st.WaitingAdapters, a)
-		}
-	}
-	slices.Sort(st.WaitingAdapters)
-	return st
 }
 
 func (e *Engine) emit(s *sequence, k EventKind, why Reason) {

@@ -145,8 +145,8 @@ func TestNothingIsEverOverCapacity(t *testing.T) {
 				t.Fatalf("%d of %d blocks used", st.BlocksUsed, st.BlocksTotal)
 			case st.Running > opts.MaxSequences:
 				t.Fatalf("%d of %d slots used", st.Running, opts.MaxSequences)
-			case len(st.RunningAdapters) > opts.MaxAdapters:
-				t.Fatalf("%v in %d adapter slots", st.RunningAdapters, opts.MaxAdapters)
+			case len(e.ResidentAdapters(nil)) > opts.MaxAdapters:
+				t.Fatalf("%v in %d adapter slots", e.ResidentAdapters(nil), opts.MaxAdapters)
 			case st.PrefixHits > st.PrefixQueries:
 				t.Fatalf("%d hits of %d queries", st.PrefixHits, st.PrefixQueries)
 			}

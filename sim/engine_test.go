@@ -245,9 +245,8 @@ func TestAdaptersShareSlots(t *testing.T) {
 		for id := range uint64(6) {
 			submit(t, e, 0, Request{ID: id, PromptTokens: 64, OutputTokens: 20, Adapter: fmt.Sprintf("a%d", id%3)})
 		}
-		st := e.Stats()
-		if len(st.RunningAdapters) > slots {
-			t.Errorf("%v run in %d slots", st.RunningAdapters, slots)
+		if running := e.RunningAdapters(nil); len(running) > slots {
+			t.Errorf("%v run in %d slots", running, slots)
 		}
 		events := drain(e)
 		if got := e.Stats().Finished; got != 6 {
@@ -273,8 +272,8 @@ func TestAdapterInUseIsNotWaitedFor(t *testing.T) {
 	submit(t, e, 0, Request{ID: 3, PromptTokens: 64, OutputTokens: 5, Adapter: "a"})
 	submit(t, e, 0, Request{ID: 4, PromptTokens: 64, OutputTokens: 5})
 	e.Advance(150 * time.Millisecond)
-	if st := e.Stats(); !slices.Equal(st.RunningAdapters, []string{"a"}) || !slices.Equal(st.WaitingAdapters, []string{"b"}) {
-		t.Errorf("running %v, waiting %v", st.RunningAdapters, st.WaitingAdapters)
+	if r, w := e.RunningAdapters(nil), e.WaitingAdapters(nil); !slices.Equal(r, []string{"a"}) || !slices.Equal(w, []string{"b"}) {
+		t.Errorf("running %v, waiting %v", r, w)
 	}
 	events := drain(e)
 	if b, a := when(t, events, 2, Admitted), when(t, events, 1, Finished); b < a {

@@ -95,8 +95,6 @@ type Stats struct {
 	Waiting, Running int
 	// BlocksUsed of BlocksTotal are held by running sequences; what is merely cached is free.
 	BlocksUsed, BlocksTotal int
-	// RunningAdapters and WaitingAdapters are sorted names.
-	RunningAdapters, WaitingAdapters []string
 	// Counters since the start. Tokens of the prefix cache are of first admissions.
 	Submitted, Finished, Aborted uint64
 	Preemptions, AdapterLoads    uint64

@@ -110,7 +110,7 @@ func obey(t *testing.T, e *Engine, at time.Duration, words []string, out *string
 	case "show":
 		st := e.Stats()
 		_, _ = fmt.Fprintf(out, "%9s running=%d waiting=%d blocks=%d adapters=%v waiting-adapters=%v\n",
-			tenths(at), st.Running, st.Waiting, st.BlocksUsed, st.RunningAdapters, st.WaitingAdapters)
+			tenths(at), st.Running, st.Waiting, st.BlocksUsed, e.RunningAdapters(nil), e.WaitingAdapters(nil))
 	default:
 		t.Fatalf("no such order: %q", words[0])
 	}

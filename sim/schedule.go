@@ -80,11 +80,16 @@ func (e *Engine) admitWaiting(budget *int) (loads int) {
 	return loads
 }
 
+// cacheable are the blocks that a sequence can take from the prefix cache. At least one token is
+// always computed, for there is no output without one.
+func (s *sequence) cacheable() []uint64 {
+	return s.req.Blocks[:min(len(s.req.Blocks), (s.total-1)/BlockSize)]
+}
+
 // admit takes what the prefix cache holds of a waiting sequence and blocks for its first chunk.
 func (e *Engine) admit(s *sequence, budget int) (tokens int, ok bool) {
 	var hit, fromFree int
-	// At least one token is always computed, for there is no output without one.
-	usable := s.req.Blocks[:min(len(s.req.Blocks), (s.total-1)/BlockSize)]
+	usable := s.cacheable()
 	if !e.opts.NoPrefixCache {
 		hit, fromFree = e.pool.match(usable)
 	}

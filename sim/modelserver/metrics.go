@@ -142,7 +142,7 @@ func (x *exposition) Collect(ch chan<- prometheus.Metric) {
 		x.collectEngine(ch, string(r.model.Name), strconv.Itoa(i), st, finished)
 		if len(r.model.Adapters) > 0 {
 			hasLoRA = true
-			x.noteLoRA(r, st)
+			x.noteLoRA(r)
 		}
 	}
 	if !hasLoRA {
@@ -183,10 +183,11 @@ func (x *exposition) collectEngine(
 
 // noteLoRA dates the present state of the adapters. As in vLLM, older states stay as series of
 // their own; the newest date tells which one holds.
-func (x *exposition) noteLoRA(r *runner, st sim.Stats) {
+func (x *exposition) noteLoRA(r *runner) {
+	running, waiting := r.lora()
 	now := loraLabels{
 		max:     strconv.Itoa(r.slots),
-		running: strings.Join(st.RunningAdapters, ","), waiting: strings.Join(st.WaitingAdapters, ","),
+		running: strings.Join(running, ","), waiting: strings.Join(waiting, ","),
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

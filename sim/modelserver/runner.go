@@ -244,6 +244,13 @@ func (r *runner) ready() bool {
 	return r.engine.Ready(r.clock.virtual(time.Now()))
 }
 
+// lora lists the adapters of running and of waiting sequences.
+func (r *runner) lora() (running, waiting []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.engine.RunningAdapters(nil), r.engine.WaitingAdapters(nil)
+}
+
 // stats is the engine's, and the sequences that ended by reason.
 func (r *runner) stats() (sim.Stats, map[string]uint64) {
 	r.mu.Lock()
