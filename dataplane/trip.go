@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/meter"
@@ -147,7 +148,7 @@ func (x *trip) outcome(rec *Record) {
 	if last == nil {
 		return
 	}
-	rec.ClientGone, rec.Broken, rec.Usage = last.ClientGone, last.Broken, used(last)
+	rec.ClientGone, rec.Broken, rec.Usage = last.ClientGone, last.Broken, x.used()
 	if last.Committed {
 		rec.Status = x.status
 		if last.Err != nil {
@@ -209,21 +210,40 @@ func (x *trip) account() (meter.Usage, meter.Fate) {
 	case !last.Committed, x.status >= 400:
 		return meter.Usage{}, meter.FailedBeforeContent
 	}
-	u := meter.Usage(used(last))
+	u := meter.Usage(x.used())
 	if last.Broken {
 		return u, meter.Broken
 	}
 	return u, meter.Completed
 }
 
-// used is the usage that the place told. Where it told none, and in an answer that ended too soon
-// for the last word of it, the content events that came count, if they are more.
-func used(last *proxy.Result) inference.Usage {
-	u := last.Usage
-	if !last.HasUsage || last.Broken {
-		u.Completion = max(u.Completion, last.Events)
+// used is the usage that the place of the last attempt told. Where it told none, and in an answer that
+// ended too soon for the last word of it, what came of the answer counts, if it is more: the content
+// events of a stream, and of an answer that is not streamed its text.
+func (x *trip) used() inference.Usage {
+	u := x.last.Usage
+	if !x.last.HasUsage || x.last.Broken {
+		u.Completion = max(u.Completion, x.last.Events, x.textTokens())
 	}
 	return u
+}
+
+// textTokens estimates the tokens of an answer that is not streamed by its text, as prompts are estimated,
+// and at most as many as the request allows. 0: by this API there comes something else than text.
+func (x *trip) textTokens() int64 {
+	switch x.request.API {
+	case inference.Chat, inference.Completions, inference.Responses, inference.Messages:
+	default:
+		return 0
+	}
+	if x.last.Text == 0 {
+		return 0
+	}
+	tokens := admit.InputTokens(int(x.last.Text))
+	if allowed := x.request.MaxTokens; allowed > 0 && tokens/x.request.Choices >= allowed {
+		return allowed * x.request.Choices
+	}
+	return tokens
 }
 
 // apiKey is the key that a request shows: as OpenAI's clients send it, or as Anthropic's do.

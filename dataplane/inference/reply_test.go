@@ -129,6 +129,11 @@ func TestUsageOf(t *testing.T) {
 			if got, ok := UsageOf([]byte(tt.body)); got != tt.want || ok != tt.ok {
 				t.Errorf("got %+v, %v; want %+v, %v", got, ok, tt.want, tt.ok)
 			}
+			for size := 1; size <= len(tt.body)+1; size++ {
+				if got, ok := tallied([]byte(tt.body), size).Usage(); got != tt.want || ok != tt.ok {
+					t.Fatalf("in pieces of %d: got %+v, %v; want %+v, %v", size, got, ok, tt.want, tt.ok)
+				}
+			}
 		})
 	}
 }

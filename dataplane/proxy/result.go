@@ -47,6 +47,10 @@ type Result struct {
 	// Events counts content events of the answer, all parts of it, an estimate of output tokens
 	// where no usage came.
 	Events int64
+	// Text is how long an answer that was not streamed was by its text, in bytes: of JSON what stands in
+	// strings that are no names, of what can't be looked at all that came. 0: it is neither JSON nor
+	// text, or held, and told its usage.
+	Text int64
 	// FirstByte is the time from sending to the first content byte, 0 if none came; InterToken
 	// the mean between content events after it, 0 if fewer than two came.
 	FirstByte, InterToken time.Duration

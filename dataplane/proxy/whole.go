@@ -69,8 +69,8 @@ func (x *exchange) whole(answer *http.Response) {
 		if !x.a.Peer && answer.Header.Get("Content-Encoding") == "" { // a peer has seen to it
 			body = amended(body, answer.StatusCode, x.origin())
 		}
-	} else {
-		r.Usage, r.HasUsage = usage, counted
+	} else if r.Usage, r.HasUsage = usage, counted; !counted {
+		x.passing(answer).look(body)
 	}
 	if !x.commit(answer, strconv.Itoa(len(body))) {
 		x.failed(context.Cause(x.ctx))
@@ -125,7 +125,8 @@ func read(answer *http.Response, body []byte) (u inference.Usage, counted, ok bo
 	return u, false, json.Valid(body)
 }
 
-// large passes on an answer that is too large to be held.
+// large passes on an answer that is too large to be held. Its usage, which mostly stands at its end, is
+// read as it goes by.
 func (x *exchange) large(answer *http.Response, head *bytes.Buffer) {
 	x.content(time.Now(), 1)
 	length := ""
@@ -137,6 +138,8 @@ func (x *exchange) large(answer *http.Response, head *bytes.Buffer) {
 		return
 	}
 	x.guard.Stop() // the place is not to blame for a client that takes its time
+	seen := x.passing(answer)
+	seen.look(head.Bytes())
 	if _, err := x.w.Write(head.Bytes()); err != nil {
 		x.left(err)
 		return
@@ -148,12 +151,16 @@ func (x *exchange) large(answer *http.Response, head *bytes.Buffer) {
 		now := time.Now()
 		if n > 0 {
 			x.guard.Stop()
+			seen.look(piece[:n])
 			x.patience(now)
 			if _, err := x.w.Write(piece[:n]); err != nil {
 				x.left(err)
 				return
 			}
 			x.guard.Reset(x.stall())
+		}
+		if errors.Is(err, io.EOF) && !seen.whole() {
+			err = io.ErrUnexpectedEOF
 		}
 		if errors.Is(err, io.EOF) {
 			x.result.Outcome = failover.OK
