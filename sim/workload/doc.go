@@ -1,0 +1,8 @@
+// Package workload says what arrives at a fleet: requests with their times, places, tenants and
+// prompts, made by generators or read from published traces. Simulators put them to an engine in
+// virtual time, and replay sends them over HTTP with prompts from [Text].
+//
+// Everything is seeded: the same options give the same requests, in any process and on any
+// machine. Nothing here knows what becomes of a request, but for closed loops, which are told by
+// [Source].Done.
+package workload
