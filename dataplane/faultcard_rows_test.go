@@ -38,10 +38,13 @@ type fault struct {
 }
 
 const (
-	// patience is the bound of silence, of a stall or of a request in rows that wait for one.
+	// patience is the bound of silence in rows that wait for one.
 	patience = time.Second
 	// atOnce is what passes for it, three times of it at most.
 	atOnce = time.Second
+	// stallPatience is the bound of a stall; a router that asks a peer waits for half of it longer, and
+	// shall not be first even where both are slow.
+	stallPatience = 2 * time.Second
 	// largePatience is for what takes its time when all goes well, too.
 	largePatience = 3 * time.Second
 	mediaStream   = "text/event-stream"
@@ -68,7 +71,7 @@ func impatientAlways(pb *routerpb.Table) {
 	pb.Classes[0].FirstByteDeadlineMs = largePatience.Milliseconds()
 }
 
-func stalling(pb *routerpb.Table) { pb.Classes[0].StallMs = patience.Milliseconds() }
+func stalling(pb *routerpb.Table) { pb.Classes[0].StallMs = stallPatience.Milliseconds() }
 func expiring(pb *routerpb.Table) { pb.Classes[0].RequestTimeoutMs = largePatience.Milliseconds() }
 
 func stallingRescued(pb *routerpb.Table) {
@@ -110,8 +113,8 @@ var faults = []fault{
 	{name: "cut after content", does: opening{mediaStream, []string{role, content, content}}.then(breakingOff), asked: "streamed"},
 	{name: "cut after content, of a class that rescues", does: opening{mediaStream, []string{role, content, content}}.then(breakingOff), change: rescued, asked: "streamed"},
 	{name: "regular end after content, without finish", does: opening{mediaStream, []string{role, content, content}}.then(ending), asked: "streamed"},
-	{name: "stall mid-stream", does: opening{mediaStream, []string{role, content, content}}.then(hangs), change: stalling, bound: patience, asked: "streamed", help: "none beside"},
-	{name: "stall mid-stream, of a class that rescues", does: opening{mediaStream, []string{role, content, content}}.then(hangs), change: stallingRescued, bound: patience, asked: "streamed", help: "none beside"},
+	{name: "stall mid-stream", does: opening{mediaStream, []string{role, content, content}}.then(hangs), change: stalling, bound: stallPatience, asked: "streamed"},
+	{name: "stall mid-stream, of a class that rescues", does: opening{mediaStream, []string{role, content, content}}.then(hangs), change: stallingRescued, bound: stallPatience, asked: "streamed"},
 	{name: "error event after content", does: opening{mediaStream, []string{role, content, content, "data: " + engineDied + "\n\n"}}.then(hangs), asked: "streamed"},
 	{name: "malformed SSE", does: opening{mediaStream, []string{role, noJSON}}.then(hangs), asked: "streamed"},
 	{name: "malformed SSE after content", does: opening{mediaStream, []string{role, content, content, noJSON}}.then(hangs), asked: "streamed"},
@@ -120,10 +123,10 @@ var faults = []fault{
 	{name: "truncated JSON, cut", does: openingOfJSON.then(breakingOff), asked: "whole"},
 	{name: "truncated JSON, regular end", does: openingOfJSON.then(ending), asked: "whole"},
 	{name: "empty answer", does: replying(200, ""), asked: "whole"},
-	{name: "stall in the middle of JSON", does: openingOfJSON.then(hangs), change: stalling, bound: patience, asked: "whole"},
+	{name: "stall in the middle of JSON", does: openingOfJSON.then(hangs), change: stalling, bound: stallPatience, asked: "whole"},
 	{name: "slow drip of a stream", does: drips(mediaStream, time.Millisecond, cutUp(16, role+content+content+content+finish+counted+done)...), asked: "streamed"},
 	{name: "slow drip of JSON", does: drips(mediaJSON, time.Millisecond, cutUp(4, whole)...), asked: "whole"},
-	{name: "slow drip that never makes an event", does: drips(mediaStream, 20*time.Millisecond, role+content+unfinished, "x"), change: stalling, bound: patience, asked: "streamed", help: "none beside"},
+	{name: "slow drip that never makes an event", does: drips(mediaStream, 20*time.Millisecond, role+content+unfinished, "x"), change: stalling, bound: stallPatience, asked: "streamed"},
 	{name: "slow drip that never makes an answer", does: drips(mediaJSON, 20*time.Millisecond, whole[:30], "x"), change: expiring, bound: largePatience, asked: "whole"},
 	{name: "answer of 11 MiB", does: replying(200, longAnswer), asked: "whole"},
 	{name: "event above 1 MiB", does: opening{mediaStream, []string{role, unfinished + strings.Repeat("x", 3<<20)}}.then(hangs), asked: "streamed"},
