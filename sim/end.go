@@ -27,6 +27,7 @@ func (e *Engine) Crash(now time.Duration) []uint64 {
 	}
 	e.stats.Aborted += uint64(len(lost))
 	e.running, e.waiting, e.batch, e.retired, e.inStep = nil, nil, nil, nil, false
+	e.decoders, e.ahead = decoders{}, 0
 	clear(e.byID)
 	e.pool = newBlockPool(e.opts.Blocks)
 	e.adapters.loaded = nil

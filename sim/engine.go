@@ -63,21 +63,6 @@ var (
 	ErrCrashed = errors.New("the engine has crashed")
 )
 
-// sequence is one request on its way through.
-type sequence struct {
-	req       Request
-	target    int // tokens to generate
-	total     int // prompt and generated tokens
-	computed  int // tokens whose KV is in blocks
-	blocks    []int32
-	published int // leading blocks whose content is in the index, or was there before
-	generated int
-	cached    int
-	admitted  bool // once at least
-	running   bool
-	gone      bool // finished or aborted; skipped when the step in flight ends
-}
-
 // Engine is one pod in virtual time. Times are durations since an epoch of the caller's choice
 // and never go back. An Engine is not safe for concurrent use.
 //
@@ -91,23 +76,19 @@ type Engine struct {
 	inStep   bool
 	slow     float64
 	closed   error       // why nothing new is taken; nil: it is
-	running  []*sequence // in order of admission
+	running  []*sequence // in order of admission: first those that decode
+	decoders decoders
 	waiting  []*sequence
 	byID     map[uint64]*sequence
 	pool     blockPool
 	adapters adapterSlots
-	batch    []share // the step in flight
+	batch    []share       // the step in flight, but for those that decode
+	ahead    time.Duration // what Next foresees, until something happens; 0: not known
 	retired  []*sequence
 	spare    []*sequence
 	events   []Event
 	returned bool // events were handed out and may be overwritten
 	stats    Stats
-}
-
-// share is the part of a step that one sequence gets.
-type share struct {
-	seq    *sequence
-	tokens int
 }
 
 // New makes an idle engine.
@@ -130,13 +111,14 @@ func (e *Engine) Ready(now time.Duration) bool {
 // MaxTokens is the longest prompt plus output that fits.
 func (e *Engine) MaxTokens() int { return e.opts.Blocks * BlockSize }
 
-// SetSlow stretches every later step by a factor; 1 is normal speed, and what isn't above 0 means
-// 1. It is how a sick or throttled GPU looks from outside.
-func (e *Engine) SetSlow(factor float64) {
+// SetSlow stretches every step that begins after the given time by a factor; 1 is normal speed, and
+// what isn't above 0 means 1. It is how a sick or throttled GPU looks from outside.
+func (e *Engine) SetSlow(now time.Duration, factor float64) {
+	e.run(now)
 	if !(factor > 0) {
 		factor = 1
 	}
-	e.slow = factor
+	e.slow, e.ahead = factor, 0
 }
 
 // Submit queues a request at the given time. An idle engine starts on it at once.
@@ -164,7 +146,7 @@ func (e *Engine) Submit(now time.Duration, r Request) error {
 		s.req.Blocks = s.req.Blocks[:limit]
 	}
 	e.byID[r.ID] = s
-	e.waiting = append(e.waiting, s)
+	e.waiting, e.ahead = append(e.waiting, s), 0
 	e.stats.Submitted++
 	if !e.inStep {
 		e.begin()
@@ -180,6 +162,7 @@ func (e *Engine) Abort(now time.Duration, id uint64) bool {
 	if s == nil {
 		return false
 	}
+	e.ahead = 0
 	if s.running {
 		e.leave(s)
 	} else {
@@ -191,8 +174,22 @@ func (e *Engine) Abort(now time.Duration, id uint64) bool {
 	return true
 }
 
-// Next is when the engine changes next by itself; false: never, it waits for a Submit.
+// Next is when the engine has something to tell next if it is left alone, at the latest: no event comes
+// sooner, and by then most often one does. With [Options].Tokens or Cache it is the end of each step.
+// False: never, it waits for a Submit.
 func (e *Engine) Next() (time.Duration, bool) {
+	at, ok := e.boundary()
+	if !e.quiet() {
+		return at, ok
+	}
+	if e.ahead == 0 {
+		e.ahead = e.foresee()
+	}
+	return e.ahead, true
+}
+
+// boundary is when the step in flight ends or one can begin.
+func (e *Engine) boundary() (time.Duration, bool) {
 	switch {
 	case e.inStep:
 		return e.stepEnd, true
@@ -225,7 +222,7 @@ func (e *Engine) run(now time.Duration) {
 		e.events, e.returned = e.events[:0], false
 	}
 	for {
-		at, ok := e.Next()
+		at, ok := e.boundary()
 		if !ok || at > now {
 			break
 		}
@@ -239,9 +236,13 @@ func (e *Engine) run(now time.Duration) {
 		}
 	}
 	e.now = max(e.now, now)
+	if e.ahead <= e.now {
+		e.ahead = 0
+	}
 }
 
 func (e *Engine) emit(s *sequence, k EventKind, why Reason) {
+	e.ahead = 0
 	e.events = append(e.events, Event{
 		At: e.now, ID: s.req.ID, Kind: k, Generated: s.generated, Cached: s.cached, Reason: why,
 	})

@@ -72,7 +72,7 @@ func play(opts Options, ops []operation, check func(*Engine, []Event)) ([]Event,
 			collect(at)
 		}
 		now = until
-		e.SetSlow(op.factor)
+		e.SetSlow(now, op.factor)
 		if op.abort != 0 {
 			e.Abort(now, op.abort)
 		} else {
@@ -162,8 +162,12 @@ func checkPool(t *rapid.T, e *Engine) {
 		for _, b := range s.blocks {
 			refs[b]++
 		}
-		if s.computed > len(s.blocks)*BlockSize {
-			t.Fatalf("%d tokens in %d blocks", s.computed, len(s.blocks))
+		computed := s.computed
+		if s.decoding {
+			computed = s.req.PromptTokens + e.decoders.generated(s) - 1
+		}
+		if computed > len(s.blocks)*BlockSize {
+			t.Fatalf("%d tokens in %d blocks", computed, len(s.blocks))
 		}
 	}
 	var used, listed int
@@ -186,31 +190,18 @@ func checkPool(t *rapid.T, e *Engine) {
 	}
 }
 
-func TestSameCallsSameEvents(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		opts, ops := smallEngine(t), operations(t)
-		a, sa := play(opts, ops, nil)
-		b, sb := play(opts, ops, nil)
-		if !slices.Equal(a, b) || sa.Steps != sb.Steps || sa.PrefixHits != sb.PrefixHits {
-			t.Fatalf("two runs differ: %+v and %+v", sa, sb)
-		}
-	})
-}
-
 func TestAdvancingRarelyChangesNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		opts, ops := smallEngine(t), operations(t)
+		opts, ops := anyEngine(t), operations(t)
 		often, _ := play(opts, ops, nil)
 		e := New(opts)
 		var rarely []Event
 		var now time.Duration
 		for _, op := range ops {
 			now += op.wait
-			e.Advance(now) // steps that end by now keep the speed they began with
-			rarely = append(rarely, e.events...)
-			e.SetSlow(op.factor)
+			rarely = append(rarely, e.Advance(now)...)
+			e.SetSlow(now, op.factor)
 			if op.abort != 0 {
 				e.Abort(now, op.abort)
 			} else {

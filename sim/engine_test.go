@@ -303,7 +303,7 @@ func TestSlowStretchesSteps(t *testing.T) {
 	t.Parallel()
 	run := func(factor float64) time.Duration {
 		e := New(Options{Profile: h100})
-		e.SetSlow(factor)
+		e.SetSlow(0, factor)
 		submit(t, e, 0, Request{ID: 1, PromptTokens: 1024, OutputTokens: 50})
 		return when(t, drain(e), 1, Finished)
 	}

@@ -48,10 +48,8 @@ func (e *Engine) Cached(blocks []uint64) int {
 // the queue, so it is for oracles and tests; real servers do not tell it.
 func (e *Engine) Pending() int {
 	tokens := 0
-	for _, s := range e.running {
-		if lack := s.total - s.computed; lack > 1 || s.generated == 0 {
-			tokens += lack
-		}
+	for _, s := range e.running[e.decoders.len():] {
+		tokens += s.total - s.computed
 	}
 	for _, s := range e.waiting {
 		tokens += s.total

@@ -106,7 +106,7 @@ func obey(t *testing.T, e *Engine, at time.Duration, words []string, out *string
 			_, _ = fmt.Fprintf(out, "%9s %s is not there\n", tenths(at), words[1])
 		}
 	case "slow":
-		e.SetSlow(float64(number(t, words[1])))
+		e.SetSlow(at, float64(number(t, words[1])))
 	case "show":
 		st := e.Stats()
 		_, _ = fmt.Fprintf(out, "%9s running=%d waiting=%d blocks=%d adapters=%v waiting-adapters=%v\n",

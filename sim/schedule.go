@@ -21,28 +21,41 @@ func (e *Engine) begin() {
 	if !preempted {
 		loads = e.admitWaiting(&budget)
 	}
-	if len(e.batch) == 0 {
+	if len(e.batch) == 0 && e.decoders.len() == 0 {
 		return
 	}
-	d := e.opts.Profile.Step(e.load())
-	d += time.Duration(loads) * e.opts.AdapterLoad
 	e.inStep = true
-	e.stepEnd = e.now + max(1, time.Duration(float64(d)*e.slow))
+	e.stepEnd = e.now + e.duration(e.load(), loads)
 	e.stats.Steps++
 }
 
+// duration is how long a step takes.
+func (e *Engine) duration(l Load, loads int) time.Duration {
+	d := e.opts.Profile.Step(l) + time.Duration(loads)*e.opts.AdapterLoad
+	return max(1, time.Duration(float64(d)*e.slow))
+}
+
 // continueRunning gives running sequences their tokens in order of admission. One that finds no
-// block takes those of the latest admitted, which goes back to the head of the queue.
+// block takes those of the latest admitted, which goes back to the head of the queue. There is budget
+// for all: none was admitted without.
 func (e *Engine) continueRunning(budget *int) (preempted bool) {
-	for i := 0; i < len(e.running) && *budget > 0; i++ {
-		s := e.running[i]
-		n := min(s.total-s.computed, *budget)
+	room := func(s *sequence, n int) bool {
 		for s.running && !e.grow(s, n) {
 			e.preempt(e.running[len(e.running)-1])
 			preempted = true
 		}
-		if !s.running {
-			break // it was the latest itself
+		return s.running // else it was the latest itself
+	}
+	due := e.decoders.due()
+	for i := 0; i < len(*due) && room((*due)[i], 1); i++ {
+	}
+	decode := e.decoders.len()
+	*budget -= decode
+	for i := decode; i < len(e.running); i++ {
+		s := e.running[i]
+		n := min(s.total-s.computed, *budget)
+		if !room(s, n) {
+			break
 		}
 		e.batch = append(e.batch, share{s, n})
 		*budget -= n
@@ -80,12 +93,6 @@ func (e *Engine) admitWaiting(budget *int) (loads int) {
 	return loads
 }
 
-// cacheable are the blocks that a sequence can take from the prefix cache. At least one token is
-// always computed, for there is no output without one.
-func (s *sequence) cacheable() []uint64 {
-	return s.req.Blocks[:min(len(s.req.Blocks), (s.total-1)/BlockSize)]
-}
-
 // admit takes what the prefix cache holds of a waiting sequence and blocks for its first chunk.
 func (e *Engine) admit(s *sequence, budget int) (tokens int, ok bool) {
 	var hit, fromFree int
@@ -117,9 +124,9 @@ func (e *Engine) admit(s *sequence, budget int) (tokens int, ok bool) {
 
 // grow gets the blocks for n more tokens of a running sequence, or says that there are none.
 func (e *Engine) grow(s *sequence, n int) bool {
-	need := blocksFor(s.computed+n) - len(s.blocks)
-	if need <= 0 {
-		return true
+	need := 1 // for one that decodes and is due
+	if !s.decoding {
+		need = blocksFor(s.computed+n) - len(s.blocks)
 	}
 	if need > e.pool.free() {
 		return false
@@ -139,6 +146,9 @@ func (e *Engine) preempt(s *sequence) {
 
 // leave frees slot, blocks and adapter of a running sequence.
 func (e *Engine) leave(s *sequence) {
+	if s.decoding {
+		e.decoders.remove(s)
+	}
 	i := slices.Index(e.running, s)
 	e.running = slices.Delete(e.running, i, i+1)
 	e.pool.release(s.blocks)
@@ -149,7 +159,7 @@ func (e *Engine) leave(s *sequence) {
 
 // load sums up the composed step.
 func (e *Engine) load() Load {
-	var l Load
+	l := Load{Decode: e.decoders.len(), Context: e.decoders.context}
 	for _, b := range e.batch {
 		if b.tokens == 1 {
 			l.Decode++
@@ -165,6 +175,7 @@ func (e *Engine) load() Load {
 
 // complete carries out the step in flight at its end.
 func (e *Engine) complete() {
+	e.decode()
 	for _, b := range e.batch {
 		s := b.seq
 		if s.gone {
@@ -186,6 +197,8 @@ func (e *Engine) complete() {
 		}
 		if s.generated == s.target {
 			e.finish(s)
+		} else {
+			e.decoders.add(s)
 		}
 	}
 	// Only now may the memory of those that are gone be used again: the batch names them.
@@ -216,6 +229,3 @@ func (e *Engine) finish(s *sequence) {
 	e.stats.Finished++
 	e.retire(s)
 }
-
-// blocksFor is the number of blocks that hold so many tokens.
-func blocksFor(tokens int) int { return (tokens + BlockSize - 1) / BlockSize }

@@ -233,8 +233,7 @@ func (r *runner) pause(stop bool) {
 func (r *runner) slow(factor float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.catchUp()
-	r.engine.SetSlow(factor)
+	r.engine.SetSlow(r.catchUp(), factor)
 }
 
 // ready says whether start-up is over.
