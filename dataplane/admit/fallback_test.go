@@ -127,7 +127,7 @@ func TestAnotherOutageGrantsNothingAnew(t *testing.T) {
 		}
 		for range 5 {
 			l.set(up)
-			k.a.look(t.Context(), false)
+			k.a.Look(t.Context(), false)
 			if !k.a.StoreOK() {
 				t.Fatal("the store is back and not seen")
 			}
@@ -137,7 +137,7 @@ func TestAnotherOutageGrantsNothingAnew(t *testing.T) {
 			}
 		}
 		l.set(up)
-		k.a.look(t.Context(), false)
+		k.a.Look(t.Context(), false)
 		pass(5 * time.Minute)
 		outage(t, l, k)
 		if got := k.admitted(100); got != 60 {
@@ -177,7 +177,7 @@ func TestOldAccountsAreForgotten(t *testing.T) {
 			t.Fatalf("%d accounts, want the one that owes", len(k.a.fallback.accounts))
 		}
 		l.set(up)
-		k.a.look(t.Context(), false)
+		k.a.Look(t.Context(), false)
 		if len(k.a.fallback.accounts) != 0 {
 			t.Errorf("%d accounts are kept for ever", len(k.a.fallback.accounts))
 		}

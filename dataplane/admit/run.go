@@ -16,11 +16,11 @@ func (a *Admitter) Run(ctx context.Context) error {
 	defer ticks.Stop()
 	every := max(1, int(pulse/a.probe))
 	for round := 0; ; round++ {
-		a.look(ctx, round%every == 0)
+		a.Look(ctx, round%every == 0)
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
-			a.look(ctx, false)
+			a.Look(ctx, false)
 			if left := a.fallback.owing(); left > 0 {
 				a.log.Warn("spending without the quota store was never charged", slog.Int("buckets", left))
 			}
@@ -29,8 +29,9 @@ func (a *Admitter) Run(ctx context.Context) error {
 	}
 }
 
-// look makes one round: a sign of life if asked for or if the last call failed, then the accounts.
-func (a *Admitter) look(ctx context.Context, pulse bool) {
+// Look makes one round: a sign of life if asked for or if the last call failed, then the accounts.
+// [Admitter.Run] makes them by itself.
+func (a *Admitter) Look(ctx context.Context, pulse bool) {
 	open := a.breaker.open()
 	if open || pulse || a.breaker.doubtful() {
 		if err := a.call(ctx, func(ctx context.Context) error { return a.authority.Adjust(ctx, "", nil) }); err != nil {

@@ -84,7 +84,7 @@ func TestInDoubtChargesAreRepeatedAndRefundsAreNot(t *testing.T) {
 		settle(100)  // carried out, and not known to be
 		settle(-200) // the same
 		l.set(up)
-		k.a.look(t.Context(), true)
+		k.a.Look(t.Context(), true)
 		if got := l.level(t, "tpm"); got != 1000-500-100+200-100 {
 			t.Errorf("level %d: want the charge twice and the refund once", got)
 		}
@@ -106,7 +106,7 @@ func TestARefundThatSurelyFailedIsMadeLater(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.set(up)
-			k.a.look(t.Context(), true)
+			k.a.Look(t.Context(), true)
 			if got := l.level(t, "tpm"); got != 1000 {
 				t.Errorf("case %d: level %d, want 1000", i, got)
 			}
@@ -133,7 +133,7 @@ func TestARefundDueIsForgoneWhenItsAnswerIsLost(t *testing.T) {
 		l.set(lossy)
 		k.a.settle(t.Context())
 		l.set(up)
-		k.a.look(t.Context(), false)
+		k.a.Look(t.Context(), false)
 		if got := l.level(t, "tpm"); got != 700 {
 			t.Errorf("level %d, want 700: the refund once", got)
 		}

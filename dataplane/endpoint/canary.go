@@ -17,16 +17,16 @@ import (
 const (
 	// CanaryHeader marks canaries, so that nobody charges or counts them.
 	CanaryHeader = "X-Anabranch-Canary"
-	// canaryPause lies between looks at a place in doubt: three fit well into the second in
+	// CanaryPause lies between looks at a place in doubt: three fit well into the second in
 	// which a dead place is to be known.
-	canaryPause = 100 * time.Millisecond
+	CanaryPause = 100 * time.Millisecond
 )
 
 // probing looks at one place with canaries until ctx ends: when it is in doubt, and when it is
-// ejected and a probe is due. Send makes one and says how it went, for people with a few words.
-// Restored, if not nil, hears that one has brought the place back.
-func (r *Registry) probing(ctx context.Context, b *breaker, send func(context.Context) (failover.Outcome, string), restored func()) {
-	timer := time.NewTimer(canaryPause)
+// ejected and a probe is due. Send makes one and says how it went, for people with a few words, and
+// probed takes that in.
+func (r *Registry) probing(ctx context.Context, b *breaker, send func(context.Context) (failover.Outcome, string), probed func(failover.Outcome, string, time.Time)) {
+	timer := time.NewTimer(CanaryPause)
 	defer timer.Stop()
 	for {
 		if b.idle() {
@@ -41,11 +41,9 @@ func (r *Registry) probing(ctx context.Context, b *breaker, send func(context.Co
 			if ctx.Err() != nil {
 				return
 			}
-			if b.probed(outcome, what, r.opt.Now()) && restored != nil {
-				restored()
-			}
+			probed(outcome, what, r.opt.Now())
 		}
-		timer.Reset(canaryPause)
+		timer.Reset(CanaryPause)
 		select {
 		case <-ctx.Done():
 			return
@@ -61,21 +59,11 @@ func (r *Registry) canary(ctx context.Context, e *Endpoint) (failover.Outcome, s
 	defer cancel()
 	err := r.ask(within, e)
 	now := r.opt.Now()
-	outcome := judge(err)
-	switch outcome {
-	case failover.OK:
-		e.flows(now)
-		return failover.OK, ""
-	case failover.Silence:
-		if e.flowed.Load() > began.UnixNano() {
-			return failover.Ignored, "slow, but tokens flow" // it waits in line
-		}
-		if e.silent(now) >= e.floor() {
-			e.breaker.eject(fmt.Sprintf("no token for %s, and none for a canary", e.floor()), now)
-		}
-	default:
+	what := ""
+	if err != nil {
+		what = err.Error()
 	}
-	return outcome, err.Error()
+	return e.heard(judge(err), what, began, now)
 }
 
 // answered is a status that says the place itself is at fault.

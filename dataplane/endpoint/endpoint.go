@@ -33,6 +33,7 @@ type Endpoint struct {
 	ramp    ramp
 	busy    busy
 	yield   yield // of a gateway
+	watch   watch // whose looks come one at a time
 
 	events    *kvevents.Feed // nil: it doesn't publish what its cache holds
 	eventsURL string         // where it does

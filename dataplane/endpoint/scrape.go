@@ -22,10 +22,8 @@ type scraper struct {
 	r       *Registry
 	e       *Endpoint
 	cadence cadence
-	batch   slots
 	try     int       // which of the paths
 	missing int       // paths in a row without a page
-	failing time.Time // when the scrapes that fail last raised doubt; zero: they don't fail
 	last    time.Time // of the scrape before
 	turned  uint64    // own requests begun and ended by then
 	there   float64   // requests there by its page
@@ -56,9 +54,7 @@ func (r *Registry) scrape(ctx context.Context, e *Endpoint) {
 		if ctx.Err() != nil {
 			return
 		}
-		if e.stuck(r.opt.Now()) {
-			e.breaker.doubt()
-		}
+		e.suspect(r.opt.Now())
 		e.dozing.Store(pause > besidePause && s.missing == 0)
 		timer.Reset(time.Duration((0.9 + 0.2*r.opt.Random()) * float64(pause))) // so that they spread
 	}
@@ -92,7 +88,7 @@ func (s *scraper) once(ctx context.Context) time.Duration {
 // none notes that a place has no page where it was looked for. It is asked elsewhere, and then
 // rarely.
 func (s *scraper) none(url string, now time.Time) time.Duration {
-	s.last, s.failing = now, time.Time{}
+	s.last, s.e.watch.failing = now, time.Time{}
 	s.e.unseen(now)
 	s.try++
 	if s.missing++; s.missing < len(pagePaths) {
@@ -106,14 +102,8 @@ func (s *scraper) none(url string, now time.Time) time.Duration {
 }
 
 func (s *scraper) failed(err error, now time.Time) time.Duration {
-	e := s.e
-	if s.failing.IsZero() {
+	if e := s.e; e.missed(now) {
 		s.r.log.Info("scrape stopped working", "cluster", e.Cluster.ID, "endpoint", e.ID, "error", err)
-	}
-	e.unseen(now)
-	if now.Sub(s.failing) >= doubtPause {
-		s.failing = now
-		e.breaker.doubt()
 	}
 	return s.cadence.longest
 }
@@ -121,15 +111,10 @@ func (s *scraper) failed(err error, now time.Time) time.Duration {
 // got takes in a page.
 func (s *scraper) got(x *Signals, cost costs) time.Duration {
 	e := s.e
-	servers := float64(max(x.Ready, 1))
-	e.slots.store(servers * s.batch.learn(x, servers, e.mix()))
-	e.seen(x)
-	if !s.failing.IsZero() {
+	if e.took(x) {
 		s.r.log.Info("scrape works again", "cluster", e.Cluster.ID, "endpoint", e.ID)
-		e.breaker.hurry()
 	}
-	s.failing, s.missing = time.Time{}, 0
-	e.pageless.Store(false)
+	s.missing = 0
 
 	turned := e.begun.Load() + e.ended.Load()
 	there := x.Waiting + x.Running

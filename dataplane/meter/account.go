@@ -20,9 +20,9 @@ func actual(t admit.Ticket, u Usage, f Fate) (requests, input, output int64) {
 	return 1, input, max(0, u.Completion)
 }
 
-// differences is what must be charged (above 0) or refunded (below) at each limit that the ticket
+// Differences is what must be charged (above 0) or refunded (below) at each limit that the ticket
 // names, for the account to be right. Limits whose account is right already are left out.
-func differences(t admit.Ticket, u Usage, f Fate) []ratelimit.Charge {
+func Differences(t admit.Ticket, u Usage, f Fate) []ratelimit.Charge {
 	if len(t.Path) == 0 {
 		return nil
 	}

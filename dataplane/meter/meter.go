@@ -134,7 +134,7 @@ func New(o Options) (*Meter, error) {
 // never blocks.
 func (m *Meter) Settle(t admit.Ticket, u Usage, f Fate) {
 	m.metrics.ended(t, u, f)
-	if lost := m.ledger.add(string(t.Tenant), differences(t, u, f)); lost > 0 {
+	if lost := m.ledger.add(string(t.Tenant), Differences(t, u, f)); lost > 0 {
 		m.metrics.lose(lost)
 	}
 }

@@ -103,14 +103,14 @@ func TestWhatIsChargedInTheEnd(t *testing.T) {
 			}
 		}
 		got := map[string]int64{}
-		for _, d := range differences(ticket("acme"), c.usage, c.fate) {
+		for _, d := range Differences(ticket("acme"), c.usage, c.fate) {
 			got[d.Limit.ID] = d.Cost
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
-	if got := differences(admit.Ticket{Tenant: "acme"}, used, Completed); got != nil {
+	if got := Differences(admit.Ticket{Tenant: "acme"}, used, Completed); got != nil {
 		t.Errorf("a tenant without quotas: %v", got)
 	}
 }

@@ -159,25 +159,67 @@ func New(o Options) (*Gate, error) {
 // now: 1 and above is full, NaN not known. It is called without a lock, also by [Gate.Run] while the
 // request waits, and perhaps once more right after Enter has returned; what it reads must bear that.
 func (g *Gate) Enter(ctx context.Context, r Request, room func() float64) (*Pass, *Refusal) {
+	pass, refusal, wait := g.Offer(r, room)
+	if wait == nil {
+		return pass, refusal
+	}
+	select {
+	case <-wait.w.done:
+	case <-ctx.Done():
+		g.leave(wait.w, errors.Is(ctx.Err(), context.DeadlineExceeded))
+	}
+	g.metrics.waited(wait.w)
+	return wait.w.pass, wait.w.refusal
+}
+
+// Offer is [Gate.Enter] for callers that don't block: where that would wait, it answers with the wait,
+// and exactly one of the three answers is not nil. What becomes of the wait is decided by [Gate.Run], or
+// by [Gate.Look] where that doesn't run.
+func (g *Gate) Offer(r Request, room func() float64) (*Pass, *Refusal, *Wait) {
 	if o := g.order.Load(); o != nil {
 		if now := g.o.Now(); o.sheds(r.Priority, now) {
-			return nil, g.turnAway(&r, Ordered, 0)
+			return nil, g.turnAway(&r, Ordered, 0), nil
 		}
 	}
 	full := room()
 	t := (*g.tracks.Load())[r.Lane]
 	if t != nil && t.waiting.Load() == 0 && t.straight(full, Ceiling(r.Priority), r.Slots, g.slot) {
-		return straight, nil
+		return straight, nil, nil
 	}
-	return g.line(ctx, r, room, full)
+	return g.line(r, room, full)
 }
+
+// Wait is a request in the queue that nobody blocks for.
+type Wait struct {
+	gate *Gate
+	w    *waiter
+}
+
+// Over says how the wait has ended; both answers are nil while it lasts. It changes nothing.
+func (w *Wait) Over() (*Pass, *Refusal) {
+	select {
+	case <-w.w.done:
+		return w.w.pass, w.w.refusal
+	default:
+		return nil, nil
+	}
+}
+
+// Leave ends the wait, since its client has left; late: its time is over. A pass that it has got already
+// goes to another.
+func (w *Wait) Leave(late bool) { w.gate.leave(w.w, late) }
+
+// Look is one look at all that waits: it lets in what there is room for, and refuses what waits for too
+// long. [Gate.Run] takes them by itself; without it they are to be taken whenever something ended that
+// was let in, and each [Options.Tick] while something waits.
+func (g *Gate) Look() { g.dispatch() }
 
 // slot is the time in the slots of [recent]; two of them are [Options.Settle]. It begins above those
 // of an empty one.
 func (g *Gate) slot() uint64 { return uint64(2*g.elapsed())/uint64(g.o.Settle) + recentSlots + 1 }
 
 // line lets a request in that nothing is before after all, or has it wait.
-func (g *Gate) line(ctx context.Context, r Request, room func() float64, full float64) (*Pass, *Refusal) {
+func (g *Gate) line(r Request, room func() float64, full float64) (*Pass, *Refusal, *Wait) {
 	now := g.o.Now()
 	w := &waiter{room: room, slots: r.Slots, full: full, done: make(chan struct{}), item: Item{
 		Lane: r.Lane, Priority: r.Priority, Tenant: r.Tenant, Flow: r.Flow, Cost: r.Cost, Bytes: r.Bytes,
@@ -190,18 +232,12 @@ func (g *Gate) line(ctx context.Context, r Request, room func() float64, full fl
 	pass, cause := g.join(w, now)
 	switch {
 	case pass != nil:
-		return pass, nil
+		return pass, nil, nil
 	case cause != "":
-		return nil, g.turnAway(&r, cause, full)
+		return nil, g.turnAway(&r, cause, full), nil
 	}
 	g.signal()
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		g.leave(w, errors.Is(ctx.Err(), context.DeadlineExceeded))
-	}
-	g.metrics.waited(w)
-	return w.pass, w.refusal
+	return nil, nil, &Wait{g, w}
 }
 
 // join puts a request in the queue, or lets it in if none of its lane has a better claim and there
