@@ -27,21 +27,25 @@ var gpus = map[string]gpu{
 
 // network is one dense transformer in BF16, from its published configuration.
 type network struct {
-	params   float64
-	layers   float64
-	hidden   float64
-	kvBytes  float64        // per token: 2 × layers × KV heads × head size × 2 bytes
-	parallel map[string]int // tensor parallel degree by GPU when the class names none
+	params    float64
+	layers    float64
+	attention float64        // query heads × head size
+	kvBytes   float64        // per token: 2 × layers × KV heads × head size × 2 bytes
+	parallel  map[string]int // tensor parallel degree by GPU when the class names none
 }
 
 var networks = map[string]network{
 	"llama-3.1-8b": {
-		params: 8.03e9, layers: 32, hidden: 4096, kvBytes: 131072,
+		params: 8.03e9, layers: 32, attention: 4096, kvBytes: 131072,
 		parallel: map[string]int{"l40s": 1, "a100-80": 1, "h100": 1, "h200": 1},
 	},
 	"llama-3.1-70b": {
-		params: 70.6e9, layers: 80, hidden: 8192, kvBytes: 327680,
+		params: 70.6e9, layers: 80, attention: 8192, kvBytes: 327680,
 		parallel: map[string]int{"l40s": 8, "a100-80": 8, "h100": 4, "h200": 4},
+	},
+	"qwen3-32b": {
+		params: 32.8e9, layers: 64, attention: 8192, kvBytes: 262144,
+		parallel: map[string]int{"l40s": 4, "a100-80": 2, "h100": 2, "h200": 1},
 	},
 }
 
@@ -61,8 +65,8 @@ const (
 //
 //	step = overhead + max(W/B, compute/F) + context × KV bytes per token / B
 //
-// where compute is 2 × parameters for each new token, and 4 × layers × hidden size for each
-// token that a prefill token attends to. F is peak × MFU (0.45–0.50) × GPUs (× 0.9 when tensor
+// where compute is 2 × parameters for each new token, and 4 × layers × query heads × head size for
+// each token that a prefill token attends to. F is peak × MFU (0.45–0.50) × GPUs (× 0.9 when tensor
 // parallel), but the peak for decode tokens, which ride along with the reading of the weights
 // until their number makes even that the bottleneck; B is peak × 0.7 × GPUs.
 type Profile struct {
@@ -89,8 +93,8 @@ type Profile struct {
 
 // Lookup gives the profile of a model on a GPU class. Classes are L40S, A100-80, H100 and H200 in
 // any case, optionally followed by the number of GPUs ("h100x8"); without it the usual number for
-// the model. Models are llama-3.1-8b and llama-3.1-70b in any case, with or without the vendor's
-// prefix and the suffix -instruct. The error lists what is known, or says what doesn't fit.
+// the model. Models are llama-3.1-8b, llama-3.1-70b and qwen3-32b in any case, with or without the
+// vendor's prefix and the suffix -instruct. The error lists what is known, or says what doesn't fit.
 func Lookup(class, model string) (Profile, error) {
 	name, degree := splitClass(strings.ToLower(class))
 	g, ok := gpus[name]
@@ -101,7 +105,7 @@ func Lookup(class, model string) (Profile, error) {
 	m = strings.TrimSuffix(m[strings.LastIndexByte(m, '/')+1:], "-instruct")
 	n, ok := networks[m]
 	if !ok {
-		return Profile{}, fmt.Errorf("model %q is not one of llama-3.1-8b, llama-3.1-70b", model)
+		return Profile{}, fmt.Errorf("model %q is not one of llama-3.1-8b, llama-3.1-70b, qwen3-32b", model)
 	}
 	if degree == 0 {
 		degree = n.parallel[name]
@@ -122,7 +126,7 @@ func profile(g gpu, n network, degree int) Profile {
 		FLOPS:          g.flops * g.mfu * float64(degree),
 		PeakFLOPS:      g.flops * float64(degree),
 		TokenFLOPs:     2 * n.params,
-		AttentionFLOPs: 4 * n.layers * n.hidden,
+		AttentionFLOPs: 4 * n.layers * n.attention,
 		KVBytes:        n.kvBytes,
 		Overhead:       stepOverhead,
 	}
