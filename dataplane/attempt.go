@@ -153,7 +153,10 @@ func (r *Router) do(ctx context.Context, x *trip, t *try, call *endpoint.Call) {
 		x.answers(h, t, served)
 		x.letGo(t)
 	}
-	t.waits = pending{attempt: &t.a, place: t.mortal(), since: r.now(), floor: x.class.FirstByteFloor}
+	t.waits = pending{attempt: &t.a, place: t.mortal(), since: r.now(), floor: x.class.FirstByteFloor, call: call}
+	if t.endpoint != nil {
+		t.waits.overdue = t.endpoint.Overdue(&x.load, seconds(t.reason.Seconds), x.class)
+	}
 	r.waiting.add(&t.waits)
 	defer r.waiting.drop(&t.waits)
 	t.result = r.relay.Do(ctx, x.w, &t.a)
@@ -267,7 +270,7 @@ const (
 // is not streamed shows nothing until it is whole, so its length counts; should its place be found
 // dead before, the attempt is abandoned.
 func (r *Router) bound(x *trip, p *place, now time.Time) time.Duration {
-	predicted := time.Duration(p.reason.Seconds * float64(time.Second))
+	predicted := seconds(p.reason.Seconds)
 	var d time.Duration
 	if p.endpoint != nil {
 		d = p.endpoint.SilenceBound(&x.load, predicted, x.class, now)

@@ -87,6 +87,7 @@ type clusterCollector struct{ r *Router }
 var (
 	clusterEjected    = gauge("anabranch_router_cluster_ejected", "1 while this router sends nothing to a cluster, on its own evidence.", "cluster")
 	clusterBusy       = gauge("anabranch_router_cluster_busy", "1 while a cluster has no room, as it said.", "cluster")
+	clusterMute       = gauge("anabranch_router_cluster_unanswered", "1 while requests go without an answer at a cluster, so that others are used instead: to all tenants, or to one whose requests alone these were.", "cluster", "to")
 	clusterDrained    = gauge("anabranch_router_cluster_drained", "1 while an operator keeps new requests away from a cluster, by the table.", "cluster")
 	clusterCap        = gauge("anabranch_router_cluster_cap", "Share 0 to 1 of its weight that a cluster's health allows, by the table.", "cluster")
 	clusterInFlight   = gauge("anabranch_router_cluster_in_flight", "This router's requests at a cluster now.", "cluster")
@@ -99,7 +100,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (c *clusterCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		clusterEjected, clusterBusy, clusterDrained, clusterCap, clusterInFlight, clusterSaturation, clusterEndpoints, clusterAge, clusterEjections,
+		clusterEjected, clusterBusy, clusterMute, clusterDrained, clusterCap, clusterInFlight, clusterSaturation, clusterEndpoints, clusterAge, clusterEjections,
 	} {
 		to <- d
 	}
@@ -123,6 +124,11 @@ func (c *clusterCollector) Collect(to chan<- prometheus.Metric) {
 		e := place.Evidence(now)
 		tell(clusterEjected, truth(e.Ejected))
 		tell(clusterBusy, truth(e.Busy))
+		if !place.Remote {
+			row, mute := place.Unanswered(now)
+			tell(clusterMute, truth(mute && row.All), toWhom(true))
+			tell(clusterMute, truth(mute && !row.All), toWhom(false))
+		}
 		tell(clusterDrained, truth(spec.Drained))
 		tell(clusterCap, spec.Cap)
 		tell(clusterInFlight, float64(place.InFlight()))
@@ -182,4 +188,12 @@ func stateOf(e *endpoint.Endpoint, now time.Time) string {
 		return stateStarting
 	}
 	return stateReady
+}
+
+// toWhom a cluster gives no answer.
+func toWhom(all bool) string {
+	if all {
+		return "all"
+	}
+	return "one"
 }

@@ -77,32 +77,42 @@ func (r *Router) queued(x *trip, until time.Time) queue.Request {
 }
 
 // room tells how full the least full target is, now: 1 and above is full, not a number is not known.
-// The gate calls it from a goroutine of its own while the request waits.
+// Where requests go unanswered there is none, unless that is everywhere. The gate calls it from a goroutine of its own while the request waits.
 func (r *Router) room(x *trip) func() float64 {
-	targets := x.choice.Targets
+	targets, tenant := x.choice.Targets, x.tenant.ID
 	return func() float64 {
-		now, least, there := r.now(), math.Inf(1), 0
-		for i := range targets {
-			c := r.places.Cluster(targets[i].Cluster.ID)
-			if c == nil {
-				continue // a newer table does not have it
-			}
-			there++
-			switch e := c.Evidence(now); {
-			case e.Ejected:
-			case e.Busy:
-				least = min(least, max(e.Saturation, 1))
-			case !e.Known:
-				return math.NaN()
-			default:
-				least = min(least, e.Saturation)
-			}
+		now := r.now()
+		least, there := r.leastFull(targets, now, func(c *endpoint.Cluster) bool { return !c.Answering(tenant, now).Unanswered })
+		if there == 0 {
+			least, there = r.leastFull(targets, now, func(*endpoint.Cluster) bool { return true })
 		}
 		if there == 0 {
 			return math.NaN() // there is nothing to wait for
 		}
 		return least
 	}
+}
+
+// leastFull is the saturation of the least full of those targets that count, and how many these are.
+func (r *Router) leastFull(targets []route.Target, now time.Time, counts func(*endpoint.Cluster) bool) (least float64, there int) {
+	least = math.Inf(1)
+	for i := range targets {
+		c := r.places.Cluster(targets[i].Cluster.ID)
+		if c == nil || !counts(c) { // a newer table may not have it
+			continue
+		}
+		there++
+		switch e := c.Evidence(now); {
+		case e.Ejected:
+		case e.Busy:
+			least = min(least, max(e.Saturation, 1))
+		case !e.Known:
+			return math.NaN(), there
+		default:
+			least = min(least, e.Saturation)
+		}
+	}
+	return least, there
 }
 
 // ceiling is the saturation from which on a place is full for the request.

@@ -123,7 +123,7 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 		if cluster == nil || target.Cluster.Kind == table.KindProvider || target.Reason == route.ByStandby {
 			continue
 		}
-		if load := cluster.Evidence(now); load.Busy || load.Saturation > x.class.Hedge.MaxSaturation {
+		if load := cluster.Evidence(now); load.Busy || load.Saturation > x.class.Hedge.MaxSaturation || r.unanswered(x, cluster) {
 			continue
 		}
 		p := r.place(x, target)

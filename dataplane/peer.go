@@ -138,6 +138,10 @@ func (r *Router) serveProbe(w http.ResponseWriter, q *http.Request) {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}
+		if a := cluster.Answering("", r.now()); a.Unanswered && !a.Trial { // otherwise the peer's may be the trial
+			http.Error(w, "requests go without an answer", http.StatusServiceUnavailable)
+			return
+		}
 		if !r.doubts.fresh(cluster.ID, r.now()) {
 			w.WriteHeader(http.StatusOK)
 			return

@@ -45,20 +45,24 @@ const (
 	promising = iota
 	second
 	poor
+	mute // requests go unanswered there
 )
 
 // next says which target comes next: the first from where the turn is, or of those after it the
-// first that promises more; not one that is shut. -1: none is left.
+// first that promises more; not one that is shut. -1: none is left, or only such where requests go
+// unanswered, and the last place was alive and had no room: waiting for that is better.
 func (r *Router) next(x *trip, targets []route.Target, from int, shut []bool) int {
 	judge := wasSilent(x.last) || wasBusy(x.last) || wasUnknown(x.last)
-	best, least := -1, poor+1
+	best, least := -1, mute+1
 	for k := range targets {
 		i := (from + k) % len(targets)
 		if shut != nil && shut[i] {
 			continue
 		}
 		promise := promising
-		if judge {
+		if r.shuns(x, &targets[i]) {
+			promise = mute
+		} else if judge {
 			promise = r.promise(x, &targets[i])
 		}
 		if promise < least {
@@ -68,7 +72,25 @@ func (r *Router) next(x *trip, targets []route.Target, from int, shut []bool) in
 			break
 		}
 	}
+	if least == mute && wasBusy(x.last) && !r.unanswered(x, x.at.cluster) {
+		return -1
+	}
 	return best
+}
+
+// unanswered: the tenant's requests go unanswered at a cluster.
+func (r *Router) unanswered(x *trip, c *endpoint.Cluster) bool {
+	return c.Answering(x.tenant.ID, r.now()).Unanswered
+}
+
+// shuns says whether a target is left for the end since requests go unanswered there. One that comes to
+// it by its draw, as its first place, may be let in to see whether they still do.
+func (r *Router) shuns(x *trip, t *route.Target) bool {
+	c := r.places.Cluster(t.Cluster.ID)
+	if c == nil || !r.unanswered(x, c) {
+		return false
+	}
+	return x.shadow || x.last != nil || t.Reason != route.ByTrial || !c.Try(x.tenant.ID, r.now())
 }
 
 // promise judges a target: after silence those with nothing but endpoints in doubt come second; when
@@ -147,7 +169,7 @@ func (r *Router) mayTry(x *trip, p *place) bool {
 	x.kind = "retry"
 	// A request that breaks every place it comes to must not go round for free.
 	exempt := x.last.Exempt && (x.attempts == 1 || x.last.Outcome == failover.ConnectFailure) ||
-		wasUnsent(x.last) || wasUnknown(x.last) || x.deadSince() || x.siblingOfBusy(p, now)
+		wasUnsent(x.last) || wasUnknown(x.last) || x.deadSince() || x.siblingOfBusy(p, now) || r.leaves(x, p)
 	if exempt {
 		x.kind = "exempt"
 	}
@@ -164,4 +186,10 @@ func (r *Router) mayTry(x *trip, p *place) bool {
 func (x *trip) deadSince() bool {
 	dead, _ := x.at.mortal().Ejected()
 	return dead
+}
+
+// leaves: the last attempt was where requests go unanswered, and this one is where they don't. What comes
+// of that is bounded by the row that it took to find out, and the trials since.
+func (r *Router) leaves(x *trip, p *place) bool {
+	return r.unanswered(x, x.at.cluster) && !r.unanswered(x, p.cluster)
 }

@@ -50,7 +50,7 @@ type Router struct {
 	shadows  *shadows
 	gate     *queue.Gate
 	finders  *discover.Discoverer
-	sight    func(fleet.ClusterID) route.Place
+	sight    func(fleet.ClusterID, *table.Tenant) route.Place
 	lines    *lines
 	peers    *peers
 	waiting  *waiting

@@ -76,7 +76,7 @@ func (x *trip) models(m *table.Model, adapter string) {
 		Stream: x.request.Stream, MaxTokens: x.request.MaxTokens,
 	})
 	x.load = endpoint.Load{
-		Model: m.ID, Adapter: adapter, PromptTokens: x.prompt, PromptBytes: x.request.PromptBytes,
+		Tenant: x.tenant.ID, Model: m.ID, Adapter: adapter, PromptTokens: x.prompt, PromptBytes: x.request.PromptBytes,
 		Blocks: x.request.Blocks, Stream: x.request.Stream,
 	}
 }
@@ -135,25 +135,29 @@ func (r *Router) choose(x *trip) {
 	x.choice.Fill(&in)
 	if x.choice.Overfull(&in) {
 		// What a prompt takes at each place costs something to find out, and only matters now.
-		in.Local = func(id fleet.ClusterID) route.Place { return r.closer(x, id) }
+		in.Local = func(id fleet.ClusterID, _ *table.Tenant) route.Place { return r.closer(x, id) }
 		x.choice.Fill(&in)
 	}
 	x.record.chose(&x.choice, r.signalAge)
 }
 
-// evidence is the router's own sight of a cluster, for the choice among them.
-func (r *Router) evidence(id fleet.ClusterID) route.Place {
+// evidence is the router's own sight of a cluster for a tenant's requests, for the choice among them.
+func (r *Router) evidence(id fleet.ClusterID, t *table.Tenant) route.Place {
 	c := r.places.Cluster(id)
 	if c == nil {
 		return route.Place{}
 	}
-	e := c.Evidence(r.now())
-	return route.Place{Ejected: e.Ejected, Reason: e.Reason, Busy: e.Busy, Saturation: e.Saturation, Wait: e.Wait}
+	now := r.now()
+	e, a := c.Evidence(now), c.Answering(t.ID, now)
+	return route.Place{
+		Ejected: e.Ejected, Reason: e.Reason, Busy: e.Busy, Saturation: e.Saturation, Wait: e.Wait,
+		Unanswered: a.Unanswered, Trial: a.Trial, Share: a.Share,
+	}
 }
 
 // closer is evidence with the time that the request's prompt takes there.
 func (r *Router) closer(x *trip, id fleet.ClusterID) route.Place {
-	p := r.evidence(id)
+	p := r.evidence(id, x.tenant)
 	if c := r.places.Cluster(id); c != nil {
 		p.Prefill = c.Prefill(&x.load, r.now())
 	}

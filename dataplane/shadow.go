@@ -155,7 +155,7 @@ func (r *Router) copied(x *trip, s *table.Shadow) *trip {
 	for _, t := range c.choice.Targets {
 		// What a policy keeps its requests from may be what it wants copies to try.
 		wanted := len(s.Clusters) > 0 || t.Reason != route.ByStandby
-		if wanted && t.Place.Saturation < shadowRoom && !t.Place.Busy {
+		if wanted && t.Place.Saturation < shadowRoom && !t.Place.Busy && !t.Place.Unanswered {
 			roomy = append(roomy, t)
 		}
 	}

@@ -69,11 +69,21 @@ type ClusterStatus struct {
 	Reason   string  `json:"reason,omitempty"`
 	Busy     bool    `json:"busy"`
 	InFlight int64   `json:"inFlight"`
+	// Unanswered: requests go without an answer there, so that it is left alone. Nil: they don't.
+	Unanswered *UnansweredStatus `json:"unanswered,omitempty"`
 	// Saturation is load over capacity and WaitMs the predicted wait; 0 while they are not known.
 	Saturation float64          `json:"saturation"`
 	WaitMs     float64          `json:"waitMs"`
 	Retries    RetryStatus      `json:"retries"`
 	Endpoints  []EndpointStatus `json:"endpoints,omitempty"`
+}
+
+// UnansweredStatus is how requests go without an answer at a cluster: so many in a row, of one tenant,
+// which alone leaves the cluster alone then, or of several and for all; and when one more may try.
+type UnansweredStatus struct {
+	Requests int     `json:"requests"`
+	To       string  `json:"to"`
+	TrialMs  float64 `json:"trialInMs"`
 }
 
 // RetryStatus is how the retry budget of a cluster stands: requests and retries of the last ten
@@ -152,6 +162,9 @@ func (r *Router) status() Status {
 			ID: id, Region: spec.Region, Kind: spec.Kind, Health: spec.Health, Cap: spec.Cap, Drained: spec.Drained,
 			Ejected: e.Ejected, Reason: e.Reason, Busy: e.Busy, Saturation: e.Saturation, WaitMs: milliseconds(e.Wait),
 			InFlight: c.InFlight(), Retries: r.budget.status(id, now),
+		}
+		if row, yes := c.Unanswered(now); yes {
+			cs.Unanswered = &UnansweredStatus{row.Requests, toWhom(row.All), milliseconds(row.Trial)}
 		}
 		for _, p := range c.Endpoints() {
 			cs.Endpoints = append(cs.Endpoints, endpointStatus(p, spec.Models, now))

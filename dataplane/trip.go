@@ -292,3 +292,5 @@ func fairness(t *table.Tenant, h http.Header) string {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

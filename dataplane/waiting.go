@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/proxy"
 )
 
@@ -34,6 +35,9 @@ type pending struct {
 	place   mortal
 	since   time.Time
 	floor   time.Duration
+	call    *endpoint.Call
+	overdue time.Duration // after which it counts as unanswered; 0: it is not told
+	told    bool
 
 	list       *waitingList
 	prev, next *pending
@@ -83,10 +87,16 @@ func (w *waiting) each(f func(*pending)) {
 }
 
 // sweep abandons the attempts that have waited for as long as silence may last at a place that is
-// ejected. Ones with content are not touched.
+// ejected, and tells of those that have waited for long wherever they are. Ones with content are not
+// touched.
 func (w *waiting) sweep(now time.Time) {
 	w.each(func(p *pending) {
-		if now.Sub(p.since) < p.floor {
+		waited := now.Sub(p.since)
+		if !p.told && p.overdue > 0 && waited >= p.overdue {
+			p.told = true
+			p.call.Overdue(now)
+		}
+		if waited < p.floor {
 			return
 		}
 		if dead, _ := p.place.Ejected(); dead {

@@ -34,6 +34,18 @@ func (c *Cluster) SilenceBound(l *Load, predicted time.Duration, class *table.Cl
 	return capped(class, max(remotePlaces*class.FirstByteFloor, tailSlack*c.FirstToken(l.Model, now).P99, remotePlaces*predictedSlack*predicted))
 }
 
+// Overdue is from when on a request that shows nothing counts as one without an answer, although it may be
+// waited for longer: as SilenceBound, whatever answers have taken here; where the answer is not streamed
+// as many times longer as a prediction may be off than one of the usual length takes.
+func (e *Endpoint) Overdue(l *Load, predicted time.Duration, class *table.Class) time.Duration {
+	d := max(class.FirstByteFloor, predictedSlack*predicted)
+	if rates := e.rates.of(l.Model); rates != nil && !l.Stream {
+		x := rates.Learned()
+		d += predictedSlack * seconds(x.Output*(x.Step+x.StepMore*float64(e.InFlight())))
+	}
+	return d
+}
+
 func capped(class *table.Class, d time.Duration) time.Duration {
 	if class.FirstByteDeadline > 0 {
 		return min(d, class.FirstByteDeadline)

@@ -28,6 +28,7 @@ type Call struct {
 	loads    bool    // its adapter was not there
 	batch    float64 // requests in the batch when it began
 	first    atomic.Bool
+	silent   atomic.Bool // it counts as one without an answer
 	done     atomic.Bool
 }
 
@@ -119,6 +120,7 @@ func (c *Call) FirstToken(now time.Time) {
 	if e := c.endpoint; e != nil {
 		e.flows(now)
 		e.backlog.took(&c.queued, now)
+		c.cluster.unanswered.answers(now)
 	}
 	if c.index != nil {
 		c.index.Confirm(c.holder, c.load.Blocks, now)
@@ -171,12 +173,28 @@ func (c *Call) leave(r Result, unsaid bool, now time.Time) {
 	}
 	e.told(limits{RateLimit: r.RateLimit, at: c.began, order: c.order}, now)
 	e.breaker.record(r.Outcome, now)
+	c.judge(r, unsaid, now)
 	if r.Outcome == failover.OK && r.FirstToken > 0 {
 		e.flows(now)
 		e.ramp.answered()
 		if p := e.paces.of(c.load.Model); p != nil {
 			p.note(c.load.times(r, now.Sub(c.began), now))
 		}
+	}
+}
+
+// judge takes in what the end says of the cluster as a whole. Unsaid: no content came before it. What an
+// endpoint does that is ejected says nothing of the others.
+func (c *Call) judge(r Result, unsaid bool, now time.Time) {
+	dead, _ := c.endpoint.Ejected()
+	switch {
+	case !unsaid: // it was answered, and has counted
+	case r.Outcome == failover.OK && r.FirstToken > 0:
+		c.cluster.unanswered.answers(now)
+	case !dead && (r.Outcome == failover.ServerFault || r.Outcome == failover.Silence):
+		c.unanswered(now)
+	default:
+		c.undecided(now)
 	}
 }
 

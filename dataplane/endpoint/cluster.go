@@ -28,6 +28,10 @@ type Cluster struct {
 	load      atomic.Pointer[loadView]
 	ejecting  sync.Mutex // held while an endpoint asks whether it may be ejected
 	ejections atomic.Uint64
+	random    func() float64
+
+	// Of one here.
+	unanswered unanswered
 
 	// Of a remote one.
 	breaker *breaker

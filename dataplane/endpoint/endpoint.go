@@ -61,6 +61,8 @@ type Endpoint struct {
 
 // Load is a request as an endpoint feels it.
 type Load struct {
+	// Tenant whose it is; empty: nobody's that is told apart.
+	Tenant  fleet.TenantID
 	Model   fleet.ModelID // base model
 	Adapter string        // empty: none
 	// PromptTokens estimated; PromptBytes that the estimate comes from.

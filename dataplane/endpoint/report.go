@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -79,7 +80,7 @@ func (r *Registry) Report(now time.Time) *routerpb.Report {
 	out := &routerpb.Report{AtUnixMs: now.UnixMilli(), WindowMs: uint64(max(span.Milliseconds(), 1))}
 	for _, c := range r.all() {
 		v := c.look(now)
-		ejected, reason := c.Ejected()
+		ejected, reason := c.gone(now)
 		for _, model := range c.spec.Load().Models {
 			w := c.windows.of(model)
 			if w == nil {
@@ -92,6 +93,20 @@ func (r *Registry) Report(now time.Time) *routerpb.Report {
 	}
 	out.Demand = r.demand.drain(span)
 	return out
+}
+
+// gone says whether the control plane should count the cluster as ejected here. One that all tenants
+// leave alone since it answers nobody is, until a request may try it: were it told so then too, no
+// weight, and with it no request, would ever come back.
+func (c *Cluster) gone(now time.Time) (out bool, reason string) {
+	if out, reason = c.Ejected(); out {
+		return out, reason
+	}
+	if a := c.Answering("", now); !a.Unanswered || a.Trial {
+		return false, ""
+	}
+	row, out := c.Unanswered(now)
+	return out, fmt.Sprintf("%d requests in a row without an answer", row.Requests)
 }
 
 func (c *Cluster) signal(model fleet.ModelID, w *window, v *loadView, span time.Duration, now time.Time) *routerpb.ClusterSignal {

@@ -139,6 +139,7 @@ func (e *Endpoint) heard(o failover.Outcome, what string, began, now time.Time) 
 func (e *Endpoint) probed(o failover.Outcome, what string, now time.Time) {
 	if e.breaker.probed(o, what, now) {
 		e.ramp.start(now)
+		e.Cluster.unanswered.restored(now)
 	}
 }
 

@@ -61,7 +61,7 @@ func (r *Registry) remote(spec *table.Cluster) bool {
 }
 
 func (r *Registry) newCluster(spec *table.Cluster) *Cluster {
-	c := &Cluster{ID: spec.ID, Region: spec.Region, Remote: r.remote(spec)}
+	c := &Cluster{ID: spec.ID, Region: spec.Region, Remote: r.remote(spec), random: r.opt.Random}
 	if c.Remote {
 		c.breaker = newBreaker(failover.DefaultEjectConfig())
 		c.breaker.ejections = &c.ejections

@@ -18,6 +18,7 @@ const (
 
 // rank is what targets are ordered by, apart from them since it is small.
 type rank struct {
+	mute  int     // 1: requests go unanswered there, which is later than any group
 	group int     // lower is earlier
 	score float64 // of the rendezvous, higher is earlier
 	at    int     // among those found
@@ -35,7 +36,7 @@ func (c *Choice) Fill(in *Input) {
 		c.ranks = append(c.ranks, c.found[i].rank)
 	}
 	slices.SortFunc(c.ranks, func(a, b rank) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(b.score, a.score), cmp.Compare(a.at, b.at))
+		return cmp.Or(cmp.Compare(a.mute, b.mute), cmp.Compare(a.group, b.group), cmp.Compare(b.score, a.score), cmp.Compare(a.at, b.at))
 	})
 	for _, r := range c.ranks {
 		c.Targets = append(c.Targets, c.found[r.at])
@@ -96,7 +97,7 @@ func (c *Choice) add(in *Input, w *table.Weight) (legal bool) {
 	removal, legal := in.barred(w.Cluster)
 	if removal.Reason == "" {
 		if in.Local != nil {
-			place = in.Local(w.Cluster.ID)
+			place = in.Local(w.Cluster.ID, in.Tenant)
 		}
 		switch {
 		case in.cap(w.Cluster) == 0 && !in.restored(w.Cluster):
@@ -123,6 +124,17 @@ func (c *Choice) add(in *Input, w *table.Weight) (legal bool) {
 		t.rank.group, t.Reason = fallback, ByFallback
 		if w.Standby {
 			t.rank.group, t.Reason = standby, ByStandby
+		}
+	}
+	switch {
+	case place.Unanswered && place.Trial:
+		t.Reason = ByTrial
+	case place.Unanswered:
+		t.rank.mute, t.Reason = 1, Unanswered
+	case place.Share > 0 && place.Share < 1:
+		share *= place.Share
+		if t.Reason == ByWeight {
+			t.Reason = ByReturn
 		}
 	}
 	t.rank.score = Score(share, in.Key, w.Cluster.Hash)
@@ -175,9 +187,9 @@ func (in *Input) away(c *table.Cluster) bool {
 func (in *Input) restored(c *table.Cluster) bool { return in.Restored != nil && in.Restored(c.ID) }
 
 // keepHome removes targets of other regions of a class that doesn't spill while one of its own is
-// alive.
+// alive, and answers.
 func (c *Choice) keepHome(in *Input) {
-	if in.Class.Spill || !slices.ContainsFunc(c.found, func(t Target) bool { return t.Region == in.Region }) {
+	if in.Class.Spill || !slices.ContainsFunc(c.found, func(t Target) bool { return t.Region == in.Region && !t.Place.Unanswered }) {
 		return
 	}
 	c.found = slices.DeleteFunc(c.found, func(t Target) bool {
@@ -197,15 +209,17 @@ func (c *Choice) Overfull(in *Input) bool {
 // overflow brings another place before a first one that is full: the next of the rendezvous that has
 // room and is sooner in spite of its way. That is the same for all requests of a key, and not the
 // best of all, so that overflow warms up one place. Among places that the table gives no weight only
-// those count that are in full use and that the policy wants.
+// those count that are in full use and that the policy wants. A trial is not put off, nor is there
+// overflow to where requests go unanswered.
 func (c *Choice) overflow(in *Input) {
-	if len(c.Targets) < 2 || !in.full(&c.Targets[0]) {
+	if len(c.Targets) < 2 || !in.full(&c.Targets[0]) || c.Targets[0].Reason == ByTrial {
 		return
 	}
 	home := in.cost(&c.Targets[0])
 	for i := 1; i < len(c.Targets); i++ {
 		t := &c.Targets[i]
 		switch {
+		case t.Place.Unanswered && !c.Targets[0].Place.Unanswered:
 		case t.rank.group == standby, t.rank.group == fallback && t.Cluster.Cap < 1 && !in.Alone:
 		case in.full(t), in.cost(t)+Margin >= home:
 		default:

@@ -12,6 +12,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/table"
 )
 
 // weightsOf draws n shares that sum to 1, some of them 0.
@@ -115,7 +116,7 @@ func TestDeathMovesOnlyTheDeadOnesKeys(t *testing.T) {
 		in := input(tab)
 		in.Key = key
 		before := Choose(in)
-		in.Local = func(id fleet.ClusterID) Place { return Place{Ejected: id == "v"} }
+		in.Local = func(id fleet.ClusterID, _ *table.Tenant) Place { return Place{Ejected: id == "v"} }
 		after := Choose(in)
 		want := before.Targets[0].Cluster.ID
 		if want == "v" {

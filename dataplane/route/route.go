@@ -19,6 +19,12 @@ type Place struct {
 	Reason  string
 	// Busy: it has said that it has no room now.
 	Busy bool
+	// Unanswered: requests like this one have gone without an answer there, one after another. Trial: one
+	// of them may try now.
+	Unanswered, Trial bool
+	// Share of its weight that it should get while it has been answering again for a short time only; 0:
+	// all.
+	Share float64
 	// Saturation is load over capacity; 0 if not known. See [Input.Ceiling].
 	Saturation float64
 	// Wait is the predicted time that a request queues there, without the way to it; 0 if not known.
@@ -54,8 +60,8 @@ type Input struct {
 	// old to go by. Alone: so is what it says of all others. Weights, drains and rules hold all the
 	// same; of places whose health is not known any more, those without weight are a last resort.
 	Stale, Alone bool
-	// Local gives the router's own evidence of a cluster. Nil: none of any.
-	Local func(fleet.ClusterID) Place
+	// Local gives the router's own evidence of a cluster, for requests of Tenant. Nil: none of any.
+	Local func(fleet.ClusterID, *table.Tenant) Place
 	// Evacuated says whether an emergency order keeps a cluster free of requests, and which. Nil:
 	// there is none.
 	Evacuated func(fleet.ClusterID) (order string, yes bool)
@@ -114,6 +120,9 @@ const (
 	ByStandby  = "standby"        // the policy gives it nothing while anything else is alive
 	ByOverflow = "local overflow" // earlier than its draw: the one before it is full
 	Full       = "full"           // later than its draw
+	ByReturn   = "returning"      // by the draw, with less than its weight: it has not answered for long again
+	ByTrial    = "trial"          // by the draw: requests went unanswered there, and one may see whether they still do
+	Unanswered = "unanswered"     // after all others: requests go unanswered there
 )
 
 // Reasons of removals.
@@ -158,8 +167,8 @@ type Choice struct {
 const Margin = 100 * time.Millisecond
 
 // Choose orders the legal, living clusters: first those with weight, by weighted rendezvous; then
-// those that the table gives nothing, as a last resort. Clusters that the table's list leaves out
-// are not legal.
+// those that the table gives nothing, as a last resort; after these those where requests go
+// unanswered. Clusters that the table's list leaves out are not legal.
 func Choose(in Input) Choice {
 	var c Choice
 	c.Fill(&in)

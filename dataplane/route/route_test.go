@@ -73,7 +73,7 @@ func class(id fleet.ClassID) func(*Input) {
 }
 
 func local(places map[fleet.ClusterID]Place) func(*Input) {
-	return func(in *Input) { in.Local = func(id fleet.ClusterID) Place { return places[id] } }
+	return func(in *Input) { in.Local = func(id fleet.ClusterID, _ *table.Tenant) Place { return places[id] } }
 }
 
 func hop(in *Input) { in.Hop = true }

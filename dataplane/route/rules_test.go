@@ -242,8 +242,9 @@ func TestEachRuleOnlyNarrows(t *testing.T) {
 				in.Residency = rapid.SliceOfDistinct(rapid.SampledFrom(append(regions, "moon")), rapid.ID[string]).Draw(rt, "residency")
 			}
 			in.Evacuated = func(id fleet.ClusterID) (string, bool) { return "", slices.Contains(gone, id) }
-			in.Local = func(id fleet.ClusterID) Place {
+			in.Local = func(id fleet.ClusterID, _ *table.Tenant) Place {
 				return Place{
+					Unanswered: rapid.Bool().Draw(rt, "unanswered"), Trial: rapid.Bool().Draw(rt, "trial"), Share: rapid.Float64Range(0, 1).Draw(rt, "share"),
 					Ejected: slices.Contains(dead, id), Busy: rapid.Bool().Draw(rt, "busy"), Saturation: rapid.Float64Range(0, 2).Draw(rt, "saturation"),
 					Wait: time.Duration(rapid.IntRange(0, 3000).Draw(rt, "wait")) * time.Millisecond,
 				}
