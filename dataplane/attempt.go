@@ -240,6 +240,7 @@ func (x *trip) note(t *try, now time.Time) {
 	tried := Tried{
 		Cluster: t.target.Cluster.ID, Region: t.target.Region, Kind: t.kind, Among: t.among, Status: result.Status,
 		PredictedMs: t.reason.Seconds * 1e3, FirstByteMs: milliseconds(result.FirstByte), TookMs: milliseconds(now.Sub(t.began)),
+		Reconnected: result.Reconnected,
 	}
 	if t.endpoint != nil {
 		tried.Endpoint, tried.Why = t.endpoint.ID, t.reason.Why.String()

@@ -102,6 +102,8 @@ type Tried struct {
 	RunnerUpMs float64          `json:"runnerUpMs,omitempty"`
 	// Skipped are endpoints of the cluster that were no candidates, at most 16 of them, and why.
 	Skipped []Skip `json:"skipped,omitempty"`
+	// Reconnected: the place had closed the kept connection, and it was sent once more on a fresh one.
+	Reconnected bool `json:"reconnected,omitempty"`
 	// Status is what the place answered (0: nothing), Code what was wrong (empty: nothing).
 	Status      int     `json:"status,omitempty"`
 	Code        string  `json:"code,omitempty"`

@@ -25,6 +25,7 @@ type metrics struct {
 	requests    *prometheus.CounterVec
 	attempts    *prometheus.CounterVec
 	refused     *prometheus.CounterVec
+	reconnects  *prometheus.CounterVec
 	hedges      *prometheus.CounterVec
 	withheld    *prometheus.CounterVec
 	rescues     *prometheus.CounterVec
@@ -73,6 +74,8 @@ func newMetrics(reg prometheus.Registerer, r *Router) (*metrics, error) {
 			"cluster", "kind", "outcome"),
 		refused: counters("anabranch_router_retries_refused_total",
 			"Retries that the budget of the cluster they would have gone to forbade.", "cluster"),
+		reconnects: counters("anabranch_router_reconnects_total",
+			"Attempts sent once more to the same place, on a fresh connection, since it had closed the kept one.", "cluster"),
 		hedges: counters("anabranch_router_hedges_total",
 			"Copies of requests whose first place was late, by the cluster that the copy went to: won (it answered), lost (the first place did) or failed (neither).",
 			"cluster", "outcome"),
@@ -117,7 +120,7 @@ func newMetrics(reg prometheus.Registerer, r *Router) (*metrics, error) {
 	})
 	build.Set(1)
 	return m, register(
-		reg, m.requests, m.attempts, m.refused, m.hedges, m.withheld, m.rescues, m.arms, m.bodies, m.ratio, m.miss, m.cached,
+		reg, m.requests, m.attempts, m.refused, m.reconnects, m.hedges, m.withheld, m.rescues, m.arms, m.bodies, m.ratio, m.miss, m.cached,
 		m.prefixes, m.scrapes, m.scrapeFails, m.credentials, m.firstToken, m.perToken, m.duration, m.tokens, build,
 		&standing{r: r}, &clusterCollector{r: r},
 	)
@@ -136,6 +139,9 @@ func (m *metrics) attempted(x *trip, t *try) {
 		kind = "shadow"
 	}
 	m.attempts.WithLabelValues(cluster, kind, outcomeNames[result.Outcome]).Inc()
+	if result.Reconnected {
+		m.reconnects.WithLabelValues(cluster).Inc()
+	}
 	if predicted := t.reason.Seconds; predicted > 0 && x.request.Stream && result.FirstByte > 0 && t.kind != "rescue" {
 		realised := result.FirstByte.Seconds()
 		m.ratio.WithLabelValues(cluster).Observe(realised / predicted)

@@ -139,6 +139,15 @@ func exercise(t *testing.T) shown {
 			w.ask(us, "acme", askWhole)
 		}
 	})
+	// A connection that its place has closed.
+	closing := &patient{stub: newStub(t, answers), came: make(chan struct{}, 64)}
+	play([]site{at("us-a", 1, closing.stub)}, nil, func(w *world) {
+		w.moved("us-a", kept(true)(t, closing))
+		w.ask(us, "acme", askWhole)
+		w.idle()
+		closing.breaks()
+		w.ask(us, "acme", askWhole)
+	})
 	// What a router has beside the data plane.
 	registry := prometheus.NewRegistry()
 	if _, err := override.New(override.Options{Dir: t.TempDir(), Registerer: registry, Logger: slog.New(slog.DiscardHandler)}); err != nil {

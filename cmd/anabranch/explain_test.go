@@ -187,7 +187,7 @@ func TestARecordIsToldFromTopToBottom(t *testing.T) {
 "removed":[{"cluster":"ap-1-a","reason":"ejected: 3 connect failures"}],
 "attempts":[{"cluster":"us-1-a","region":"us-1","endpoint":"h100-1","kind":"first","among":4,"why":"least predicted first-token time","predictedMs":100.25,
 "expected":{"waitMs":12,"prefillMs":88.25,"adapterMs":500,"kvMs":1.5,"cachedTokens":1024,"waiting":1.5,"running":7,"signalAgeMs":40,"adapter":"resident"},
-"runnerUp":"h100-2","runnerUpMs":120,"skipped":[{"endpoint":"a100-1","reason":"busy"}],"code":"silence","tookMs":5000},
+"runnerUp":"h100-2","runnerUpMs":120,"skipped":[{"endpoint":"a100-1","reason":"busy"}],"reconnected":true,"code":"silence","tookMs":5000},
 {"cluster":"eu-1-a","region":"eu-1","kind":"retry","why":"hop","predictedMs":90.5,"status":200,"firstByteMs":95,"tookMs":400}],
 "status":200,"code":"client_gone","clientGone":true,"broken":true,"usage":{"promptTokens":1180,"cachedTokens":1024,"completionTokens":31},
 "firstByteMs":6025.5,"totalMs":12400}`
@@ -219,6 +219,7 @@ ATTEMPT PLACE EXPECTED CAME TOOK RESULT WHY
 2 retry eu-1-a 90.5 ms 95 ms 400 ms 200 by way of eu-1's router
 
 1 expected wait 12 ms, prefill 88.2 ms with 1024 tokens cached, adapter 500 ms (resident), KV pressure 1.5 ms, from 1.5 waiting and 7 running, signals 40 ms old
+1 sent again on a fresh connection: the place had closed the one it was sent on
 1 skipped a100-1: busy`
 	if text := strings.TrimSpace(strings.Join(got, "\n")); text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)

@@ -81,6 +81,7 @@ type attempt struct {
 	RunnerUp    string    `json:"runnerUp"`
 	RunnerUpMs  float64   `json:"runnerUpMs"`
 	Skipped     []skip    `json:"skipped"`
+	Reconnected bool      `json:"reconnected"`
 	Status      int       `json:"status"`
 	Code        string    `json:"code"`
 	FirstByteMs float64   `json:"firstByteMs"`
@@ -228,6 +229,9 @@ func note(number int, t *attempt) string {
 			when(e.AdapterMs > 0 || e.Adapter != "", "adapter "+ms(e.AdapterMs)+prefixed(" (", e.Adapter, ")")),
 			when(e.KVMs > 0, "KV pressure "+ms(e.KVMs)),
 			fmt.Sprintf("from %.3g waiting and %.3g running", e.Waiting, e.Running), "signals "+age(e.SignalAgeMs)))
+	}
+	if t.Reconnected {
+		fmt.Fprintf(&b, "%d sent again on a fresh connection: the place had closed the one it was sent on\n", number)
 	}
 	for _, s := range t.Skipped {
 		fmt.Fprintf(&b, "%d skipped %s: %s\n", number, s.Endpoint, s.Reason)

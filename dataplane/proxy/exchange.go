@@ -36,6 +36,7 @@ type exchange struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	guard  *time.Timer
+	conn   connection
 
 	result    Result
 	begun     bool          // it is this attempt that answers the client
@@ -73,6 +74,9 @@ func (x *exchange) do(ctx context.Context) {
 		x.failed(errLost)
 		return
 	}
+	if !a.Peer {
+		ctx = x.conn.watched(ctx)
+	}
 	request := x.request(ctx)
 	if a.Sign != nil {
 		if err := a.Sign(request, a.Body); err != nil {
@@ -80,7 +84,7 @@ func (x *exchange) do(ctx context.Context) {
 			return
 		}
 	}
-	answer, err := x.relay.transport(a).RoundTrip(request)
+	answer, err := x.send(ctx, request)
 	if err != nil {
 		x.failed(err)
 		return
@@ -120,7 +124,7 @@ func (x *exchange) request(ctx context.Context) *http.Request {
 		Header:        Outgoing(a.Client, a.Set),
 		Body:          sending(a.Body),
 		ContentLength: int64(len(a.Body)),
-		// The transport sends again by itself on a kept connection that the place had closed.
+		// The transport sends again by itself where nothing was written, else see [exchange.send].
 		GetBody: func() (io.ReadCloser, error) { return sending(a.Body), nil },
 	}
 	if len(a.Body) == 0 { // else the transport would send an empty body in chunks

@@ -54,6 +54,9 @@ type Result struct {
 	// FirstByte is the time from sending to the first content byte, 0 if none came; InterToken
 	// the mean between content events after it, 0 if fewer than two came.
 	FirstByte, InterToken time.Duration
+	// Reconnected: the place had closed the kept connection that it was first sent on, and it was sent
+	// once more on a fresh one. All else is of that.
+	Reconnected bool
 	// Served names the place that a peer chose; empty unless the attempt went to a peer.
 	Served Place
 	// RateLimit is what the place says is left of its own limits.
