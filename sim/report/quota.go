@@ -43,8 +43,9 @@ func (f *Figures) quotas(requests []Request, limits []world.Quota) {
 	}
 }
 
+// higher of two figures, as far as they are known.
 func higher(a, b stat.Number) stat.Number {
-	if !a.Known() || b > a {
+	if !a.Known() && b.Known() || b > a {
 		return b
 	}
 	return a

@@ -91,14 +91,12 @@ func stretches(requests []Request, from, to time.Duration) *Timeline {
 	if to <= from {
 		return nil
 	}
-	n := time.Duration(maxPoints)
-	if (to - from) < n*time.Second {
-		n = (to-from)/time.Second + 1
-	}
+	n := min(maxPoints, int((to-from)/time.Second)+1)
+	width := (to - from) / time.Duration(n)
 	t := &Timeline{}
 	var edges []time.Duration
 	for i := range n {
-		edges = append(edges, from+(to-from)*(i+1)/n)
+		edges = append(edges, to-width*time.Duration(n-1-i))
 		t.Seconds = append(t.Seconds, stat.Number(edges[i].Seconds()))
 	}
 	t.arrivals(requests, edges)
