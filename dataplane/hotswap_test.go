@@ -16,9 +16,11 @@ import (
 )
 
 // swapping changes a table at random: which endpoints serve where, the weights, the rules, the
-// names of models, and whether the second cluster is there.
+// names of models, whether the second cluster is there, and now and then all clusters at once.
 type swapping struct {
 	base  *routerpb.Table
+	names [2]string // of the clusters now
+	moves int       // how often all have been swapped
 	rnd   *rand.Rand
 	stubs []*stub
 }
@@ -32,8 +34,12 @@ func (s *swapping) next(revision uint64) *routerpb.Table {
 		}
 		return all
 	}
-	for _, c := range pb.Clusters {
-		c.Endpoints = some()
+	if s.rnd.IntN(4) == 0 { // nothing that a request may have chosen is in the new table
+		s.moves++
+		s.names = [...][2]string{{"us-a", "us-b"}, {"us-c", "us-d"}, {"us-e", "us-f"}}[s.moves%3]
+	}
+	for i, c := range pb.Clusters {
+		c.Id, c.Endpoints = s.names[i], some()
 	}
 	first := s.rnd.Float64()
 	if s.rnd.IntN(3) == 0 { // the second cluster is gone
@@ -41,12 +47,12 @@ func (s *swapping) next(revision uint64) *routerpb.Table {
 		pb.Clusters = pb.Clusters[:1]
 	}
 	for _, ws := range pb.Weights {
-		ws.Clusters = []*routerpb.ClusterWeight{{Cluster: "us-a", Weight: first}, {Cluster: "us-b", Weight: 1 - first}}[:len(pb.Clusters)]
+		ws.Clusters = []*routerpb.ClusterWeight{{Cluster: s.names[0], Weight: first}, {Cluster: s.names[1], Weight: 1 - first}}[:len(pb.Clusters)]
 	}
 	if s.rnd.IntN(2) == 0 {
 		rule := &routerpb.Rule{Id: fmt.Sprint("rule-", revision), Class: "interactive", Match: []*routerpb.Match{{Tenants: []string{"globex"}}}, Model: "qwen"}
 		if s.rnd.IntN(2) == 0 {
-			rule.Clusters = []string{"us-a"}
+			rule.Clusters = []string{s.names[0]}
 		}
 		pb.Rules = append(pb.Rules, rule)
 	}
@@ -109,7 +115,7 @@ func TestTablesAreSwappedUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	s := &swapping{base: w.table, rnd: rand.New(rand.NewPCG(11, 12)), stubs: stubs}
+	s := &swapping{base: w.table, names: [2]string{"us-a", "us-b"}, rnd: rand.New(rand.NewPCG(11, 12)), stubs: stubs}
 	for i := range uint64(swaps) {
 		before := asked.Load()
 		w.table = s.next(6 + i)
@@ -118,7 +124,10 @@ func TestTablesAreSwappedUnderLoad(t *testing.T) {
 	}
 	over.Store(true)
 	all.Wait()
-	t.Logf("%d requests over %d tables", asked.Load(), swaps)
+	t.Logf("%d requests over %d tables, all clusters swapped %d times", asked.Load(), swaps, s.moves)
+	if s.moves < swaps/10 {
+		t.Errorf("all clusters were swapped %d times", s.moves)
+	}
 	w.idle()
 	for i, s := range stubs {
 		if s.requests.Load() == 0 {
