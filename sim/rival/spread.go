@@ -1,0 +1,125 @@
+package rival
+
+// random draws: a cluster with the probability of its share of the pods, and any of its pods.
+type random struct{}
+
+func (random) cluster(q *query) int { return q.draw(q.clusters) }
+
+func (random) pod(q *query) int { return q.pods[q.v.Rand.IntN(len(q.pods))] }
+
+// draw is one of the clusters, by their capacity.
+func (q *query) draw(clusters []int) int {
+	var total float64
+	for _, c := range clusters {
+		total += q.capacity(c)
+	}
+	x := q.v.Rand.Float64() * total
+	for _, c := range clusters {
+		if x -= q.capacity(c); x < 0 {
+			return c
+		}
+	}
+	return clusters[len(clusters)-1]
+}
+
+// roundRobin takes clusters in turn by their capacity, as nginx's smooth weighted round robin does, and
+// pods one after the other. Each router has turns of its own.
+type roundRobin struct{ routers []turns }
+
+type turns struct {
+	credit []float64 // of clusters
+	next   []int     // pod, by cluster
+}
+
+func (t *roundRobin) of(q *query) *turns {
+	for len(t.routers) <= q.index {
+		n := len(q.region)
+		t.routers = append(t.routers, turns{make([]float64, n), make([]int, n)})
+	}
+	return &t.routers[q.index]
+}
+
+func (t *roundRobin) cluster(q *query) int {
+	credit := t.of(q).credit
+	var total float64
+	best := q.clusters[0]
+	for _, c := range q.clusters {
+		n := q.capacity(c)
+		credit[c] += n
+		total += n
+		if credit[c] > credit[best] {
+			best = c
+		}
+	}
+	credit[best] -= total
+	return best
+}
+
+// pod is the first at or after the place where the last turn ended, so that pods which come and go
+// change nothing for the others.
+func (t *roundRobin) pod(q *query) int {
+	next := &t.of(q).next[q.cluster]
+	chosen := q.pods[0]
+	for _, p := range q.pods {
+		if p >= *next {
+			chosen = p
+			break
+		}
+	}
+	*next = chosen + 1
+	return chosen
+}
+
+// leastOutstanding takes the cluster with the fewest of this router's own requests in flight for each
+// ready pod, and of its pods the one with the fewest; ties are drawn. It is SageMaker's
+// RoutingStrategy LEAST_OUTSTANDING_REQUESTS and Envoy's LEAST_REQUEST over all hosts: both count
+// what they have sent themselves, and know nothing of other routers or distances.
+type leastOutstanding struct{}
+
+func (leastOutstanding) cluster(q *query) int {
+	return q.least(q.clusters, func(c int) float64 { return float64(q.v.Clusters[c].InFlight+1) / q.capacity(c) })
+}
+
+func (leastOutstanding) pod(q *query) int {
+	pods := q.v.Clusters[q.cluster].Pods
+	return q.least(q.pods, func(p int) float64 { return float64(pods[p].InFlight) })
+}
+
+// twoChoices draws two and takes the less loaded (Mitzenmacher, The Power of Two Choices in Randomized
+// Load Balancing, 2001). It does well with old information too, since two that are drawn differ from
+// one request to the next. Load is requests waiting and running for each ready pod, as last heard, and
+// this router's own since; clusters are drawn by their number of ready pods.
+type twoChoices struct{}
+
+func (twoChoices) cluster(q *query) int {
+	a := q.draw(q.clusters)
+	others := make([]int, 0, len(q.clusters))
+	for _, c := range q.clusters {
+		if c != a {
+			others = append(others, c)
+		}
+	}
+	b := q.draw(others)
+	return q.least([]int{a, b}, func(c int) float64 {
+		l := q.load(c, true)
+		return max(l.waiting+l.running, float64(q.v.Clusters[c].InFlight)) / l.ready
+	})
+}
+
+func (twoChoices) pod(q *query) int {
+	n := len(q.pods)
+	if n == 1 {
+		return q.pods[0]
+	}
+	a, b := q.v.Rand.IntN(n), q.v.Rand.IntN(n-1)
+	if b >= a {
+		b++
+	}
+	return q.least([]int{q.pods[a], q.pods[b]}, q.crowd)
+}
+
+// crowd is how many requests a pod has: as last scraped, and this router's own since.
+func (q *query) crowd(p int) float64 {
+	pod := &q.v.Clusters[q.cluster].Pods[p]
+	return max(float64(pod.Waiting+pod.Running)+q.since(q.cluster, p), float64(pod.InFlight))
+}
