@@ -90,6 +90,22 @@ func (e *Engine) quiet() bool {
 		(len(e.waiting) == 0 || len(e.running) >= e.opts.MaxSequences)
 }
 
+// coast takes the steps that end by now and in which nobody ends or needs a block, if the engine is
+// quiet, and returns when the next step ends.
+func (e *Engine) coast(now time.Duration) time.Duration {
+	d := &e.decoders
+	l := Load{Decode: d.len(), Context: d.context}
+	began := d.tick
+	for last := d.ends[0].last; e.stepEnd <= now && d.tick+1 < last && len(d.growing[(d.tick+1)%BlockSize]) == 0; d.tick++ {
+		l.Context += l.Decode
+		e.stepEnd += e.duration(l, 0)
+	}
+	d.context = l.Context
+	e.stats.Steps += d.tick - began
+	e.stats.GenerationTokens += (d.tick - began) * uint64(l.Decode)
+	return e.stepEnd
+}
+
 // foresee is the end of the step in which the first sequence ends, or before which the blocks run out,
 // if the engine is quiet.
 func (e *Engine) foresee() time.Duration {

@@ -226,6 +226,11 @@ func (e *Engine) run(now time.Duration) {
 		if !ok || at > now {
 			break
 		}
+		if e.quiet() {
+			if at = e.coast(now); at > now {
+				break
+			}
+		}
 		e.now = at
 		if e.inStep {
 			e.complete()

@@ -88,3 +88,32 @@ func BenchmarkMillion(b *testing.B) {
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/events, "allocs/event")
 	b.ReportMetric(float64(steps)/float64(b.N), "steps/request")
 }
+
+// Once it has seen its load, an engine works in the memory that it has.
+func TestEngineAllocatesNothingInTheLongRun(t *testing.T) {
+	e := New(Options{Profile: h100, MaxSequences: 16, Blocks: 2000, MaxAdapters: 2})
+	var now time.Duration
+	var id uint64
+	chains := [][]uint64{prompt(1, 600), prompt(2, 600), slices.Concat(prompt(1, 320), prompt(3, 280))}
+	round := func() {
+		for range 40 {
+			id++
+			now += 20 * time.Millisecond
+			e.Advance(now)
+			err := e.Submit(now, Request{
+				ID: id, PromptTokens: 600, Blocks: chains[id%3], OutputTokens: 50 + int(id%7), Adapter: []string{"", "a", "b"}[id%3],
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		now += time.Minute
+		e.Advance(now)
+	}
+	for range 20 {
+		round()
+	}
+	if n := testing.AllocsPerRun(20, round); n > 0 {
+		t.Errorf("%.0f allocations for 40 requests", n)
+	}
+}

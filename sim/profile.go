@@ -69,6 +69,10 @@ const (
 // each token that a prefill token attends to. F is peak × MFU (0.45–0.50) × GPUs (× 0.9 when tensor
 // parallel), but the peak for decode tokens, which ride along with the reading of the weights
 // until their number makes even that the bottleneck; B is peak × 0.7 × GPUs.
+//
+// With nothing but Overhead, and Bandwidth and both FLOPS above 0, every step takes the same time: an
+// engine is then the servers of queueing theory behind one queue, as many as it has batch slots, and a
+// prompt of one token is served for as many steps as it has output tokens.
 type Profile struct {
 	// Class and Model are the canonical names; Parallel is the number of GPUs.
 	Class    string
