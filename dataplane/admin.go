@@ -34,11 +34,15 @@ func (r *Router) Ready() (bool, string) {
 	return true, "ready"
 }
 
-// Drain turns readiness off, so that nobody new is sent here, and lets no more requests wait: those
-// that come and find room are still served, others are told to go elsewhere, and those that wait
-// already are let in or refused as ever. More calls do nothing.
+// Withdraw turns readiness off, so that nobody new is sent here by whoever looks at it. Who comes is
+// still served. More calls do nothing.
+func (r *Router) Withdraw() { r.draining.Store(true) }
+
+// Drain turns readiness off and lets no more requests wait: those that come and find room are still
+// served, others are told to go elsewhere, and those that wait already are let in or refused as ever.
+// More calls do nothing.
 func (r *Router) Drain() {
-	r.draining.Store(true)
+	r.Withdraw()
 	r.gate.Close()
 }
 

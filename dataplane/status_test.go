@@ -165,12 +165,19 @@ func TestDrainingLetsNobodyNewWait(t *testing.T) {
 	waited := make(chan got, 1)
 	go func() { waited <- w.ask(us, "acme", askWhole) }()
 	w.eventually("it waits", func() bool { return n.waitingNow() == 1 })
+	n.Withdraw()
+	if s := w.status(us); !s.Draining || s.Ready {
+		t.Errorf("%+v", s)
+	}
+	next := make(chan got, 1)
+	go func() { next <- w.ask(us, "acme", askWhole) }()
+	w.eventually("what comes before the drain waits too", func() bool { return n.waitingNow() == 2 })
 	n.Drain()
 	n.Drain()
-	if left := n.Left(); left != (Left{Clients: 1, Waiting: 1}) {
+	if left := n.Left(); left != (Left{Clients: 2, Waiting: 2}) {
 		t.Errorf("left: %+v", left)
 	}
-	if s := w.status(us); !s.Draining || s.Ready || s.Open.Waiting != 1 || s.Queue[0].Requests != 1 {
+	if s := w.status(us); !s.Draining || s.Ready || s.Open.Waiting != 2 || s.Queue[0].Requests != 2 {
 		t.Errorf("%+v", s)
 	}
 	r := w.ask(us, "globex", askWhole)
@@ -179,8 +186,10 @@ func TestDrainingLetsNobodyNewWait(t *testing.T) {
 		t.Errorf("what comes: %d %v %v", r.status, e, r.header)
 	}
 	full.Store(false)
-	if r := <-waited; r.status != http.StatusOK {
-		t.Errorf("what waited: %d %s", r.status, r.body)
+	for _, waited := range []chan got{waited, next} {
+		if r := <-waited; r.status != http.StatusOK {
+			t.Errorf("what waited: %d %s", r.status, r.body)
+		}
 	}
 	w.eventually("there is room again", func() bool { return w.ask(us, "globex", askWhole).status == http.StatusOK })
 

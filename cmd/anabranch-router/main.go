@@ -81,8 +81,10 @@ Every flag can also be given as a variable (--data-dir is ANABRANCH_ROUTER_DATA_
 the YAML file named by --config; a flag wins over a variable, a variable over the file. What an
 operator changes while it runs is no flag but policy, see "anabranch apply".
 
-On SIGTERM the router turns its readiness off and waits for open requests, at most as long as
---drain says. A second signal ends it at once.`,
+On SIGTERM the router turns its readiness off. It goes on taking requests for as long as
+--drain-delay says, then takes no new ones and waits for those that are open, at most as long as
+--drain says. Load balancers that look at /readyz need the delay, of a look's interval times the
+looks that must fail; without one they send here what is refused. A second signal ends it at once.`,
 		Example: `  anabranch-router --router-id r1 --region us-east-1 --data-dir /var/lib/anabranch \
     --controlplane 10.0.0.1:7110,10.0.0.2:7110,10.0.0.3:7110 --redis 10.0.0.9:6379 \
     --tls-cert r1.pem --tls-key r1.key --tls-ca ca.pem`,
@@ -128,6 +130,7 @@ On SIGTERM the router turns its readiness off and waits for open requests, at mo
 	fl.Float64Var(&o.TraceRatio, "trace-ratio", 0, "share of requests that are traced, unless their client decides (default: as OTEL_TRACES_SAMPLER says, or all)")
 	fl.StringVar(&o.DiscoveryDir, "discovery-dir", "", "folder that files of endpoints must lie in, for clusters that are discovered by file (default: anywhere)")
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server, for clusters that are discovered in Kubernetes; needs a build with the tag kubernetes (default: the cluster that this runs in)")
+	fl.DurationVar(&o.DrainDelay, "drain-delay", 0, "how long new requests are still taken on the way down, when readiness is off already (default: not at all)")
 	fl.DurationVar(&o.DrainWithin, "drain", instance.DefaultDrainWithin, "how long open requests are waited for on the way down")
 	f.log.Bind(fl)
 	cmd.AddCommand(orderCommand(), ordersCommand())

@@ -38,7 +38,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Listen != ":8100" || o.PeerListen != ":8300" || o.AdminListen != "127.0.0.1:8200" || o.DrainWithin != 15*time.Minute {
+	if o.Listen != ":8100" || o.PeerListen != ":8300" || o.AdminListen != "127.0.0.1:8200" || o.DrainWithin != 15*time.Minute || o.DrainDelay != 0 {
 		t.Errorf("options %+v", o)
 	}
 	if o.Router != "r1" || o.Region != "eu-west-1" || o.Logger == nil {
@@ -54,9 +54,13 @@ func TestAFlagBeatsAVariableBeatsAFile(t *testing.T) {
 	}
 	t.Setenv("ANABRANCH_ROUTER_LISTEN", ":2")
 	t.Setenv("ANABRANCH_ROUTER_ADMIN_LISTEN", ":2")
+	t.Setenv("ANABRANCH_ROUTER_DRAIN_DELAY", "7s")
 	o, _, err := run(t, append(required, "--config", file, "--listen", ":3")...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.DrainDelay != 7*time.Second {
+		t.Errorf("a drain delay of %s", o.DrainDelay)
 	}
 	if o.Listen != ":3" || o.AdminListen != ":2" || o.PeerListen != ":1" || len(o.ControlPlane) != 2 {
 		t.Errorf("options %+v", o)
@@ -83,6 +87,7 @@ func TestMistakesNameTheFlagAndTheFix(t *testing.T) {
 		"a log level":     {append(required, "--log-level", "loud"), []string{"--log-level", "debug"}},
 		"a log format":    {append(required, "--log-format", "xml"), []string{"--log-format", "json"}},
 		"negative drain":  {append(required, "--drain", "-1s"), []string{"--drain"}},
+		"negative delay":  {append(required, "--drain-delay", "-1s"), []string{"--drain-delay"}},
 		"an argument":     {append(required, "extra"), []string{"extra"}},
 		"a crooked name":  {[]string{"--router-id", "R 1", "--region", "eu", "--data-dir", "x"}, []string{"--router-id", "lower-case"}},
 		"no such folder":  {append(required, "--discovery-dir", file), []string{"--discovery-dir", file}},

@@ -168,6 +168,11 @@ func (f *fixture) start(o Options) *running {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	return f.run(n)
+}
+
+func (f *fixture) run(n *Instance) *running {
+	f.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{n, f.t, cancel, make(chan error, 1)}
 	go func() { r.done <- n.Run(ctx) }()

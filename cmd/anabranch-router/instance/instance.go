@@ -44,6 +44,8 @@ type Instance struct {
 	provider *sdktrace.TracerProvider // of spans; nil: nothing is traced
 
 	front, peer, admin *server // peer is nil if other regions can't enter
+
+	after func(time.Duration) <-chan time.Time // time.After, but in tests
 }
 
 // New checks the options, binds the ports, and takes the last good table from the data folder. An
@@ -58,7 +60,7 @@ func New(o Options) (*Instance, error) {
 	if o.DrainWithin == 0 {
 		o.DrainWithin = DefaultDrainWithin
 	}
-	n := &Instance{o: o, log: o.Logger.With("component", "instance")}
+	n := &Instance{o: o, log: o.Logger.With("component", "instance"), after: time.After}
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -241,8 +243,8 @@ func (n *Instance) Addresses() Addresses {
 // Router is the data plane, for whoever runs it in the same process.
 func (n *Instance) Router() *dataplane.Router { return n.router }
 
-// Run serves until ctx ends or a part fails. On the way down readiness goes first; then open
-// requests are waited for, clients' before peers'; then the last report is sent; and the quotas are
+// Run serves until ctx ends or a part fails. On the way down readiness goes first, and for the drain
+// delay nothing else; then open requests are waited for, clients' before peers'; then the last report is sent; and the quotas are
 // settled last.
 func (n *Instance) Run(ctx context.Context) error {
 	at := n.Addresses()
@@ -257,7 +259,11 @@ func (n *Instance) Run(ctx context.Context) error {
 	if n.peer != nil {
 		parts = append(parts, lifecycle.Part{Name: "peer", Run: n.peer.run, Stop: n.drain(n.peer), StopWithin: n.o.DrainWithin})
 	}
-	parts = append(parts, lifecycle.Part{Name: "front", Run: n.front.run, Stop: n.drain(n.front), StopWithin: n.o.DrainWithin})
+	parts = append(
+		parts,
+		lifecycle.Part{Name: "front", Run: n.front.run, Stop: n.drain(n.front), StopWithin: n.o.DrainWithin},
+		lifecycle.Part{Name: "readiness", Run: untilDone, Stop: n.withdraw, StopWithin: n.o.DrainDelay + time.Second},
+	)
 	return lifecycle.Run(ctx, n.log, parts...)
 }
 
@@ -265,7 +271,27 @@ func (n *Instance) runDataPlane(ctx context.Context) error {
 	return errors.Join(n.router.Run(ctx), n.closeRedis(), n.endTraces())
 }
 
-// drain turns readiness off, takes no new connections, and waits for what is open; every few
+// untilDone is a part that has nothing to do but to be stopped.
+func untilDone(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// withdraw turns readiness off and leaves load balancers the time to see it.
+func (n *Instance) withdraw(ctx context.Context) error {
+	n.router.Withdraw()
+	if n.o.DrainDelay == 0 {
+		return nil
+	}
+	n.log.Info("not ready any more, and still serving", "for", n.o.DrainDelay)
+	select {
+	case <-n.after(n.o.DrainDelay):
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// drain takes no new connections, and waits for what is open; every few
 // seconds it says how much that is.
 func (n *Instance) drain(s *server) func(context.Context) error {
 	return func(ctx context.Context) error {

@@ -151,6 +151,47 @@ func TestDrainingLetsAStreamEndAndReportsIt(t *testing.T) {
 	}
 }
 
+// For the delay load balancers see that it is not ready, and what they still send is served.
+func TestWhatComesInTheDrainDelayIsServed(t *testing.T) {
+	f := newFixture(t)
+	o := f.options()
+	o.DrainDelay = 5 * time.Second
+	made, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, over := make(chan time.Duration, 1), make(chan time.Time)
+	made.after = func(d time.Duration) <-chan time.Time {
+		asked <- d
+		return over
+	}
+	n := f.run(made)
+	n.eventually("it is ready", n.ready)
+	n.stop()
+	n.eventually("it is not ready", func() bool { return !n.ready() })
+	if d := <-asked; d != o.DrainDelay {
+		t.Errorf("the delay is %s", d)
+	}
+	http.DefaultClient.CloseIdleConnections() // so that a new one is needed
+	res := n.stream()
+	defer res.Body.Close()
+	close(over)
+	n.eventually("it takes no new connections", func() bool {
+		c, err := net.Dial("tcp", n.Addresses().Front)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	f.release <- struct{}{}
+	if body, err := io.ReadAll(res.Body); string(body) != content+content+finish+done || err != nil {
+		t.Errorf("body %q, %v", body, err)
+	}
+	if err := n.ended(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
 func TestWhatOutlivesTheBudgetIsCutAndSaid(t *testing.T) {
 	f := newFixture(t)
 	o := f.options()

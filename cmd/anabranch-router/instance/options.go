@@ -59,6 +59,9 @@ type Options struct {
 	DiscoveryDir string
 	// Finders of endpoints beside those in files and DNS, by kind of discovery in the table.
 	Finders map[string]discover.Finder
+	// DrainDelay is how long the router goes on taking requests on the way down when its readiness is
+	// off, so that load balancers see it before they are refused; 0: not at all.
+	DrainDelay time.Duration
 	// DrainWithin bounds how long open requests are waited for on the way down; 0: 15 min.
 	DrainWithin time.Duration
 	Version     string
@@ -122,6 +125,9 @@ func (o Options) Validate() error {
 		if info, err := os.Stat(o.DiscoveryDir); err != nil || !info.IsDir() {
 			problems = append(problems, fmt.Errorf("--discovery-dir %s is not a folder: name one that this router may read", o.DiscoveryDir))
 		}
+	}
+	if o.DrainDelay < 0 {
+		problems = append(problems, fmt.Errorf("--drain-delay is %s: give the time in which load balancers see that readiness is off, or leave it out", o.DrainDelay))
 	}
 	if o.DrainWithin < 0 {
 		problems = append(problems, fmt.Errorf("--drain is %s: leave it out for %s", o.DrainWithin, DefaultDrainWithin))
