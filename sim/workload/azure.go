@@ -33,6 +33,9 @@ func Azure(r io.Reader, o TraceOptions) (*Trace, error) {
 		if at.Before(last) {
 			return record{}, t.wrong("TIMESTAMP %s is before that of the row above", row[0])
 		}
+		if at.Sub(start) > maxDelay {
+			return record{}, t.wrong("TIMESTAMP %s is more than %v after the first", row[0], maxDelay)
+		}
 		last = at
 		in, err := t.tokens(row, 1)
 		if err != nil {

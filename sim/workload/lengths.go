@@ -19,7 +19,8 @@ type Lengths struct {
 	// Mean and P99 are of a lognormal distribution, as prompts and answers tend to have. P99 lies
 	// above the mean and at most 14.9 times above it, which is as skewed as a lognormal can be there.
 	Mean, P99 float64
-	// Quantiles is a table; between its points it is a line.
+	// Quantiles is a table. Between its points it is a straight line on a logarithmic scale, which is
+	// closer to skewed lengths than one on a plain scale.
 	Quantiles []Quantile
 	// Cap cuts what is longer. 0: [MaxTokens].
 	Cap int
@@ -134,16 +135,24 @@ func (l Lengths) Quantile(u float64) int {
 	return int(max(1, min(x, float64(limit))))
 }
 
-// interpolate reads a table at u.
+// interpolate reads a table at u. Less than a token counts as one.
 func interpolate(table []Quantile, u float64) float64 {
 	for i := 1; i < len(table); i++ {
 		a, b := table[i-1], table[i]
 		if u <= b.P {
-			return a.Tokens + (b.Tokens-a.Tokens)*(u-a.P)/(b.P-a.P)
+			from, to := max(a.Tokens, 1), max(b.Tokens, 1)
+			return from * math.Pow(to/from, (u-a.P)/(b.P-a.P))
 		}
 	}
-	if len(table) == 0 {
-		return 0
+	return 1
+}
+
+// between is the mean of the stretch of a table from one length to another: that of a curve that
+// grows by the same factor in equal steps.
+func between(from, to float64) float64 {
+	from, to = max(from, 1), max(to, 1)
+	if to-from < 1e-6*from {
+		return from
 	}
-	return table[len(table)-1].Tokens
+	return (to - from) / math.Log(to/from)
 }

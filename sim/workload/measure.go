@@ -170,7 +170,7 @@ func lengthStats(lengths []int) LengthStats {
 
 // sorted is by requests, most first. Where nothing has a name there are no parts.
 func sorted(parts map[string]*Part) []Part {
-	if len(parts) == 1 && parts[""] != nil {
+	if len(parts) == 0 || len(parts) == 1 && parts[""] != nil {
 		return nil
 	}
 	out := make([]Part, 0, len(parts))

@@ -216,16 +216,28 @@ func readLengths(r io.Reader, list *clientList) error {
 
 // quantileTable is a distribution with these percentiles and, as far as they allow it, this mean.
 // Its least and greatest lengths are what is left to choose: the least is set first, then, where that
-// would leave its range, the greatest.
+// would leave its range, the greatest, up to 100 times the 99th percentile.
 func quantileTable(q [4]float32) []Quantile {
 	mean, p50, p90, p99 := float64(q[0]), float64(q[1]), float64(q[2]), float64(q[3])
-	// The mean of a table is the sum of its trapezoids.
-	middle := 0.4*(p50+p90)/2 + 0.09*(p90+p99)/2
-	least := 2*(mean-middle-0.01*p99)/0.5 - p50
-	least = min(max(least, 0), p50)
-	most := 2*(mean-middle-0.5*(least+p50)/2)/0.01 - p99
-	most = min(max(most, p99), 20*p99+1, MaxTokens)
+	rest := mean - 0.4*between(p50, p90) - 0.09*between(p90, p99)
+	least := solve(0, p50, (rest-0.01*between(p99, p99))/0.5, func(x float64) float64 { return between(x, p50) })
+	most := solve(p99, min(100*p99, MaxTokens), (rest-0.5*between(least, p50))/0.01, func(x float64) float64 { return between(p99, x) })
 	return []Quantile{{0, least}, {0.5, p50}, {0.9, p90}, {0.99, p99}, {1, most}}
+}
+
+// solve is where a rising function has a value, or the end of the range that is nearest.
+func solve(low, high, value float64, f func(float64) float64) float64 {
+	if f(high) <= value {
+		return high
+	}
+	for range 60 {
+		if middle := (low + high) / 2; f(middle) < value {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
 }
 
 // arrivals draws the times of n requests in a window, in seconds from its beginning.

@@ -165,4 +165,7 @@ var specs = []struct {
 	{"closed", func(seed uint64) Spec {
 		return SharedPrefix{Traffic: Traffic{Seed: seed, Arrivals: Arrivals{Clients: 5, Think: Delays{Mean: time.Second}}}}
 	}},
+	{"sessions", func(seed uint64) Spec { return Sessions{Traffic: Traffic{Seed: seed}, Systems: 3} }},
+	{"agentic", func(seed uint64) Spec { return Agentic{Traffic: Traffic{Seed: seed}} }},
+	{"batch", func(seed uint64) Spec { return Batch{Traffic: Traffic{Seed: seed}, Size: Lengths{Min: 1, Max: 5}} }},
 }
