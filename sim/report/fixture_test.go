@@ -85,11 +85,11 @@ func made(s shape, seed uint64) *world.Result {
 			p.MicroUSD = int64(p.Alive.Hours() * float64(c.Pods[0].PriceMicroUSD))
 		}
 	}
-	series(r, s, rng)
+	makeSeries(r, s, rng)
 	return r
 }
 
-func series(r *world.Result, s shape, rng *rand.Rand) {
+func makeSeries(r *world.Result, s shape, rng *rand.Rand) {
 	row := func(f func(i int) float64) []float32 {
 		out := make([]float32, len(r.Points))
 		for i := range out {

@@ -122,12 +122,16 @@ func (r *Report) imbalance(ours []Figures, all []standing) Point {
 
 func (r *Report) against(s standing, ours []Figures) Point {
 	p := Point{Subject: "against " + s.name, Text: percentiles(r.Of(s.name), ours), Kind: Neutral}
-	switch {
-	case len(s.worse) > 0:
+	if len(s.better) > 0 {
+		p.Kind = Good
+	}
+	// First-token times are told already.
+	if more := slices.DeleteFunc(slices.Clone(s.better), func(t string) bool { return strings.HasPrefix(t, "TTFT") }); len(more) > 0 {
+		p.Text += "; better in " + strings.Join(more, ", ")
+	}
+	if len(s.worse) > 0 {
 		p.Kind = Bad
 		p.Text += "; worse in " + strings.Join(s.worse, ", ")
-	case len(s.better) > 0:
-		p.Kind = Good
 	}
 	return p
 }

@@ -131,13 +131,13 @@ func (r *Report) choose(all []standing) (policy, headline string) {
 		return "", "No verdict: fewer than two seeds in common, so no intervals. Run more."
 	case len(worse)+len(both) > 0:
 		against := slices.Concat(worse, both)[0]
-		text := fmt.Sprintf("worse than %s in %s", against.name, strings.Join(against.worse, ", "))
+		text := fmt.Sprintf("worse than %s in %s", against.name, few(against.worse))
 		if len(better)+len(both) == 0 {
 			return against.name, fmt.Sprintf("Keep %s: %s is %s.", against.name, ours, text)
 		}
 		than := slices.Concat(both, better)[0]
 		return "", fmt.Sprintf("It depends: %s is better than %s in %s, and %s.",
-			ours, than.name, strings.Join(than.better, ", "), text)
+			ours, than.name, few(than.better), text)
 	case len(same) > 0:
 		text := fmt.Sprintf("No difference: keep %s.", same[0].name)
 		if len(better) > 0 {
@@ -145,7 +145,7 @@ func (r *Report) choose(all []standing) (policy, headline string) {
 		}
 		return same[0].name, text
 	}
-	text := fmt.Sprintf("Choose %s: against %s, %s", ours, better[0].name, strings.Join(better[0].better, ", "))
+	text := fmt.Sprintf("Choose %s: against %s, %s", ours, better[0].name, few(better[0].better))
 	if len(better) > 1 {
 		text += fmt.Sprintf("; better than each of %d baselines in something, worse in nothing", len(better))
 	}
@@ -160,6 +160,15 @@ func (r *Report) lawful(all []standing) string {
 		}
 	}
 	return ""
+}
+
+// few of many: what doesn't fit a headline is among the points.
+func few(texts []string) string {
+	const most = 4
+	if len(texts) <= most {
+		return strings.Join(texts, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(texts[:most-1], ", "), len(texts)-most+1)
 }
 
 func names(all []standing) string {

@@ -1,0 +1,168 @@
+package chart
+
+import (
+	"html/template"
+	"math"
+	"slices"
+)
+
+// Line is one curve.
+type Line struct {
+	Name string
+	// X rises. Values of Y that are not numbers leave a gap.
+	X, Y []float64
+	// Colour by number, see [Series]. Strong lines are thicker and drawn last.
+	Colour int
+	Strong bool
+}
+
+// Lines is a chart of curves over one axis, each with its name beside it.
+type Lines struct {
+	Frame
+	// X and Y are the names of the axes, with their units.
+	X, Y string
+	// Log makes the horizontal axis logarithmic: all X must be positive.
+	Log bool
+	// Top is the highest value of the vertical axis, which begins at 0. 0: by the values.
+	Top float64
+	// ShowX and ShowY print values at the axes.
+	ShowX, ShowY func(float64) string
+	Lines        []Line
+	// Listed names the lines in a list in their order, rather than each where it ends: for lines that
+	// end in one place.
+	Listed bool
+}
+
+const (
+	left, right, top, bottom = 58, 132, 12, 44
+	lineHeight               = 16
+)
+
+// SVG draws the chart.
+func (l Lines) SVG() template.HTML {
+	height := max(300, float64(len(l.Lines)*lineHeight+top+bottom))
+	lowX, highX, highY := math.Inf(1), math.Inf(-1), l.Top
+	for _, s := range l.Lines {
+		for i := range s.X {
+			lowX, highX = min(lowX, s.X[i]), max(highX, s.X[i])
+			if l.Top == 0 && s.Y[i] > highY {
+				highY = s.Y[i]
+			}
+		}
+	}
+	if l.Top == 0 {
+		highY = roundUp(highY, 4)
+	}
+	if lowX > highX {
+		lowX, highX = 1, 2
+	}
+	x := newScale(lowX, highX, left, width-right, l.Log)
+	y := newScale(0, highY, height-bottom, top, false)
+	c := &canvas{}
+	c.axes(x, y, height, l.ShowX, l.ShowY, l.X, l.Y)
+	order := make([]int, len(l.Lines))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch sa, sb := l.Lines[a].Strong, l.Lines[b].Strong; {
+		case sa == sb:
+			return 0
+		case sb:
+			return -1
+		}
+		return 1
+	})
+	for _, i := range order {
+		s := l.Lines[i]
+		xs, ys := make([]float64, len(s.X)), make([]float64, len(s.X))
+		for k := range s.X {
+			xs[k], ys[k] = x.at(s.X[k]), math.NaN()
+			if !math.IsNaN(s.Y[k]) {
+				ys[k] = y.at(s.Y[k])
+			}
+		}
+		name := class(s.Colour) + " curve"
+		if s.Strong {
+			name += " strong"
+		}
+		c.path(name, dash(s.Colour), xs, ys, s.Name)
+	}
+	if l.Listed {
+		c.list(l.Lines)
+	} else {
+		c.ends(l.Lines, x, y)
+	}
+	return c.done(l.Frame, height)
+}
+
+// axes draws the grid, the axes and their names.
+func (c *canvas) axes(x, y scale, height float64, showX, showY func(float64) string, nameX, nameY string) {
+	for _, v := range y.ticks(4) {
+		c.line("grid", x.from, y.at(v), x.to, y.at(v))
+		c.text("soft", "end", x.from-6, y.at(v)+4, showY(v))
+	}
+	for _, v := range x.ticks(7) {
+		if x.log {
+			c.line("grid", x.at(v), y.from, x.at(v), y.to)
+		}
+		c.line("axis", x.at(v), y.from, x.at(v), y.from+4)
+		c.text("soft", "middle", x.at(v), y.from+18, showX(v))
+	}
+	c.line("axis", x.from, y.from, x.to, y.from)
+	c.text("soft", "middle", (x.from+x.to)/2, height-8, nameX)
+	c.add(`<text class="soft" text-anchor="middle" transform="translate(13 `, num((y.from+y.to)/2), `) rotate(-90)">`, esc(nameY), `</text>`)
+}
+
+// list names the lines from the top down, with a sample of each.
+func (c *canvas) list(lines []Line) {
+	for i, s := range lines {
+		at := float64(top + 8 + i*lineHeight)
+		c.sample(s, at)
+		c.text(weight(s.Strong), "start", width-right+34, at+4, short(s.Name, 14))
+	}
+}
+
+func (c *canvas) sample(s Line, at float64) {
+	name := class(s.Colour) + " curve"
+	if s.Strong {
+		name += " strong"
+	}
+	c.path(name, dash(s.Colour), []float64{width - right + 8, width - right + 28}, []float64{at, at}, s.Name)
+}
+
+func weight(strong bool) string {
+	if strong {
+		return "strong"
+	}
+	return "plain"
+}
+
+// ends names each line where it ends, moved apart as needed.
+func (c *canvas) ends(lines []Line, x, y scale) {
+	type end struct {
+		line Line
+		at   float64
+	}
+	var all []end
+	for _, s := range lines {
+		for i := len(s.Y) - 1; i >= 0; i-- {
+			if !math.IsNaN(s.Y[i]) {
+				all = append(all, end{s, y.at(s.Y[i])})
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b end) int { return int(math.Round(10 * (a.at - b.at))) })
+	places := make([]float64, len(all))
+	for i, e := range all {
+		places[i] = e.at
+	}
+	places = apart(places, lineHeight-1, y.to+4, y.from)
+	for i, e := range all {
+		c.line("leader", x.to+2, e.at, x.to+12, places[i])
+		c.path(class(e.line.Colour)+" curve"+map[bool]string{true: " strong"}[e.line.Strong], dash(e.line.Colour),
+			[]float64{x.to + 12, x.to + 26}, []float64{places[i], places[i]}, e.line.Name)
+		c.text(weight(e.line.Strong), "start", x.to+30, places[i]+4, short(e.line.Name, 14))
+	}
+}
