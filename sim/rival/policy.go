@@ -89,7 +89,8 @@ func (p *policy) Route(r *workload.Request, v *world.View) world.Route {
 		return world.Route{Cluster: -1, Code: "no_target", Reason: "no cluster may serve it that has not failed"}
 	}
 	c := q.clusters[0]
-	if len(q.clusters) > 1 {
+	// Of a local one alone there is nothing to say: the pod is chosen next. One elsewhere is to be noted.
+	if len(q.clusters) > 1 || v.Clusters[c].Pods == nil {
 		c = p.rule.cluster(q)
 	}
 	return world.Route{Cluster: c, Reason: q.why}

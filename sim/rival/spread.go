@@ -93,6 +93,9 @@ type twoChoices struct{}
 
 func (twoChoices) cluster(q *query) int {
 	a := q.draw(q.clusters)
+	if len(q.clusters) == 1 {
+		return a
+	}
 	others := make([]int, 0, len(q.clusters))
 	for _, c := range q.clusters {
 		if c != a {
