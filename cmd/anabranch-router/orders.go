@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -32,16 +34,49 @@ func (d *door) bind(cmd *cobra.Command) {
 
 func (d *door) dial() (*override.Client, error) {
 	if d.socket != "" {
-		return override.Dial(d.socket), nil
+		return override.Dial(d.socket), missing(d.socket, filepath.Dir(d.socket))
 	}
 	dir := d.dataDir
 	if dir == "" {
 		dir = os.Getenv(settings.Variable(environment, "data-dir"))
 	}
 	if dir == "" {
-		return nil, errors.New("which router? Give --data-dir, the folder that it was started with, or --socket")
+		return nil, fmt.Errorf("which router? Give --data-dir, the folder that it was started with, or --socket%s", near(demonstration))
 	}
-	return override.Dial(filepath.Join(dir, override.SocketName)), nil
+	path := filepath.Join(dir, override.SocketName)
+	return override.Dial(path), missing(path, dir)
+}
+
+// demonstration is where "anabranch dev" keeps the data folders of its routers.
+const demonstration = ".anabranch/data"
+
+// missing says that there is no socket at a path, and which there are near the folder of it.
+func missing(path, dir string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("there is no socket at %s: give --data-dir, the folder that the router was started with, and see that it runs%s",
+		path, near(dir, filepath.Join(dir, "*"), filepath.Dir(dir), demonstration))
+}
+
+// near names the sockets in the folders that are in these, at most five. Empty: there are none.
+func near(dirs ...string) string {
+	var found []string
+	for _, dir := range dirs {
+		paths, err := filepath.Glob(filepath.Join(dir, "*", override.SocketName))
+		if err != nil {
+			continue // the name of the folder is a bad pattern
+		}
+		for _, path := range paths {
+			if !slices.Contains(found, path) {
+				found = append(found, path)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return "; there is " + strings.Join(found[:min(len(found), 5)], ", ")
 }
 
 // orderCommand gives orders.

@@ -194,3 +194,52 @@ func TestAnEmptyListAndProblems(t *testing.T) {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
+
+func TestWhoMissesTheSocketIsToldWhereOneIs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	at := func(parts ...string) string { return filepath.Join(append(parts, override.SocketName)...) }
+	for _, folder := range []string{".anabranch/data/us-r1", "lib/eu-r1"} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at(folder), nil, 0o600); err != nil { // it is there, which is all that is asked
+			t.Fatal(err)
+		}
+	}
+	us, eu := at(".anabranch/data/us-r1"), at("lib/eu-r1")
+	for name, c := range map[string]struct {
+		args   []string
+		has    string // the socket that is missing
+		says   []string
+		silent string
+	}{
+		"no folder named":            {[]string{"orders"}, "which router?", []string{us}, eu},
+		"the folder of all":          {[]string{"orders", "--data-dir", "lib"}, at("lib"), []string{eu, us}, ""},
+		"the folder above":           {[]string{"orders", "--data-dir", "."}, override.SocketName, []string{eu, us}, ""},
+		"the state of a development": {[]string{"orders", "--data-dir", ".anabranch"}, at(".anabranch"), []string{us}, ""},
+		"a folder beside":            {[]string{"order", "freeze", "--reason", "x", "--data-dir", "lib/eu"}, at("lib/eu"), []string{eu}, ""},
+		"a socket beside":            {[]string{"orders", "--socket", "lib/router.sock"}, at("lib"), []string{eu}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := run(t, c.args...)
+			if err == nil {
+				t.Fatal("taken")
+			}
+			for _, text := range append(c.says, c.has, "--data-dir") {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%q does not say %s", err, text)
+				}
+			}
+			if c.silent != "" && strings.Contains(err.Error(), c.silent) {
+				t.Errorf("%q says %s", err, c.silent)
+			}
+		})
+	}
+	// Where none is near none is named, and a name that looks like a pattern does no harm.
+	t.Chdir(t.TempDir())
+	for _, folder := range []string{"a", "[x"} {
+		if _, _, err := run(t, "orders", "--data-dir", folder); err == nil || !strings.Contains(err.Error(), "no socket at "+at(folder)) || strings.Contains(err.Error(), "; there is") {
+			t.Errorf("%v", err)
+		}
+	}
+}

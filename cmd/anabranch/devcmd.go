@@ -81,6 +81,14 @@ func (a *app) devStatus() *cobra.Command {
 		if err := a.table([]string{"KIND", "NAME", "STATE", "SINCE", "PID", "ADDRESS", ""}, rows); err != nil {
 			return err
 		}
+		for _, u := range s.Units {
+			if u.Orders == "" {
+				continue
+			}
+			if err := a.printf("orders to %s %s: %s-router order --socket %s\n", u.Kind, u.Name, a.program, u.Orders); err != nil {
+				return err
+			}
+		}
 		for _, at := range slices.Sorted(maps.Keys(s.Faults)) {
 			if err := a.printf("fault %s on %s\n", s.Faults[at], at); err != nil {
 				return err

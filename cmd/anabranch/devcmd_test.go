@@ -73,7 +73,7 @@ func TestDevStatusShowsEveryProcessAndFault(t *testing.T) {
 		Units: []dev.State{
 			{Kind: dev.KindNode, Name: "n2", State: "up", PID: 78, Address: "http://127.0.0.1:7101", Since: time.Now().Add(-90 * time.Second)},
 			{Kind: dev.KindCluster, Name: "us-a", State: "broken", Reason: "ended by `anabranch dev break`: signal: killed"},
-			{Kind: dev.KindRouter, Name: "us", State: "down"},
+			{Kind: dev.KindRouter, Name: "us", State: "down", Orders: ".anabranch/data/us-r1/router.sock"},
 		},
 	}})
 	out, _ := s.do(0, "", "dev", "status")
@@ -87,6 +87,7 @@ func TestDevStatusShowsEveryProcessAndFault(t *testing.T) {
 		"controlplane n2 up 1m30s 78 http://127.0.0.1:7101",
 		"cluster us-a broken - - ended by `anabranch dev break`: signal: killed",
 		"router us down - -",
+		"orders to router us: anabranch-router order --socket .anabranch/data/us-r1/router.sock",
 		"fault hang,cut on us-a/e1", "fault slow on us-b/e1",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -32,6 +32,8 @@ type State struct {
 	Kind    Kind   `json:"kind"`
 	Name    string `json:"name"`
 	Address string `json:"address"`
+	// Orders is the socket where a router takes emergency orders. Empty: it takes none.
+	Orders string `json:"orders,omitempty"`
 	// State is "up", "not ready" (runs, but does not say it is up), "broken" (ended by `dev break`),
 	// "dead" (ended by itself) or "down" (not started).
 	State string `json:"state"`
@@ -190,7 +192,7 @@ func (f *fleet) states(ctx context.Context) []State {
 }
 
 func (f *fleet) state(ctx context.Context, u Unit) State {
-	s := State{Kind: u.Kind, Name: u.Name, Address: u.Address, State: "down", Log: u.Command.Log}
+	s := State{Kind: u.Kind, Name: u.Name, Address: u.Address, Orders: u.Orders, State: "down", Log: u.Command.Log}
 	p := f.process(u)
 	if p == nil {
 		return s

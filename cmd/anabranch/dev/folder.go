@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"anabranch/dataplane/override"
 )
 
 // FolderName is where the demonstration keeps its state, below the current folder.
@@ -34,6 +36,12 @@ func (f Folder) pki(name string) string  { return f.path("pki", name) }
 func (f Folder) tokens() string          { return f.path("tokens.json") }
 func (f Folder) socket() string          { return f.path("dev.sock") }
 func (f Folder) lock() string            { return f.path("dev.lock") }
+
+// Orders is the socket where the router of a region takes emergency orders, see
+// `anabranch-router order`.
+func (f Folder) Orders(region string) string {
+	return filepath.Join(f.data(routerID(region)), override.SocketName)
+}
 
 // make creates the folders.
 func (f Folder) make() error {

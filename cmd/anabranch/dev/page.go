@@ -21,6 +21,9 @@ func page(o Options, r *Record) string {
 	for _, router := range r.Routers {
 		row("router", "%s (%s)", router.HTTP, router.Region)
 	}
+	for _, router := range r.Routers {
+		row("order socket", "%s (%s)", o.Folder.Orders(router.Region), router.Region)
+	}
 	for _, tenant := range seed.Tenants() {
 		row("API key", "%s (%s, %s)", r.Tenants[tenant].Key, tenant, r.Tenants[tenant].Tier)
 	}

@@ -32,6 +32,8 @@ type Unit struct {
 	// Address is where people reach it, Ready where it is asked whether it is up; both URLs, but
 	// of Redis addresses.
 	Address, Ready string
+	// Orders is the socket where a router takes emergency orders. Empty: it takes none.
+	Orders string
 	// Ports that must be free before it starts.
 	Ports   []string
 	Command child.Command
@@ -141,7 +143,7 @@ func routerUnit(f Folder, r *Record, i int, region seed.Region, b binaries) Unit
 	listen, admin, peer := hostPort(router.HTTP), hostPort(router.Admin), hostPort(region.PeerURL)
 	return Unit{
 		Kind: KindRouter, Name: region.Name, Region: region.Name, Address: router.HTTP, Ready: router.Admin + "/readyz",
-		Ports: []string{listen, admin, peer},
+		Ports: []string{listen, admin, peer}, Orders: f.Orders(region.Name),
 		Command: child.Command{Path: b.router, Args: append([]string{
 			"--router-id", id, "--region", region.Name, "--listen", listen, "--peer-listen", peer,
 			"--admin-listen", admin, "--controlplane", strings.Join(grpc, ","), "--redis", r.Redis.Addr,

@@ -41,6 +41,19 @@ func TestCommandsAreAsWritten(t *testing.T) {
 	}
 }
 
+// Where orders are given is below the folder that the router is started with.
+func TestOnlyRoutersTakeOrders(t *testing.T) {
+	for _, u := range demonstration(t) {
+		want := ""
+		if at := slices.Index(u.Command.Args, "--data-dir"); u.Kind == KindRouter {
+			want = filepath.Join(u.Command.Args[at+1], "router.sock")
+		}
+		if u.Orders != want {
+			t.Errorf("%s takes orders at %q, want %q", u.ID(), u.Orders, want)
+		}
+	}
+}
+
 func TestNoTwoUnitsShareAPortAndNoSecretIsAnArgument(t *testing.T) {
 	r := whole(t)
 	by := map[string]string{}
@@ -111,7 +124,7 @@ func TestPageNamesWhatAUserNeeds(t *testing.T) {
 	got := page(Options{Folder: FolderName, Program: "bin/anabranch"}, r)
 	for _, want := range []string{
 		"http://127.0.0.1:7100/#token=token-viewer", "http://127.0.0.1:8103 (ap-northeast-1)", "key-globex (globex, standard)",
-		"legal-lora", ".anabranch/dev.json", "curl -i http://127.0.0.1:8101/v1/chat/completions -H 'Authorization: Bearer key-acme'",
+		".anabranch/data/eu-west-1-r1/router.sock (eu-west-1)", "legal-lora", ".anabranch/dev.json", "curl -i http://127.0.0.1:8101/v1/chat/completions -H 'Authorization: Bearer key-acme'",
 		"bin/anabranch dev load", "bin/anabranch dev break region us-east-1", "bin/anabranch dev heal region us-east-1",
 	} {
 		if !strings.Contains(got, want) {
