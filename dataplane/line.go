@@ -52,16 +52,17 @@ func (l *lines) write(x *trip, rec *Record) {
 	if !ok {
 		return
 	}
+	cluster, endpoint := x.wentTo(rec)
 	attrs := make([]slog.Attr, 0, 24)
 	attrs = append(
 		attrs,
 		slog.String("request", rec.ID), slog.String("tenant", string(rec.Tenant)), slog.String("model", string(rec.Model)),
-		slog.String("class", string(rec.Class)), slog.String("cluster", string(x.served)), slog.Int("status", rec.Status),
+		slog.String("class", string(rec.Class)), slog.String("cluster", cluster), slog.Int("status", rec.Status),
 		slog.Int("attempts", x.attempts), slog.Float64("total_ms", rec.TotalMs), slog.Float64("first_byte_ms", rec.FirstByteMs),
 		slog.Int64("input_tokens", rec.Usage.Prompt), slog.Int64("cached_tokens", rec.Usage.Cached), slog.Int64("output_tokens", rec.Usage.Completion),
 	)
 	if n := len(rec.Attempts); n > 0 {
-		attrs = append(attrs, slog.String("endpoint", string(rec.Attempts[n-1].Endpoint)), slog.Float64("predicted_ms", rec.Attempts[n-1].PredictedMs))
+		attrs = append(attrs, slog.String("endpoint", endpoint), slog.Float64("predicted_ms", rec.Attempts[n-1].PredictedMs))
 	}
 	for _, a := range []slog.Attr{
 		slog.String("client_request", rec.ClientID), slog.String("adapter", rec.Adapter), slog.String("policy", rec.Policy),
@@ -84,6 +85,26 @@ func (l *lines) write(x *trip, rec *Record) {
 		attrs = append(attrs, slog.Any("error", x.last.Cause))
 	}
 	l.log.LogAttrs(x.q.Context(), level, "request ended", attrs...)
+}
+
+// wentTo is the cluster and the endpoint that served a request, or else those of its last attempt. Of
+// another region they are what the router there says, if it does, also where this one's table knows
+// nothing of them. Empty: it was never sent, and of an endpoint abroad that nobody tells.
+func (x *trip) wentTo(rec *Record) (cluster, endpoint string) {
+	cluster = string(x.served)
+	for i := len(rec.Attempts) - 1; i >= 0; i-- {
+		if at := &rec.Attempts[i]; x.served == "" || x.served == at.Cluster {
+			cluster, endpoint = string(at.Cluster), string(at.Endpoint)
+			break
+		}
+	}
+	if x.last == nil || !fit(x.last.Served.Cluster) {
+		return cluster, endpoint
+	}
+	if told := x.last.Served; fit(told.Endpoint) {
+		return told.Cluster, told.Endpoint
+	}
+	return x.last.Served.Cluster, ""
 }
 
 // take says whether a line may be written, and how many were left out before it.

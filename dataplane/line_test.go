@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"anabranch/api/fleet"
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/proxy"
 )
@@ -40,7 +41,7 @@ func TestARequestGetsOneLine(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	good := &Record{
 		ID: "r1-1", At: at, Tenant: "acme", Model: "llama", Class: "interactive", Status: 200, TotalMs: 12.5, QueuedMs: 3, Arm: "new", Policy: "p",
-		Usage: inference.Usage{Prompt: 11, Cached: 4, Completion: 3}, Attempts: []Tried{{Endpoint: "e1", PredictedMs: 9}},
+		Usage: inference.Usage{Prompt: 11, Cached: 4, Completion: 3}, Attempts: []Tried{{Cluster: "us-a", Endpoint: "e1", PredictedMs: 9}},
 	}
 	all := written(t, LogAll, good)
 	if len(all) != 1 {
@@ -57,6 +58,66 @@ func TestARequestGetsOneLine(t *testing.T) {
 	}
 	if _, ok := all[0]["code"]; ok {
 		t.Error("a code of what was not wrong")
+	}
+}
+
+// A line says where a request went, also where another region's router chose.
+func TestALineSaysWhereARequestWent(t *testing.T) {
+	direct := []Tried{{Cluster: "us-a", Endpoint: "e1"}, {Cluster: "us-b", Endpoint: "e2"}}
+	abroad := []Tried{{Cluster: "us-a", Endpoint: "e1"}, {Cluster: "eu-a"}}
+	for name, tt := range map[string]struct {
+		served            fleet.ClusterID
+		attempts          []Tried
+		told              proxy.Place
+		cluster, endpoint string
+	}{
+		"here":                             {"us-b", direct, proxy.Place{}, "us-b", "e2"},
+		"here, and no second part":         {"us-a", direct, proxy.Place{}, "us-a", "e1"},
+		"nowhere, tried last":              {"", direct, proxy.Place{}, "us-b", "e2"},
+		"nowhere, never sent":              {"", nil, proxy.Place{}, "", ""},
+		"abroad, as told":                  {"eu-a", abroad, proxy.Place{Cluster: "eu-a", Endpoint: "e7"}, "eu-a", "e7"},
+		"abroad, by another cluster":       {"eu-b", abroad, proxy.Place{Cluster: "eu-b", Endpoint: "e7"}, "eu-b", "e7"},
+		"abroad, of another control plane": {"eu-a", abroad, proxy.Place{Cluster: "theirs", Endpoint: "e7"}, "theirs", "e7"},
+		"abroad, without endpoints":        {"eu-a", abroad, proxy.Place{Cluster: "eu-a"}, "eu-a", ""},
+		"abroad, not told":                 {"eu-a", abroad, proxy.Place{}, "eu-a", ""},
+		"abroad, unfit to be told":         {"eu-a", abroad, proxy.Place{Cluster: "a b", Endpoint: "e7"}, "eu-a", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := &trip{served: tt.served, last: &proxy.Result{Served: tt.told}}
+			if len(tt.attempts) == 0 {
+				x.last = nil
+			}
+			if cluster, endpoint := x.wentTo(&Record{Attempts: tt.attempts}); cluster != tt.cluster || endpoint != tt.endpoint {
+				t.Errorf("%q, %q", cluster, endpoint)
+			}
+		})
+	}
+}
+
+func TestBothRoutersOfAHopSayWhereItWent(t *testing.T) {
+	w := newWorld(t, []site{
+		{id: "us-a", region: us, weight: 0, endpoints: []*stub{newStub(t, answers)}},
+		{id: "eu-a", region: eu, weight: 1, endpoints: []*stub{newStub(t, answers)}},
+	}, nil)
+	var logs [2]bytes.Buffer
+	for i, region := range []string{us, eu} {
+		w.routers[region].lines = newLines(LogAll, slog.New(slog.NewJSONHandler(&logs[i], nil)))
+	}
+	for _, body := range []string{askWhole, askStream} {
+		if r := w.ask(us, "acme", body); r.status != http.StatusOK {
+			t.Fatalf("%d %q", r.status, r.body)
+		}
+		w.idle()
+		for i := range logs {
+			var line struct {
+				Cluster, Endpoint string
+				Hop               bool
+			}
+			if err := json.Unmarshal(logs[i].Bytes(), &line); err != nil || line.Cluster != "eu-a" || line.Endpoint != "e1" || line.Hop != (i == 1) {
+				t.Errorf("%v, %s", err, logs[i].Bytes())
+			}
+			logs[i].Reset()
+		}
 	}
 }
 
