@@ -60,3 +60,15 @@ func (e *Engine) Pending() int {
 	}
 	return tokens
 }
+
+// Generated is how many tokens a request has so far; false: it is not there, or no more.
+func (e *Engine) Generated(id uint64) (int, bool) {
+	s := e.byID[id]
+	if s == nil {
+		return 0, false
+	}
+	if s.decoding {
+		return e.decoders.generated(s), true
+	}
+	return s.generated, true
+}

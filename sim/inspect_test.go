@@ -132,3 +132,25 @@ func TestStatsAllocateNothing(t *testing.T) {
 		t.Errorf("%.0f allocations", n)
 	}
 }
+
+func TestGeneratedCountsUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	e := New(Options{Profile: h100, Tokens: true})
+	submit(t, e, 0, Request{ID: 7, PromptTokens: 100, OutputTokens: 5})
+	told := 0
+	for {
+		n, there := e.Generated(7)
+		if there != (told < 5) || there && n != told {
+			t.Fatalf("after %d tokens it says %d, %v", told, n, there)
+		}
+		if !there {
+			return
+		}
+		at, _ := e.Next()
+		for _, ev := range e.Advance(at) {
+			if ev.Kind == Token {
+				told++
+			}
+		}
+	}
+}
