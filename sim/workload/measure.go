@@ -46,10 +46,7 @@ type Part struct {
 // answers bring requests about, each is taken to need the given time. It remembers every block. The
 // error is the source's.
 func Measure(s Source, n int, answer time.Duration) (Stats, error) {
-	p, ok := s.(Peeker)
-	if !ok {
-		p = &ahead{Source: s}
-	}
+	p := Ahead(s)
 	m := measurement{blocks: map[uint64]struct{}{}, sessions: map[uint64]struct{}{}}
 	for i := range m.parts {
 		m.parts[i] = map[string]*Part{}

@@ -7,11 +7,7 @@ import "time"
 func Merge(sources ...Source) Source {
 	m := &merged{}
 	for _, s := range sources {
-		if p, ok := s.(Peeker); ok {
-			m.sources = append(m.sources, p)
-		} else {
-			m.sources = append(m.sources, &ahead{Source: s})
-		}
+		m.sources = append(m.sources, Ahead(s))
 	}
 	return m
 }
@@ -83,7 +79,15 @@ func (m *merged) Err() error {
 	return nil
 }
 
-// ahead makes a source that can't peek into one that can, by taking one request early.
+// Ahead is the source itself if it can peek, or one that does so by taking a request early.
+func Ahead(s Source) Peeker {
+	if p, ok := s.(Peeker); ok {
+		return p
+	}
+	return &ahead{Source: s}
+}
+
+// ahead holds the request that comes next.
 type ahead struct {
 	Source
 	held  Request
