@@ -30,8 +30,8 @@ func TestAClosedConnectionIsNoFailedRequest(t *testing.T) {
 	if got := testutil.ToFloat64(n.metrics.reconnects.WithLabelValues("us-a")); got != 1 {
 		t.Errorf("%v are counted", got)
 	}
-	if got := n.budget.status("us-a", n.now()); got.Retries != 0 {
-		t.Errorf("%d count as retries", got.Retries)
+	if _, got, _ := n.budget.Status("us-a", n.now()); got != 0 {
+		t.Errorf("%d count as retries", got)
 	}
 	if p.requests.Load() != 3 {
 		t.Errorf("the place has seen %d requests", p.requests.Load())

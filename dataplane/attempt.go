@@ -9,6 +9,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/dataplane/credential"
+	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/proxy"
@@ -51,9 +52,9 @@ func (r *Router) begun(x *trip, p *place, kind string) *try {
 	x.attempts++
 	t := &try{place: p, number: x.attempts, kind: kind, began: r.now()}
 	if p.endpoint != nil {
-		x.tried = append(x.tried, p.endpoint)
+		x.trail.Tried = append(x.trail.Tried, p.endpoint)
 	} else {
-		x.hopped = append(x.hopped, p.target.Cluster.ID)
+		x.trail.Hopped = append(x.trail.Hopped, p.target.Cluster.ID)
 	}
 	t.a = proxy.Attempt{
 		Body: x.bodyFor(p), Client: x.q.Header, KeepUsage: x.request.IncludeUsage,
@@ -79,11 +80,11 @@ func (r *Router) took(x *trip, t *try) {
 	if t.panicked != nil {
 		panic(t.panicked)
 	}
-	x.at, x.last = t.place, &t.result
+	x.at, x.last, x.trail.Last = t.place, &t.result, met(t.place, &t.result)
 	result := &t.result
 	x.reached = x.reached || t.reached
 	if wasUnknown(result) {
-		x.unknown++
+		x.trail.Unknown++
 	}
 	if result.Committed && t.a.Resume == nil {
 		x.status = result.Status
@@ -181,12 +182,11 @@ func (r *Router) done(call *endpoint.Call, t *try) {
 	if outcome == failover.OK && served.Cluster != "" && hint != "" && served.Cluster != hint {
 		outcome = failover.Ignored // the peer chose another of its clusters
 	}
-	// A peer that has room left is full for this request, by its priority, and not for others.
-	busy := wasBusy(result) && !(served.HasSaturation && served.Saturation < 1)
+	busy := dispatch.Full(wasBusy(result), served.HasSaturation, served.Saturation)
 	now := r.now()
 	own, events := result.Own()
 	if t.endpoint != nil {
-		r.doubts.note(t.cluster.ID, outcome, now)
+		r.doubts.Note(t.cluster.ID, outcome, now)
 	}
 	call.Done(endpoint.Result{
 		Outcome: outcome, FirstToken: result.FirstByte, Usage: own, Output: events,

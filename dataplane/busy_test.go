@@ -96,6 +96,6 @@ func TestARecordNamesASpentBudget(t *testing.T) {
 
 // spend uses up the retries that a cluster may get.
 func spend(n *node, id fleet.ClusterID) {
-	for n.budget.retry(id, false, n.now()) {
+	for n.budget.Retry(id, false, n.now()) {
 	}
 }

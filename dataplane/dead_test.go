@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/dispatch"
 )
 
 func TestRetriesEndWithTheBudgetOfTheirDestination(t *testing.T) {
 	w, first, second := pair(t, func(pb *routerpb.Table) { pb.Classes[0].Ejection.MinRequests = 10000 })
 	first.does(says(500))
 	refused := 0
-	for range budgetFloor + 10 {
+	for range dispatch.BudgetFloor + 10 {
 		if r := w.ask(us, "acme", askWhole); r.status != 200 {
 			refused++
 		}
 	}
-	if refused != 10 || second.requests.Load() != budgetFloor {
-		t.Errorf("%d refused, %d retried; want 10 and %d", refused, second.requests.Load(), budgetFloor)
+	if refused != 10 || second.requests.Load() != dispatch.BudgetFloor {
+		t.Errorf("%d refused, %d retried; want 10 and %d", refused, second.requests.Load(), dispatch.BudgetFloor)
 	}
 	// Connect failures do not count: they cost nobody anything.
 	w.moved("us-a", "http://"+refusing(t))
@@ -37,13 +38,13 @@ func TestARequestThatBreaksPlacesCountsFromItsSecondRetry(t *testing.T) {
 		{id: "us-c", region: us, weight: 0, endpoints: []*stub{good}},
 	}, func(pb *routerpb.Table) { pb.Classes[0].Ejection.MinRequests = 10000 })
 	refused := 0
-	for range 3 * budgetFloor {
+	for range 3 * dispatch.BudgetFloor {
 		if r := w.ask(us, "acme", askWhole); r.status != 200 {
 			refused++
 		}
 	}
-	if got := good.requests.Load(); refused == 0 || got < budgetFloor {
-		t.Errorf("%d refused, %d at the good place: its budget is %d beside first retries", refused, got, budgetFloor)
+	if got := good.requests.Load(); refused == 0 || got < dispatch.BudgetFloor {
+		t.Errorf("%d refused, %d at the good place: its budget is %d beside first retries", refused, got, dispatch.BudgetFloor)
 	}
 }
 

@@ -55,7 +55,7 @@ func (x *trip) passedOver(all, among []*endpoint.Endpoint, now time.Time) []Skip
 		switch dead, why := e.Ejected(); {
 		case dead:
 			reason = "ejected: " + why
-		case x.wasTried(e):
+		case x.trail.Was(e):
 			reason = "tried"
 		case e.Busy(now):
 			reason = "busy"

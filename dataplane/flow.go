@@ -2,13 +2,10 @@ package dataplane
 
 import (
 	"context"
-	"math"
 	"net/http"
-	"slices"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
+	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/queue"
@@ -57,62 +54,20 @@ func (x *trip) waitUntil(ctx context.Context, now time.Time) time.Time {
 	return until
 }
 
-// queued is the request as the queue sees it. An output token counts as two, as the most that it can
-// be while it is not known how long the answer gets.
+// queued is the request as the queue sees it.
 func (r *Router) queued(x *trip, until time.Time) queue.Request {
-	lane := xxhash.Sum64String(string(x.model.ID))
-	slots, now := 0.0, r.now()
-	for i := range x.choice.Targets {
-		lane += x.choice.Targets[i].Cluster.Hash // whatever their order
-	}
-	if len(x.choice.Targets) == 1 { // of several it is not known beforehand which is the least full
-		if c := r.places.Cluster(x.choice.Targets[0].Cluster.ID); c != nil {
-			slots = c.Evidence(now).Slots
-		}
-	}
+	lane, slots := r.sight.Lane(x.model.ID, x.choice.Targets)
 	return queue.Request{
 		Lane: lane, Priority: x.priority, Tenant: string(x.tenant.ID), Flow: x.fairness,
-		Cost: x.prompt + 2*x.output, Bytes: int64(len(x.body)), Deadline: until, Slots: slots,
+		Cost: dispatch.Cost(x.prompt, x.output), Bytes: int64(len(x.body)), Deadline: until, Slots: slots,
 	}
 }
 
-// room tells how full the least full target is, now: 1 and above is full, not a number is not known.
-// Where requests go unanswered there is none, unless that is everywhere. The gate calls it from a goroutine of its own while the request waits.
+// room tells how full the least full target is. The gate calls it from a goroutine of its own while the
+// request waits.
 func (r *Router) room(x *trip) func() float64 {
 	targets, tenant := x.choice.Targets, x.tenant.ID
-	return func() float64 {
-		now := r.now()
-		least, there := r.leastFull(targets, now, func(c *endpoint.Cluster) bool { return !c.Answering(tenant, now).Unanswered })
-		if there == 0 {
-			least, there = r.leastFull(targets, now, func(*endpoint.Cluster) bool { return true })
-		}
-		if there == 0 {
-			return math.NaN() // there is nothing to wait for
-		}
-		return least
-	}
-}
-
-// leastFull is the saturation of the least full of those targets that count, and how many these are.
-func (r *Router) leastFull(targets []route.Target, now time.Time, counts func(*endpoint.Cluster) bool) (least float64, there int) {
-	least = math.Inf(1)
-	for i := range targets {
-		c := r.places.Cluster(targets[i].Cluster.ID)
-		if c == nil || !counts(c) { // a newer table may not have it
-			continue
-		}
-		there++
-		switch e := c.Evidence(now); {
-		case e.Ejected:
-		case e.Busy:
-			least = min(least, max(e.Saturation, 1))
-		case !e.Known:
-			return math.NaN(), there
-		default:
-			least = min(least, e.Saturation)
-		}
-	}
-	return least, there
+	return func() float64 { return r.sight.Room(targets, tenant) }
 }
 
 // ceiling is the saturation from which on a place is full for the request.
@@ -142,7 +97,8 @@ func (x *trip) shed(f *queue.Refusal) {
 
 // again forgets what was tried: those places were busy then.
 func (x *trip) again() {
-	x.tried, x.hopped, x.last, x.unknown = slices.Delete(x.tried, 0, len(x.tried)), x.hopped[:0], nil, 0
+	x.trail.Again()
+	x.last = nil
 }
 
 // counted says that the request now counts as load at its place.
@@ -158,7 +114,7 @@ func (r *Router) full(x *trip) bool {
 	if below, sheds := r.o.Orders().ShedBelow(); sheds && x.priority < below {
 		return true
 	}
-	return len(x.choice.Targets) > 0 && r.room(x)() >= x.ceiling() // not so if it is not a number
+	return len(x.choice.Targets) > 0 && r.sight.Room(x.choice.Targets, x.tenant.ID) >= x.ceiling() // not so if it is not a number
 }
 
 // waitingNow is how many requests wait for room.

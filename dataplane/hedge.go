@@ -123,7 +123,7 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 		if cluster == nil || target.Cluster.Kind == table.KindProvider || target.Reason == route.ByStandby {
 			continue
 		}
-		if load := cluster.Evidence(now); load.Busy || load.Saturation > x.class.Hedge.MaxSaturation || r.unanswered(x, cluster) {
+		if load := cluster.Evidence(now); load.Busy || load.Saturation > x.class.Hedge.MaxSaturation || cluster.Answering(x.tenant.ID, now).Unanswered {
 			continue
 		}
 		p := r.place(x, target)
@@ -135,7 +135,7 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 			return nil
 		}
 		why = ""
-		r.budget.sent(target.Cluster.ID, now)
+		r.budget.Sent(target.Cluster.ID, now)
 		return r.begun(x, p, "hedge")
 	}
 	return nil

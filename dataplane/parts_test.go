@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"anabranch/api/fleet"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/proxy"
@@ -121,34 +120,6 @@ func TestWhatNoLongerWaitsIsForgotten(t *testing.T) {
 	}
 }
 
-func TestDoubtsPass(t *testing.T) {
-	var d doubts
-	now := time.Unix(1_700_000_000, 0)
-	if d.fresh("a", now) {
-		t.Error("doubt from the start")
-	}
-	d.note("a", failover.Ignored, now)
-	if d.fresh("a", now) {
-		t.Error("doubt for what says nothing")
-	}
-	for _, o := range []failover.Outcome{failover.ConnectFailure, failover.ServerFault, failover.Silence} {
-		d.note("a", o, now)
-		if !d.fresh("a", now) || d.fresh("b", now) || d.fresh("a", now.Add(doubtFor)) {
-			t.Errorf("after outcome %d", o)
-		}
-		d.note("a", failover.OK, now)
-		if d.fresh("a", now) {
-			t.Error("doubt after a success")
-		}
-	}
-	d.note("a", failover.Silence, now)
-	d.note("b", failover.Silence, now)
-	d.keep(func(id fleet.ClusterID) bool { return id == "b" })
-	if d.fresh("a", now) || !d.fresh("b", now) {
-		t.Error("doubt of what has left the table, or none of what has not")
-	}
-}
-
 func TestClientsNamesAreRepeatedOnlyIfFit(t *testing.T) {
 	for id, want := range map[string]string{
 		"req-1": "req-1", "": "", "with space": "", "bad\x00byte": "", "ünicode": "",
@@ -171,26 +142,6 @@ func TestRequestIDsBeginWithTheRouter(t *testing.T) {
 	}
 	if got := r.hopID(http.Header{}); got != "r1-0000000000000003" {
 		t.Errorf("a peer's without a name: %q", got)
-	}
-}
-
-func TestTheHintGoesFirst(t *testing.T) {
-	targets := func(ids ...string) (c route.Choice) {
-		for _, id := range ids {
-			c.Targets = append(c.Targets, route.Target{Cluster: &table.Cluster{ID: fleet.ClusterID(id)}})
-		}
-		return c
-	}
-	for hint, want := range map[string]string{"c": "cab", "b": "bac", "a": "abc", "x": "abc", "": "abc"} {
-		c := targets("a", "b", "c")
-		prefer(&c, fleet.ClusterID(hint))
-		got := ""
-		for _, target := range c.Targets {
-			got += string(target.Cluster.ID)
-		}
-		if got != want {
-			t.Errorf("hint %q: %s, want %s", hint, got, want)
-		}
 	}
 }
 

@@ -5,15 +5,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/route"
 	"anabranch/dataplane/table"
-	"anabranch/failover"
 )
 
 // Peer serves the routers of other regions. It must stand behind mutual TLS that lets only routers
@@ -73,24 +72,9 @@ func (x *trip) trust(q *http.Request) bool {
 // that it has no room, which no figure stands for.
 func (r *Router) tellLoad(x *trip, cluster fleet.ClusterID) {
 	delete(x.w.Header(), proxy.HeaderSaturation)
-	c := r.places.Cluster(cluster)
-	if c == nil || c.Remote {
-		return
+	if saturation, ok := r.sight.Told(cluster); ok {
+		x.w.Header()[proxy.HeaderSaturation] = []string{strconv.FormatFloat(saturation, 'f', 3, 64)}
 	}
-	if e := c.Evidence(r.now()); e.Known && !e.Busy {
-		x.w.Header()[proxy.HeaderSaturation] = []string{strconv.FormatFloat(e.Saturation, 'f', 3, 64)}
-	}
-}
-
-// prefer puts the cluster that the peer chose first, if it is among the targets.
-func prefer(c *route.Choice, hint fleet.ClusterID) {
-	i := slices.IndexFunc(c.Targets, func(t route.Target) bool { return t.Cluster.ID == hint })
-	if i <= 0 {
-		return
-	}
-	wanted := c.Targets[i]
-	copy(c.Targets[1:i+1], c.Targets[:i])
-	c.Targets[0] = wanted
 }
 
 // codeEjected tells a peer that the cluster it chose is dead, and not merely full.
@@ -129,7 +113,7 @@ func (r *Router) serveProbe(w http.ResponseWriter, q *http.Request) {
 		http.Error(w, "the cluster is not of this region", http.StatusNotFound)
 		return
 	}
-	deadline := time.NewTimer(doubtFor)
+	deadline := time.NewTimer(dispatch.DoubtFor)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -142,7 +126,7 @@ func (r *Router) serveProbe(w http.ResponseWriter, q *http.Request) {
 			http.Error(w, "requests go without an answer", http.StatusServiceUnavailable)
 			return
 		}
-		if !r.doubts.fresh(cluster.ID, r.now()) {
+		if !r.doubts.Fresh(cluster.ID, r.now()) {
 			w.WriteHeader(http.StatusOK)
 			return
 		}
@@ -176,39 +160,4 @@ func (r *Router) usable(member *table.Cluster) *endpoint.Cluster {
 		found = c
 	}
 	return found
-}
-
-// doubtFor is how long a failure keeps a cluster in doubt; three canaries take less.
-const doubtFor = 600 * time.Millisecond
-
-// doubts remembers when each cluster of this region last failed, with no success since.
-type doubts struct {
-	failed sync.Map // fleet.ClusterID → time.Time
-}
-
-func (d *doubts) note(id fleet.ClusterID, o failover.Outcome, now time.Time) {
-	switch o {
-	case failover.OK:
-		if _, there := d.failed.Load(id); there {
-			d.failed.Delete(id)
-		}
-	case failover.Ignored:
-	default:
-		d.failed.Store(id, now)
-	}
-}
-
-// keep forgets the clusters that the table does not have any more.
-func (d *doubts) keep(has func(fleet.ClusterID) bool) {
-	d.failed.Range(func(id, _ any) bool {
-		if !has(id.(fleet.ClusterID)) {
-			d.failed.Delete(id)
-		}
-		return true
-	})
-}
-
-func (d *doubts) fresh(id fleet.ClusterID, now time.Time) bool {
-	at, there := d.failed.Load(id)
-	return there && now.Sub(at.(time.Time)) < doubtFor
 }

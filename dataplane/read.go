@@ -12,6 +12,7 @@ import (
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/pick"
 	"anabranch/dataplane/proxy"
+	"anabranch/dataplane/route"
 )
 
 const (
@@ -33,7 +34,7 @@ func (r *Router) read(x *trip, q *http.Request) bool {
 		x.refuse(problem)
 		return false
 	}
-	request, err := inference.Read(q.URL.Path, body, salt(x.tenant.ID))
+	request, err := inference.Read(q.URL.Path, body, route.Salt(x.tenant.ID))
 	if err != nil {
 		x.refuse(problemOf(err))
 		return false
@@ -60,10 +61,10 @@ func (r *Router) read(x *trip, q *http.Request) bool {
 func (r *Router) key(x *trip, q *http.Request, name string) uint64 {
 	for _, said := range [...]string{x.request.CacheKey, q.Header.Get("X-Anabranch-Session"), q.Header.Get(headerPrefixID)} {
 		if said != "" {
-			return named(x.tenant.ID, name, said)
+			return route.Named(x.tenant.ID, name, said)
 		}
 	}
-	return r.affinity.key(x.request.Blocks, r.random(), x.start)
+	return r.affinity.Key(x.request.Blocks, r.random(), x.start)
 }
 
 // headerPrefixID is how clients of SageMaker say which requests share their beginning.

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/override"
 	"anabranch/dataplane/subscribe"
 	"anabranch/dataplane/table"
@@ -135,7 +136,7 @@ func exercise(t *testing.T) shown {
 	play([]site{at("us-a", 1, newStub(t, says(http.StatusInternalServerError))), at("us-b", 0, newStub(t, answers))}, func(pb *routerpb.Table) {
 		pb.Classes[0].Ejection.MinRequests = 10_000
 	}, func(w *world) {
-		for range 2*budgetFloor + 10 {
+		for range 2*dispatch.BudgetFloor + 10 {
 			w.ask(us, "acme", askWhole)
 		}
 	})

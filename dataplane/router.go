@@ -19,6 +19,7 @@ import (
 	"anabranch/dataplane/admit"
 	"anabranch/dataplane/credential"
 	"anabranch/dataplane/discover"
+	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/kvevents"
 	"anabranch/dataplane/meter"
@@ -44,17 +45,18 @@ type Router struct {
 	meter    *meter.Meter
 	relay    *proxy.Relay
 	secrets  *credential.Store
-	affinity *affinity
-	budget   *budget
+	affinity *route.Affinity
+	budget   dispatch.Budget
 	hedges   hedges
 	shadows  *shadows
 	gate     *queue.Gate
 	finders  *discover.Discoverer
-	sight    func(fleet.ClusterID, *table.Tenant) route.Place
+	sight    dispatch.Sight
+	local    func(fleet.ClusterID, *table.Tenant) route.Place // of sight
 	lines    *lines
 	peers    *peers
 	waiting  *waiting
-	doubts   doubts
+	doubts   dispatch.Doubts
 	explain  *explanations
 	metrics  *metrics
 	series   *series
@@ -82,8 +84,7 @@ func New(o Options) (*Router, error) {
 		log:      o.Logger.With("component", "router"),
 		relay:    proxy.New(proxy.Options{PeerTLS: o.PeerTLS}),
 		secrets:  credential.New(credential.Options{Dir: o.SecretsDir, Now: o.Now, Logger: o.Logger}),
-		affinity: newAffinity(o.Now()),
-		budget:   newBudget(),
+		affinity: route.NewAffinity(o.Now()),
 		waiting:  newWaiting(),
 		explain:  &explanations{},
 		lines:    newLines(o.Requests, o.Logger.With("component", "router")),
@@ -111,7 +112,8 @@ func New(o Options) (*Router, error) {
 	if r.meter, err = meter.New(meter.Options{Authority: r.admit, Registerer: r.series, Logger: o.Logger}); err != nil {
 		return nil, err
 	}
-	r.sight = r.evidence
+	r.sight = dispatch.Sight{Places: r.places, Now: r.now}
+	r.local = r.sight.Of
 	if r.finders, err = discover.New(discover.Options{
 		Found: r.places.Discovered, Region: o.Region, Dir: o.DiscoveryDir, Finders: o.Finders, Registerer: r.series, Now: o.Now, Logger: o.Logger,
 	}); err != nil {
@@ -187,8 +189,8 @@ func (r *Router) Applied(t *table.Table) {
 		return there
 	})
 	has := func(id fleet.ClusterID) bool { return t.Clusters[id] != nil }
-	r.budget.keep(has)
-	r.doubts.keep(has)
+	r.budget.Keep(has)
+	r.doubts.Keep(has)
 }
 
 // Report is what this router knows, for the control plane; the counts are those since the last
@@ -253,7 +255,7 @@ func (r *Router) serveHop(w http.ResponseWriter, q *http.Request) {
 	}
 	r.choose(x)
 	wanted := fleet.ClusterID(q.Header.Get(proxy.HeaderClusterHint))
-	prefer(&x.choice, wanted)
+	x.choice.Prefer(wanted)
 	r.tellLoad(x, wanted)
 	if r.full(x) {
 		x.refuse(noCapacity())

@@ -3,7 +3,6 @@ package dataplane
 import (
 	"net/http"
 
-	"anabranch/api/fleet"
 	"anabranch/dataplane/admit"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/route"
@@ -38,7 +37,7 @@ func (x *trip) obey(q *http.Request, asked *table.Model, adapter string) bool {
 	}
 	x.only = only
 	x.models(model, adapter)
-	under(x.asks(), x.request.Blocks)
+	route.Under(x.asks(), x.request.Blocks)
 	return true
 }
 
@@ -63,6 +62,7 @@ func (x *trip) told(h http.Header) bool {
 // models fills in what follows from the model.
 func (x *trip) models(m *table.Model, adapter string) {
 	x.model, x.adapter = m, adapter
+	x.trail.Tenant, x.trail.Copy, x.trail.Adapter = x.tenant.ID, x.shadow, adapter != ""
 	x.class = x.table.ClassOf(x.rule, m.ID)
 	if c, ok := x.table.ClassNamed(x.wanted, m.ID); ok && x.wanted != "" {
 		x.class = c
@@ -122,7 +122,7 @@ func (x *trip) bodyFor(p *place) []byte {
 func (r *Router) choose(x *trip) {
 	in := route.Input{
 		Table: x.table, Region: r.region, Model: x.model, Class: x.class, Tenant: x.tenant, Only: x.only,
-		Key: x.key, Hop: x.hop, Ceiling: x.ceiling(), Local: r.sight,
+		Key: x.key, Hop: x.hop, Ceiling: x.ceiling(), Local: r.local,
 	}
 	if sight := r.o.Sight(r.now()); sight != subscribe.Current {
 		in.Stale, in.Alone = true, sight == subscribe.Alone
@@ -132,34 +132,6 @@ func (r *Router) choose(x *trip) {
 		in.Residency = x.rule.Residency
 	}
 	x.orders(r.o.Orders(), &in)
-	x.choice.Fill(&in)
-	if x.choice.Overfull(&in) {
-		// What a prompt takes at each place costs something to find out, and only matters now.
-		in.Local = func(id fleet.ClusterID, _ *table.Tenant) route.Place { return r.closer(x, id) }
-		x.choice.Fill(&in)
-	}
+	r.sight.Choose(&x.choice, &in, &x.load)
 	x.record.chose(&x.choice, r.signalAge)
-}
-
-// evidence is the router's own sight of a cluster for a tenant's requests, for the choice among them.
-func (r *Router) evidence(id fleet.ClusterID, t *table.Tenant) route.Place {
-	c := r.places.Cluster(id)
-	if c == nil {
-		return route.Place{}
-	}
-	now := r.now()
-	e, a := c.Evidence(now), c.Answering(t.ID, now)
-	return route.Place{
-		Ejected: e.Ejected, Reason: e.Reason, Busy: e.Busy, Saturation: e.Saturation, Wait: e.Wait,
-		Unanswered: a.Unanswered, Trial: a.Trial, Share: a.Share,
-	}
-}
-
-// closer is evidence with the time that the request's prompt takes there.
-func (r *Router) closer(x *trip, id fleet.ClusterID) route.Place {
-	p := r.evidence(id, x.tenant)
-	if c := r.places.Cluster(id); c != nil {
-		p.Prefill = c.Prefill(&x.load, r.now())
-	}
-	return p
 }

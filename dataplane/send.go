@@ -2,25 +2,14 @@ package dataplane
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/pick"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/route"
-)
-
-const (
-	// perCluster is how many endpoints of one cluster are tried before the next cluster's turn:
-	// when two in a row fail it is more likely the cluster than the endpoint.
-	perCluster = 2
-	// maxAttempts bounds one request's attempts at places.
-	maxAttempts = 6
-	// maxUnknown is how many places may say that they don't know what is asked for before they are
-	// believed. Adapters are not everywhere, and are looked for further.
-	maxUnknown = 2
 )
 
 // place is where an attempt goes: an endpoint of this region, or a cluster of another.
@@ -54,36 +43,27 @@ func (r *Router) send(ctx context.Context, x *trip, mayWait bool) (again bool) {
 	ctx, cancel := context.WithTimeout(ctx, x.class.RequestTimeout)
 	defer cancel()
 	targets := x.choice.Targets
-	from, row := 0, 0 // whose turn it is, and attempts made there in a row
-	var shut []bool   // the targets that can't take the next attempt
+	var walk dispatch.Walk
 	for {
-		i := r.next(x, targets, from, shut)
+		i := walk.Next(&x.trail, &x.load, targets, r.places, r.now())
 		if i < 0 {
 			break
 		}
-		if i != from {
-			from, row = i, 0
-		}
 		p := r.place(x, &targets[i])
 		if p == nil || !r.mayTry(x, p) {
-			if shut == nil {
-				shut = make([]bool, len(targets))
-			}
-			shut[i] = true
+			walk.Shut(i, len(targets))
 			continue
 		}
-		clear(shut)
+		walk.Taken()
 		r.attempt(ctx, x, p)
 		if !x.last.Retryable {
 			x.finish()
 			return false
 		}
-		if x.attempts == before+maxAttempts || x.unknown == maxUnknown && x.adapter == "" {
+		if x.trail.Enough(x.attempts - before) {
 			break
 		}
-		if row++; row == perCluster {
-			from, row = (i+1)%len(targets), 0
-		}
+		walk.Failed(len(targets))
 	}
 	if mayWait && wasBusy(x.last) {
 		return true
@@ -104,7 +84,7 @@ func (r *Router) giveUp(x *trip) {
 	case wasUnknown(x.last):
 		x.refuse(notServed(x.q.Method, x.q.URL.Path, x.last.Err.Origin))
 	default:
-		x.refuse(exhausted(x.last.Err, x.deadSince()))
+		x.refuse(exhausted(x.last.Err, x.trail.Last.Dead()))
 	}
 }
 
@@ -139,7 +119,7 @@ func (r *Router) place(x *trip, target *route.Target) *place {
 	p := &place{target: target, cluster: cluster}
 	if target.Remote {
 		p.reason.Seconds = (cluster.Predict(&x.load, r.now()) + target.RTT).Seconds()
-		if slices.Contains(x.hopped, target.Cluster.ID) {
+		if x.trail.WasIn(target.Cluster.ID) {
 			return nil
 		}
 		return p
@@ -147,10 +127,7 @@ func (r *Router) place(x *trip, target *route.Target) *place {
 	now := r.now()
 	from := fields.Get().(*field)
 	defer fields.Put(from)
-	from.endpoints, from.candidates = cluster.Candidates(&x.load, now, x.skipped(now), from.endpoints[:0], from.candidates[:0])
-	if len(from.endpoints) == 0 && wasSilent(x.last) {
-		from.endpoints, from.candidates = cluster.Candidates(&x.load, now, x.wasTried, from.endpoints, from.candidates)
-	}
+	from.endpoints, from.candidates = x.trail.Candidates(cluster, &x.load, now, from.endpoints[:0], from.candidates[:0])
 	mode, _ := pick.ModeOf(x.class.PickMode) // the table holds none but the known
 	rnd := r.random()
 	if mode == pick.RoundRobin {

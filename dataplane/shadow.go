@@ -146,7 +146,7 @@ func (r *Router) copied(x *trip, s *table.Shadow) *trip {
 	c.models(model, adapter)
 	if c.asks() != x.asks() { // the blocks stand under that name already, and are the request's too
 		c.request.Blocks = slices.Clone(c.request.Blocks)
-		under(c.asks(), c.request.Blocks)
+		route.Under(c.asks(), c.request.Blocks)
 		c.load.Blocks = c.request.Blocks
 	}
 	c.key = x.key

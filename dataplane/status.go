@@ -161,8 +161,9 @@ func (r *Router) status() Status {
 		cs := ClusterStatus{
 			ID: id, Region: spec.Region, Kind: spec.Kind, Health: spec.Health, Cap: spec.Cap, Drained: spec.Drained,
 			Ejected: e.Ejected, Reason: e.Reason, Busy: e.Busy, Saturation: e.Saturation, WaitMs: milliseconds(e.Wait),
-			InFlight: c.InFlight(), Retries: r.budget.status(id, now),
+			InFlight: c.InFlight(),
 		}
+		cs.Retries.Requests, cs.Retries.Retries, cs.Retries.Left = r.budget.Status(id, now)
 		if row, yes := c.Unanswered(now); yes {
 			cs.Unanswered = &UnansweredStatus{row.Requests, toWhom(row.All), milliseconds(row.Trial)}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/override"
 	"anabranch/dataplane/subscribe"
 )
@@ -74,7 +75,7 @@ func TestTheStatusPageTellsHowPlacesStand(t *testing.T) {
 	if far.ID != "eu-a" || !far.Drained || far.Cap != 0.5 || len(far.Endpoints) != 0 || far.Kind != "endpoints" {
 		t.Errorf("%+v", far)
 	}
-	if near.Retries.Requests+near.Retries.Left < 3+budgetFloor || near.Cap != 1 {
+	if near.Retries.Requests+near.Retries.Left < 3+dispatch.BudgetFloor || near.Cap != 1 {
 		t.Errorf("%+v", near)
 	}
 	up, down := near.Endpoints[0], near.Endpoints[1]

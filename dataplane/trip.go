@@ -10,6 +10,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/dataplane/admit"
+	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/meter"
@@ -61,7 +62,6 @@ type trip struct {
 	load    endpoint.Load
 
 	attempts int
-	unknown  int    // attempts at places that did not know what is asked for
 	kind     string // of the next attempt: first, retry or exempt
 	at       *place // of the last attempt
 	reached  bool   // a place may have seen it
@@ -73,8 +73,7 @@ type trip struct {
 
 	choice route.Choice
 	pass   *queue.Pass // through the queue; nil: it does not go by it
-	tried  []*endpoint.Endpoint
-	hopped []fleet.ClusterID
+	trail  dispatch.Trail
 }
 
 // begin names a request, answers its names in the headers, and bounds the time for its body. The

@@ -3,6 +3,8 @@ package dataplane
 import (
 	"net/http"
 	"testing"
+
+	"anabranch/dataplane/dispatch"
 )
 
 // A tenant can ask for any path, and not every model server has every API. That none knows it is no
@@ -24,7 +26,7 @@ func TestWhatNoPlaceKnowsIsTheClientsMistake(t *testing.T) {
 		for _, s := range bad {
 			sum += s.requests.Load()
 		}
-		if sum -= asked; sum != maxUnknown {
+		if sum -= asked; sum != 2 {
 			t.Errorf("%s: %d places were asked", path, sum)
 		}
 		asked += sum
@@ -75,12 +77,12 @@ func TestUnknownPathsSpendNoRetries(t *testing.T) {
 	first.does(says(404))
 	second.does(says(404))
 	n := w.routers[us]
-	for range budgetFloor + 5 {
+	for range dispatch.BudgetFloor + 5 {
 		if r := w.get(http.MethodPost, n.front.URL+"/v1/x", "acme", askWhole); r.status != 404 {
 			t.Fatalf("%d %s", r.status, r.body)
 		}
 	}
-	if second.requests.Load() != budgetFloor+5 || !n.budget.retry("us-b", false, n.now()) {
+	if second.requests.Load() != dispatch.BudgetFloor+5 || !n.budget.Retry("us-b", false, n.now()) {
 		t.Errorf("%d at the second place, and its budget is spent", second.requests.Load())
 	}
 }

@@ -6,6 +6,7 @@
 package route
 
 import (
+	"slices"
 	"time"
 
 	"anabranch/api/fleet"
@@ -173,4 +174,15 @@ func Choose(in Input) Choice {
 	var c Choice
 	c.Fill(&in)
 	return c
+}
+
+// Prefer puts the cluster that a peer chose first, if it is among the targets.
+func (c *Choice) Prefer(hint fleet.ClusterID) {
+	i := slices.IndexFunc(c.Targets, func(t Target) bool { return t.Cluster.ID == hint })
+	if i <= 0 {
+		return
+	}
+	wanted := c.Targets[i]
+	copy(c.Targets[1:i+1], c.Targets[:i])
+	c.Targets[0] = wanted
 }

@@ -1,4 +1,4 @@
-package dataplane
+package dispatch
 
 import (
 	"testing"
@@ -16,23 +16,23 @@ func TestTheRetryBudget(t *testing.T) {
 		later    time.Duration
 		want     int // retries allowed
 	}{
-		"a quiet place":                {0, 0, budgetFloor},
-		"a few requests":               {50, 0, budgetFloor},
-		"as many as the floor covers":  {200, 0, budgetFloor},
+		"a quiet place":                {0, 0, BudgetFloor},
+		"a few requests":               {50, 0, BudgetFloor},
+		"as many as the floor covers":  {200, 0, BudgetFloor},
 		"a tenth of many":              {1000, 0, 100},
 		"within ten seconds":           {1000, 9 * time.Second, 100},
-		"older than ten seconds":       {1000, 10 * time.Second, budgetFloor},
-		"long ago":                     {1000, time.Hour, budgetFloor},
+		"older than ten seconds":       {1000, 10 * time.Second, BudgetFloor},
+		"long ago":                     {1000, time.Hour, BudgetFloor},
 		"the clock was set back a bit": {1000, -5 * time.Second, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBudget()
+			b := &Budget{}
 			for range c.requests {
-				b.sent("a", start)
+				b.Sent("a", start)
 			}
 			now := start.Add(c.later)
 			got := 0
-			for got < 2000 && b.retry("a", false, now) {
+			for got < 2000 && b.Retry("a", false, now) {
 				got++
 			}
 			if got != c.want {
@@ -44,22 +44,22 @@ func TestTheRetryBudget(t *testing.T) {
 
 func TestTheBudgetIsThatOfTheDestination(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	b := newBudget()
-	for b.retry("a", false, now) {
+	b := &Budget{}
+	for b.Retry("a", false, now) {
 	}
-	if !b.retry("b", false, now) {
+	if !b.Retry("b", false, now) {
 		t.Error("what went to a is held against b")
 	}
-	if !b.retry("a", true, now) {
+	if !b.Retry("a", true, now) {
 		t.Error("an exempt retry was refused")
 	}
-	b.keep(func(id fleet.ClusterID) bool { return id == "b" })
+	b.Keep(func(id fleet.ClusterID) bool { return id == "b" })
 	left := 0
 	b.places.Range(func(any, any) bool { left++; return true })
 	if left != 1 {
 		t.Errorf("remembers %d places", left)
 	}
-	if !b.retry("a", false, now.Add(budgetSpan)) {
+	if !b.Retry("a", false, now.Add(budgetSpan)) {
 		t.Error("the budget did not come back")
 	}
 }
@@ -72,12 +72,12 @@ func TestTheBudgetHoldsOverEveryWindow(t *testing.T) {
 			second int64
 			retry  bool
 		}
-		b, now := newBudget(), time.Unix(1_700_000_000, 0)
+		b, now := &Budget{}, time.Unix(1_700_000_000, 0)
 		var all []event
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 4).Draw(t, "seconds")) * time.Second)
 			for range rapid.IntRange(0, 80).Draw(t, "requests") {
-				b.sent("a", now)
+				b.Sent("a", now)
 				all = append(all, event{now.Unix(), false})
 			}
 			for range rapid.IntRange(0, 40).Draw(t, "retries") {
@@ -92,7 +92,7 @@ func TestTheBudgetHoldsOverEveryWindow(t *testing.T) {
 					}
 				}
 				want := retries < max(20, requests/10)
-				if got := b.retry("a", false, now); got != want {
+				if got := b.Retry("a", false, now); got != want {
 					t.Fatalf("%d requests and %d retries in the window: allowed %v", requests, retries, got)
 				}
 				if want {

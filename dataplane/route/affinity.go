@@ -1,4 +1,4 @@
-package dataplane
+package route
 
 import (
 	"encoding/binary"
@@ -25,10 +25,10 @@ const (
 	bucketSlots = 1 << 13
 )
 
-// affinity makes the keys by which requests with the same beginning go to the same place. It
+// Affinity makes the keys by which requests with the same beginning go to the same place. It
 // counts how often each beginning is seen, roughly: in a table of fixed size, over the current and
-// the last span.
-type affinity struct {
+// the last ten seconds. Use [NewAffinity]; it is safe for concurrent use.
+type Affinity struct {
 	began   atomic.Int64 // of the current span, unix ns
 	current atomic.Pointer[sightings]
 	last    atomic.Pointer[sightings]
@@ -40,19 +40,20 @@ type sightings struct {
 	slots [bucketSlots]atomic.Uint32
 }
 
-func newAffinity(now time.Time) *affinity {
-	a := &affinity{}
+// NewAffinity makes one that has seen nothing.
+func NewAffinity(now time.Time) *Affinity {
+	a := &Affinity{}
 	a.began.Store(now.UnixNano())
 	a.current.Store(&sightings{})
 	a.last.Store(&sightings{})
 	return a
 }
 
-// key is the affinity key of a prompt's block chain, which is salted by tenant and model already:
+// Key is the affinity key of a prompt's block chain, which is salted by tenant and model already:
 // its shallowest depth that carries a bounded share of the requests. Where even the deepest carries
 // more, the requests are spread over as many keys as bring the share down; so are prompts of less
 // than a block, which have no beginning to keep. rnd is uniform over 64 bits.
-func (a *affinity) key(blocks []uint64, rnd uint64, now time.Time) uint64 {
+func (a *Affinity) Key(blocks []uint64, rnd uint64, now time.Time) uint64 {
 	if len(blocks) == 0 {
 		return rnd
 	}
@@ -72,11 +73,11 @@ func (a *affinity) key(blocks []uint64, rnd uint64, now time.Time) uint64 {
 			return key
 		}
 	}
-	return mix(key, rnd%(uint64(share/bucketShare)+1))
+	return fold(key, rnd%(uint64(share/bucketShare)+1))
 }
 
 // crowds says whether a beginning draws too much to be a key. Of few requests it is what it was.
-func (a *affinity) crowds(slot uint64, share float64, all uint32) bool {
+func (a *Affinity) crowds(slot uint64, share float64, all uint32) bool {
 	was := a.crowded[slot].Load()
 	is := was
 	switch {
@@ -93,7 +94,7 @@ func (a *affinity) crowds(slot uint64, share float64, all uint32) bool {
 }
 
 // turn begins a new span if the current one is over.
-func (a *affinity) turn(now time.Time) {
+func (a *Affinity) turn(now time.Time) {
 	began := a.began.Load()
 	if now.UnixNano()-began < int64(bucketSpan) || !a.began.CompareAndSwap(began, now.UnixNano()) {
 		return
@@ -101,9 +102,9 @@ func (a *affinity) turn(now time.Time) {
 	a.last.Store(a.current.Swap(&sightings{}))
 }
 
-// named is the affinity key of requests that say themselves what belongs together. The model is the
+// Named is the affinity key of requests that say themselves what belongs together. The model is the
 // name of the base model or adapter itself, not an alias.
-func named(tenant fleet.TenantID, model, name string) uint64 {
+func Named(tenant fleet.TenantID, model, name string) uint64 {
 	var d xxhash.Digest
 	d.Reset()
 	for _, s := range [...]string{string(tenant), "\x00", model, "\x00", name} {
@@ -112,20 +113,21 @@ func named(tenant fleet.TenantID, model, name string) uint64 {
 	return d.Sum64()
 }
 
-// under puts a prompt's blocks, in place, under the name of the base model or adapter that is asked
+// Under puts a prompt's blocks, in place, under the name of the base model or adapter that is asked
 // for: what one has cached is of no use to another. The name is not the alias that a client may use, so
 // that prompts are found again under each of a model's names.
-func under(model string, blocks []uint64) {
+func Under(model string, blocks []uint64) {
 	h := xxhash.Sum64String(model)
 	for i, b := range blocks {
-		blocks[i] = mix(b, h)
+		blocks[i] = fold(b, h)
 	}
 }
 
-// salt keeps the prompts of different tenants apart.
-func salt(tenant fleet.TenantID) uint64 { return xxhash.Sum64String(string(tenant)) }
+// Salt keeps the prompts of different tenants apart.
+func Salt(tenant fleet.TenantID) uint64 { return xxhash.Sum64String(string(tenant)) }
 
-func mix(a, b uint64) uint64 {
+// fold makes one hash of two that come in order.
+func fold(a, b uint64) uint64 {
 	var buf [16]byte
 	binary.LittleEndian.PutUint64(buf[:8], a)
 	binary.LittleEndian.PutUint64(buf[8:], b)

@@ -1,4 +1,4 @@
-package dataplane
+package dispatch
 
 import (
 	"sync"
@@ -14,28 +14,28 @@ import (
 // Reliability Engineering, chapter 21, "Handling Overload".)
 const (
 	budgetShare = 0.1
-	budgetFloor = 20
+	// BudgetFloor is how many retries a place may get in ten seconds however few requests it has.
+	BudgetFloor = 20
 	budgetSpan  = 10 * time.Second
 )
 
-// budget counts requests and retries for each place over the last ten seconds, a second at a time.
-type budget struct {
+// Budget counts requests and retries for each place over the last ten seconds, a second at a time. The
+// zero Budget has counted nothing; it is safe for concurrent use.
+type Budget struct {
 	places sync.Map // of *spending, by fleet.ClusterID
 }
 
 // spending is what one place was sent.
 type spending struct{ requests, retries perSecond }
 
-func newBudget() *budget { return &budget{} }
-
-// sent counts a first attempt to a place.
-func (b *budget) sent(place fleet.ClusterID, now time.Time) {
+// Sent counts a first attempt to a place.
+func (b *Budget) Sent(place fleet.ClusterID, now time.Time) {
 	b.of(place).requests.add(now.Unix(), 1)
 }
 
-// retry says whether a retry may go to a place, and counts it if so. Exempt retries always may,
+// Retry says whether a retry may go to a place, and counts it if so. Exempt retries always may,
 // and count as requests there.
-func (b *budget) retry(place fleet.ClusterID, exempt bool, now time.Time) bool {
+func (b *Budget) Retry(place fleet.ClusterID, exempt bool, now time.Time) bool {
 	s, second := b.of(place), now.Unix()
 	if exempt {
 		s.requests.add(second, 1)
@@ -49,21 +49,20 @@ func (b *budget) retry(place fleet.ClusterID, exempt bool, now time.Time) bool {
 	return false
 }
 
-// status is how the budget of a place stands.
-func (b *budget) status(place fleet.ClusterID, now time.Time) RetryStatus {
+// Status is how the budget of a place stands: what it got in the last ten seconds, and how many retries
+// it may get now.
+func (b *Budget) Status(place fleet.ClusterID, now time.Time) (requests, retries, left int) {
 	s, second := b.of(place), now.Unix()
-	retries := s.retries.sum(second)
-	return RetryStatus{
-		Requests: int(s.requests.sum(second)), Retries: int(retries), Left: int(max(s.allowed(second)-retries, 0)),
-	}
+	n := s.retries.sum(second)
+	return int(s.requests.sum(second)), int(n), int(max(s.allowed(second)-n, 0))
 }
 
 // allowed is how many retries may have been sent there.
 func (s *spending) allowed(second int64) int64 {
-	return max(budgetFloor, int64(budgetShare*float64(s.requests.sum(second))))
+	return max(BudgetFloor, int64(budgetShare*float64(s.requests.sum(second))))
 }
 
-func (b *budget) of(place fleet.ClusterID) *spending {
+func (b *Budget) of(place fleet.ClusterID) *spending {
 	if s, ok := b.places.Load(place); ok {
 		return s.(*spending)
 	}
@@ -71,8 +70,8 @@ func (b *budget) of(place fleet.ClusterID) *spending {
 	return s.(*spending)
 }
 
-// keep forgets the places that the table does not have any more.
-func (b *budget) keep(has func(fleet.ClusterID) bool) {
+// Keep forgets the places that the table does not have any more.
+func (b *Budget) Keep(has func(fleet.ClusterID) bool) {
 	b.places.Range(func(id, _ any) bool {
 		if !has(id.(fleet.ClusterID)) {
 			b.places.Delete(id)
