@@ -361,12 +361,12 @@ func TestWhereRequestsGoUnansweredIsLeftForTheEnd(t *testing.T) {
 	if p := h.Of("a", &table.Tenant{ID: "acme"}); !p.Unanswered || p.Ejected {
 		t.Errorf("evidence %+v", p)
 	}
-	h.loaded("a", 0, 1)
-	h.loaded("b", 0, 9)
-	if got := h.Room(h.targets[:2], "acme"); got != 0.9 {
+	h.loaded("a", 0, 2.5)
+	h.loaded("b", 0, 7.5)
+	if got := h.Room(h.targets[:2], "acme"); got != 0.75 {
 		t.Errorf("room is %v, of the one that answers nobody", got)
 	}
-	if got := h.Room(h.targets[:1], "acme"); got != 0.1 {
+	if got := h.Room(h.targets[:1], "acme"); got != 0.25 {
 		t.Errorf("room is %v where no other is left", got)
 	}
 	trail := Trail{Tenant: "acme", Last: Last{Cluster: h.cluster("a"), Endpoint: h.endpoint("a", 0), Silent: true}}
