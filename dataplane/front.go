@@ -69,8 +69,10 @@ func (r *Router) decline(w http.ResponseWriter, q *http.Request, e *proxy.Error)
 // modelCard is a model as OpenAI's API lists it; Parent, as vLLM adds it, is the base of an
 // adapter.
 type modelCard struct {
-	ID      string  `json:"id"`
-	Object  string  `json:"object"`
+	ID     string `json:"id"`
+	Object string `json:"object"`
+	// Created is when an operator first wrote the model, in Unix seconds, so that lists of models are
+	// the same until something in them changes. 0: the control plane does not tell.
 	Created int64   `json:"created"`
 	OwnedBy string  `json:"owned_by"`
 	Parent  *string `json:"parent"`
@@ -128,9 +130,12 @@ func legalModels(t *table.Table, tenant *table.Tenant) []modelCard {
 		if !legal {
 			continue
 		}
-		base := string(m.ID)
+		base, created := string(m.ID), int64(0)
+		if !m.Created.IsZero() {
+			created = m.Created.Unix()
+		}
 		add := func(id string, parent *string) {
-			cards = append(cards, modelCard{ID: id, Object: "model", Created: t.Created.Unix(), OwnedBy: "anabranch", Parent: parent})
+			cards = append(cards, modelCard{ID: id, Object: "model", Created: created, OwnedBy: "anabranch", Parent: parent})
 		}
 		add(base, nil)
 		for _, alias := range m.Aliases {

@@ -13,6 +13,7 @@
 //               mtls and sigv4, KV events; classes with queue, hedging, rescue and prefix hashing;
 //               rules; weights on standby. An older router refuses a table whose kinds it doesn't
 //               know, and takes no notice of the rest.
+//   2026-11-30  version 1: models with the time of their making, which lists of models show.
 
 package routerpb
 
@@ -1560,6 +1561,7 @@ type Model struct {
 	OutputWeight        float64                `protobuf:"fixed64,4,opt,name=output_weight,json=outputWeight,proto3" json:"output_weight,omitempty"`                      // work units of one output token; an input token is 1
 	InputMicrosPerMtok  uint64                 `protobuf:"varint,5,opt,name=input_micros_per_mtok,json=inputMicrosPerMtok,proto3" json:"input_micros_per_mtok,omitempty"` // price to the tenant's budget, micro-dollars per 1M tokens
 	OutputMicrosPerMtok uint64                 `protobuf:"varint,6,opt,name=output_micros_per_mtok,json=outputMicrosPerMtok,proto3" json:"output_micros_per_mtok,omitempty"`
+	CreatedUnixMs       int64                  `protobuf:"varint,7,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"` // when an operator first wrote it; 0: not told
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -1632,6 +1634,13 @@ func (x *Model) GetInputMicrosPerMtok() uint64 {
 func (x *Model) GetOutputMicrosPerMtok() uint64 {
 	if x != nil {
 		return x.OutputMicrosPerMtok
+	}
+	return 0
+}
+
+func (x *Model) GetCreatedUnixMs() int64 {
+	if x != nil {
+		return x.CreatedUnixMs
 	}
 	return 0
 }
@@ -2781,14 +2790,15 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x14\n" +
 	"\x05class\x18\x03 \x01(\tR\x05class\x12\"\n" +
-	"\rkv_events_url\x18\x04 \x01(\tR\vkvEventsUrl\"\xda\x01\n" +
+	"\rkv_events_url\x18\x04 \x01(\tR\vkvEventsUrl\"\x82\x02\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\x12\x1a\n" +
 	"\badapters\x18\x03 \x03(\tR\badapters\x12#\n" +
 	"\routput_weight\x18\x04 \x01(\x01R\foutputWeight\x121\n" +
 	"\x15input_micros_per_mtok\x18\x05 \x01(\x04R\x12inputMicrosPerMtok\x123\n" +
-	"\x16output_micros_per_mtok\x18\x06 \x01(\x04R\x13outputMicrosPerMtok\"\x85\x01\n" +
+	"\x16output_micros_per_mtok\x18\x06 \x01(\x04R\x13outputMicrosPerMtok\x12&\n" +
+	"\x0fcreated_unix_ms\x18\a \x01(\x03R\rcreatedUnixMs\"\x85\x01\n" +
 	"\x06Tenant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x12\x1a\n" +

@@ -13,6 +13,7 @@
 //               mtls and sigv4, KV events; classes with queue, hedging, rescue and prefix hashing;
 //               rules; weights on standby. An older router refuses a table whose kinds it doesn't
 //               know, and takes no notice of the rest.
+//   2026-11-30  version 1: models with the time of their making, which lists of models show.
 
 package routerpb
 

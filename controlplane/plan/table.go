@@ -71,14 +71,18 @@ func (w *world) models() []*routerpb.Model {
 			continue
 		}
 		p := w.tokens[r.Metadata.Name]
-		out = append(out, &routerpb.Model{
+		m := &routerpb.Model{
 			Id:                  r.Metadata.Name,
 			Aliases:             spec.Aliases,
 			Adapters:            spec.Adapters,
 			OutputWeight:        spec.OutputWeight,
 			InputMicrosPerMtok:  uint64(p.input),
 			OutputMicrosPerMtok: uint64(p.output),
-		})
+		}
+		if at := r.Metadata.CreatedAt; !at.IsZero() {
+			m.CreatedUnixMs = at.UnixMilli()
+		}
+		out = append(out, m)
 	}
 	return out
 }

@@ -17,6 +17,8 @@ func TestResourcesBecomeTheTable(t *testing.T) {
 	b := newBench(t)
 	key := strings.Repeat("ab", 32)
 	b.write("Model", "m", "aliases: [chat]\n  adapters: [lora]\n  outputWeight: 4")
+	b.written[len(b.written)-1].Metadata.CreatedAt = time.UnixMilli(1_760_000_000_500)
+	b.write("Model", "undated", "{}")
 	b.write("Cluster", "us-g", "region: us\n  type: gateway\n  models: [m]\n  gatewayURL: http://gw:80\n  metricsURL: http://gw:9090\n  auth: {type: bearer, env: TOKEN}")
 	b.write("Tenant", "acme", "tier: top\n  residency: [eu]\n  apiKeys: [{id: k1, sha256: "+key+"}]")
 	b.write("Tenant", "plain", "{}")
@@ -50,10 +52,13 @@ func TestResourcesBecomeTheTable(t *testing.T) {
 	}
 	model := &routerpb.Model{
 		Id: "m", Aliases: []string{"chat"}, Adapters: []string{"lora"}, OutputWeight: 4,
-		InputMicrosPerMtok: 50_000, OutputMicrosPerMtok: 80_000,
+		InputMicrosPerMtok: 50_000, OutputMicrosPerMtok: 80_000, CreatedUnixMs: 1_760_000_000_500,
 	}
 	if !proto.Equal(b.table.Models[0], model) {
 		t.Errorf("model: %v", b.table.Models[0])
+	}
+	if at := b.table.Models[1].CreatedUnixMs; at != 0 {
+		t.Errorf("a model that was never written was at %d", at)
 	}
 	sum, err := hex.DecodeString(key)
 	if err != nil {

@@ -143,6 +143,9 @@ func (t *Table) addModels(pb *routerpb.Table) error {
 			ID: fleet.ModelID(p.GetId()), Aliases: p.GetAliases(), Adapters: p.GetAdapters(),
 			OutputWeight: p.GetOutputWeight(), InputMicros: p.GetInputMicrosPerMtok(), OutputMicros: p.GetOutputMicrosPerMtok(),
 		}
+		if ms := p.GetCreatedUnixMs(); ms > 0 {
+			m.Created = time.UnixMilli(ms)
+		}
 		if !finite(m.OutputWeight) || m.OutputWeight < 0 {
 			return invalid(CodeValue, at+".output_weight", "is %v, want a number > 0", m.OutputWeight)
 		}

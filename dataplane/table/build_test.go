@@ -42,7 +42,7 @@ func good() *routerpb.Table {
 			},
 		},
 		Models: []*routerpb.Model{
-			{Id: "llama", Aliases: []string{"gpt-small"}, Adapters: []string{"support-lora"}, OutputWeight: 4, InputMicrosPerMtok: 100},
+			{Id: "llama", Aliases: []string{"gpt-small"}, Adapters: []string{"support-lora"}, OutputWeight: 4, InputMicrosPerMtok: 100, CreatedUnixMs: 1_760_000_000_500},
 			{Id: "big"},
 		},
 		Tenants: []*routerpb.Tenant{
@@ -209,6 +209,11 @@ func TestBuildKeepsTheMessage(t *testing.T) {
 	}
 	if want := time.UnixMilli(1_764_400_000_000); !tab.Created.Equal(want) {
 		t.Errorf("Created = %v, want %v", tab.Created, want)
+	}
+	pb.Models[1].CreatedUnixMs = -1
+	models := build(t, pb).Models()
+	if first, second := models[0].Created, models[1].Created; !first.Equal(time.UnixMilli(1_760_000_000_500)) || !second.IsZero() {
+		t.Errorf("models of %v and %v", first, second)
 	}
 }
 

@@ -171,6 +171,8 @@ type Model struct {
 	OutputWeight float64
 	// Prices to the tenant's budget in micro-dollars per million tokens; 0: not counted.
 	InputMicros, OutputMicros uint64
+	// Created is when an operator first wrote it, the same in every table. Zero: not told.
+	Created time.Time
 }
 
 // Work is the size of a request in work units.
