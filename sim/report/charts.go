@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -76,19 +77,35 @@ func perCent(x float64) string {
 	return strings.Replace(strconv.FormatFloat(math.Round(x*1000)/10, 'g', 5, 64), "-", minus, 1) + " %"
 }
 
+// runsOf are the runs behind one curve.
+type runsOf struct {
+	name   string
+	colour int
+	strong bool
+	runs   []Figures
+}
+
 // curves is the distribution of first-token times of every policy, over its seeds.
 func (r *Report) curves() picture {
 	colours := r.colours()
+	var of []runsOf
+	for _, p := range r.Policies() {
+		of = append(of, runsOf{p, colours[p], p == r.ours(), r.Of(p)})
+	}
+	return distribution("ttft", "Time to first token", of)
+}
+
+func distribution(id, heading string, of []runsOf) picture {
 	l := chart.Lines{
-		Frame: chart.Frame{ID: "ttft", Title: "Distribution of the time to first token by policy"},
+		Frame: chart.Frame{ID: id, Title: heading + ", distribution"},
 		X:     "time to first token", Y: "share of requests within it", Top: 1, ShowX: wait, ShowY: perCent, Listed: true,
 	}
 	low, high := math.Inf(1), 0.0
 	var told []string
-	for _, p := range r.Policies() {
-		line := chart.Line{Name: p, Colour: colours[p], Strong: p == r.ours()}
+	for _, o := range of {
+		line := chart.Line{Name: o.name, Colour: o.colour, Strong: o.strong}
 		for i, at := range CurveAt() {
-			if x := curveAt(r.Of(p), i); x > 0 {
+			if x := curveAt(o.runs, i); x > 0 {
 				line.X, line.Y = append(line.X, x), append(line.Y, at/100)
 				low, high = min(low, x), max(high, x)
 			}
@@ -98,21 +115,19 @@ func (r *Report) curves() picture {
 		}
 		l.Lines = append(l.Lines, line)
 		m := metric("ttftMs.p50")
-		told = append(told, p+" "+m.Show(Summarise(r.Of(p)).Figures[m.Key].Mean)+" ms")
+		told = append(told, o.name+" "+m.Show(Summarise(o.runs).Figures[m.Key].Mean)+" ms")
 	}
 	if len(l.Lines) == 0 {
 		return picture{}
 	}
 	l.Log = high > 20*low
-	slices.SortStableFunc(l.Lines, func(a, b chart.Line) int {
-		return int(math.Copysign(1, a.X[len(a.X)/2]-b.X[len(b.X)/2]))
-	})
+	slices.SortStableFunc(l.Lines, func(a, b chart.Line) int { return cmp.Compare(a.X[len(a.X)/2], b.X[len(b.X)/2]) })
 	l.Desc = "Curves of the share of requests that had their first token within a time. Medians: " + strings.Join(told, ", ") + "."
 	caption := "Further left is better. Each percentile is the mean of all seeds."
 	if l.Log {
 		caption += " The axis of time is logarithmic."
 	}
-	return picture{"Time to first token", caption, l.SVG()}
+	return picture{heading, caption, l.SVG()}
 }
 
 // curveAt is the mean over runs of the i-th percentile of the curve; 0 without any.

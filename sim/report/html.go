@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	_ "embed"
+	"fmt"
 	"html/template"
 	"io"
 
@@ -19,10 +20,10 @@ type page struct {
 	Title   string
 	About   []string
 	Command string
-	// Real and N say what kind of runs, and how many of each policy.
-	Real bool
-	N    int
-	// Verdict is shown if it has a headline.
+	// Kind says what kind of runs, and how many of each policy.
+	Kind string
+	// Verdict is shown if it has a headline, below the Heading.
+	Heading  string
 	Verdict  Verdict
 	Tables   []grid
 	Pictures []picture
@@ -37,13 +38,26 @@ func (r *Report) HTML(w io.Writer, o Options) error {
 		return err
 	}
 	p := page{
-		Title: r.Title, About: r.About, Command: r.Command, Real: r.Real, Verdict: Judge(r), Tables: tables,
+		Title: r.Title, About: r.About, Command: r.Command, Kind: kindOf(r), Heading: "Go or no go", Verdict: Judge(r), Tables: tables,
 		Pictures: r.pictures(),
 	}
-	for _, s := range r.Summaries() {
-		p.N = max(p.N, s.N)
-	}
 	return p.write(w)
+}
+
+// kindOf says what the runs are.
+func kindOf(r *Report) string {
+	kind := "Simulated"
+	if r.Real {
+		kind = "Requests really sent"
+	}
+	n := 0
+	for _, s := range r.Summaries() {
+		n = max(n, s.N)
+	}
+	if n > 1 {
+		kind += fmt.Sprintf(", %d runs of each policy", n)
+	}
+	return kind + "."
 }
 
 func (p page) write(w io.Writer) error {

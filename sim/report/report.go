@@ -133,5 +133,10 @@ func ReadJSON(from io.Reader) (*Report, error) {
 	if len(r.Runs) == 0 {
 		return nil, errors.New("read report: it holds no runs")
 	}
+	for i := range r.Runs {
+		if err := r.Runs[i].Timeline.check(); err != nil {
+			return nil, fmt.Errorf("read report: run %d, timeline: %w", i+1, err)
+		}
+	}
 	return r, nil
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -105,4 +106,26 @@ func (t *Timeline) arrivals(requests []Request, edges []time.Duration) {
 		t.HitRate = append(t.HitRate, stat.Ratio(cached[i], prompt[i]))
 		t.TTFT = append(t.TTFT, stat.SpreadOf(first[i]).P95)
 	}
+}
+
+// check says what is wrong with a timeline that was read, or nil. A nil timeline is fine.
+func (t *Timeline) check() error {
+	if t == nil {
+		return nil
+	}
+	lists := [][]stat.Number{t.HitRate, t.TTFT, t.Waiting, t.Running, t.Queue, t.Price}
+	for i, l := range lists {
+		if l == nil {
+			lists[i] = t.Seconds // it was not taken
+		}
+	}
+	for _, w := range t.Weights {
+		lists = append(lists, w.Values)
+	}
+	for _, l := range lists {
+		if len(l) != len(t.Seconds) {
+			return fmt.Errorf("%d values for %d stretches of time", len(l), len(t.Seconds))
+		}
+	}
+	return nil
 }

@@ -12,7 +12,7 @@ type scale struct {
 // newScale covers the values from low to high. A logarithmic one needs low > 0; where there is no
 // extent it makes some.
 func newScale(low, high, from, to float64, log bool) scale {
-	if high <= low || math.IsNaN(high-low) {
+	if !(high > low) || math.IsInf(high-low, 0) {
 		high = low + max(math.Abs(low), 1)
 	}
 	return scale{low, high, from, to, log}
@@ -26,6 +26,9 @@ func (s scale) at(v float64) float64 {
 	return s.from + min(max(share, 0), 1)*(s.to-s.from)
 }
 
+// maxTicks ends the search for ticks where float64 can't tell one from the next.
+const maxTicks = 100
+
 // ticks are about n round values within the scale.
 func (s scale) ticks(n int) []float64 {
 	if s.log {
@@ -33,8 +36,13 @@ func (s scale) ticks(n int) []float64 {
 	}
 	step := nice((s.high - s.low) / float64(n))
 	var out []float64
-	for k := math.Ceil(s.low/step - 1e-9); k*step <= s.high*(1+1e-9)+1e-12; k++ {
-		out = append(out, k*step+0) // + 0 makes −0 a 0
+	first := math.Ceil(s.low/step - 1e-9)
+	for i := range maxTicks {
+		v := (first+float64(i))*step + 0 // + 0 makes −0 a 0
+		if !(v <= s.high*(1+1e-9)+1e-12) {
+			break
+		}
+		out = append(out, v)
 	}
 	return out
 }
@@ -53,7 +61,8 @@ func nice(x float64) float64 {
 func (s scale) logTicks(n int) []float64 {
 	for _, multiples := range [][]float64{{1, 2, 5}, {1, 3}, {1}} {
 		var out []float64
-		for k := math.Floor(math.Log10(s.low)); k <= math.Ceil(math.Log10(s.high)); k++ {
+		from, to := math.Floor(math.Log10(s.low)), math.Ceil(math.Log10(s.high))
+		for k := from; k <= min(to, from+maxTicks); k++ {
 			for _, m := range multiples {
 				if v := m * math.Pow(10, k); v >= s.low*(1-1e-9) && v <= s.high*(1+1e-9) {
 					out = append(out, v)
