@@ -183,7 +183,7 @@ func TestAChoiceIsFilledAgain(t *testing.T) {
 
 func TestFillDoesNotAllocate(t *testing.T) {
 	tab := fleetOf(t, "u us 0.4\nv us 0.3\ne eu 0.2\nd de 0.1\na ap 0")
-	places := map[fleet.ClusterID]Place{"u": {Saturation: 1.5, Wait: time.Second}, "v": {Ejected: true, Reason: "3 connect failures"}}
+	places := map[fleet.ClusterID]Place{"u": {Saturation: 1.5, Wait: time.Second}, "v": {Ejected: true, Reason: "3 connect failures"}, "d": {Unanswered: true}}
 	in := input(tab, local(places), evacuated("e", "by ann"), narrowed("us", "eu"), only("u", "v", "e", "d"))
 	var c Choice
 	if n := testing.AllocsPerRun(100, func() {
