@@ -83,7 +83,7 @@ func (t *target) RoundTrip(q *http.Request) (*http.Response, error) {
 	p := &playing{ctx: q.Context(), pipe: w, header: http.Header{}, status: make(chan int, 1)}
 	go func() {
 		t.plays(n, p)
-		w.Close()
+		_ = w.Close() // of a pipe it never fails
 		stop()
 		close(p.status)
 	}()
