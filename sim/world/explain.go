@@ -7,16 +7,18 @@ func (w *world) explain(r *request, format string, args ...any) {
 	w.result.Explained[r.ID] = append(w.result.Explained[r.ID], Step{At: w.now, Text: fmt.Sprintf(format, args...)})
 }
 
-// explainRoute notes the choice of a cluster; that it waits on is told once.
-func (w *world) explainRoute(r *request, to Route, again bool) {
-	switch {
-	case to.Cluster >= 0 && to.Cluster < len(w.spec.Clusters):
-		w.explain(r, "is routed to %s%s", w.spec.Clusters[to.Cluster].ID, because(to.Reason))
-	case to.Wait && !again:
+// explainRoute notes the choice of a cluster.
+func (w *world) explainRoute(r *request, to Route) {
+	w.explain(r, "is routed to %s%s", w.spec.Clusters[to.Cluster].ID, because(to.Reason))
+}
+
+// explainRefusal notes that none was chosen.
+func (w *world) explainRefusal(r *request, to Route) {
+	if to.Wait {
 		w.explain(r, "waits in router %d%s", r.router.number, because(to.Reason))
-	case !to.Wait:
-		w.explain(r, "is refused by router %d with %q%s", r.router.number, to.Code, because(to.Reason))
+		return
 	}
+	w.explain(r, "is refused by router %d with %q%s", r.router.number, to.Code, because(to.Reason))
 }
 
 // explainPick notes the choice of a pod.

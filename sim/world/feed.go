@@ -154,7 +154,7 @@ func (w *world) lost(what int, loss float64, of, count uint64) bool {
 // look fills in a measurement of a pod in whatever state: whether it is listed, whether it answers,
 // and if so what it says. It may hang: then it says what it said before.
 func (p *pod) look(v *PodView) {
-	v.Known = p.state == serving || p.state == dead || p.state == starting
+	v.Known = p.listed
 	v.Failing = !p.alive()
 	switch {
 	case v.Failing:

@@ -36,7 +36,8 @@ type pod struct {
 	frozen       PodView       // what a hanging one shows
 	next         time.Duration // when the engine changes next; never
 	place        int           // in the schedule
-	known        bool          // scrapes see that it was there
+	watched      bool          // by scrapes, from its first service on
+	listed       bool          // as one that is there, whether it answers or not
 	slow, price  float64
 	doom, retire bool // what events want of it: to be dead, to be gone
 	paid         time.Duration
@@ -90,8 +91,9 @@ func (w *world) serve(p *pod) {
 	p.lag, p.held = 0, w.now
 	p.base = sim.Stats{}
 	p.measure(&p.frozen)
-	if !p.known {
-		p.known = true
+	p.listed = true
+	if !p.watched {
+		p.watched = true
 		w.watch(p)
 	}
 }
@@ -151,14 +153,15 @@ func (w *world) settle(p *pod) {
 			w.crash(p)
 		}
 	case p.state == dead && p.retire:
-		p.state = gone
+		p.state, p.listed = gone, false
 	case p.state == dead, p.state == gone && !p.retire:
 		w.start(p)
 	case p.retire && p.state == starting:
+		p.listed = false
 		w.close(p, gone)
 	case p.retire && p.state == serving:
 		p.engine.Drain(p.clock(w.now))
-		p.state = draining
+		p.state, p.listed = draining, false
 		w.step(p)
 	}
 }

@@ -92,10 +92,10 @@ func (w *world) decide(r *request, waited time.Duration) decision {
 	v := w.at(r.router)
 	v.Attempt, v.Tried, v.Waited, v.Explain = r.attempts+1, r.tried, waited, r.steps
 	to := w.policy.Route(&r.Request, v)
-	if r.steps {
-		w.explainRoute(r, to, waited > 0)
-	}
 	if to.Cluster < 0 {
+		if r.steps && (!to.Wait || waited == 0) {
+			w.explainRefusal(r, to)
+		}
 		return decision{cluster: -1, wait: to.Wait, code: to.Code}
 	}
 	if to.Cluster >= len(w.clusters) || w.clusters[to.Cluster].model != r.model {
@@ -103,9 +103,16 @@ func (w *world) decide(r *request, waited time.Duration) decision {
 		return decision{cluster: -1}
 	}
 	if w.clusters[to.Cluster].region != r.router.region {
+		if r.steps {
+			w.explainRoute(r, to)
+		}
 		return decision{cluster: to.Cluster, pod: -1, away: true}
 	}
 	p := w.pick(r, to.Cluster, -1, v)
+	if r.steps && (p.Pod >= 0 || !p.Wait || waited == 0) {
+		w.explainRoute(r, to)
+		w.explainPick(r, to.Cluster, p)
+	}
 	return decision{cluster: to.Cluster, pod: p.Pod, wait: p.Pod < 0 && p.Wait, bound: p.Bound}
 }
 
@@ -117,9 +124,6 @@ func (w *world) pick(r *request, cluster, away int, v *View) Pick {
 		p = Pick{Pod: -1}
 	}
 	p.Pod, p.Bound = max(-1, p.Pod), max(0, p.Bound)
-	if r.steps {
-		w.explainPick(r, cluster, p)
-	}
 	return p
 }
 
@@ -229,6 +233,9 @@ func (w *world) come(a *attempt, waited time.Duration) (waits bool) {
 	v.Attempt, v.Tried, v.Waited, v.Explain = a.home.Number, r.tried, waited, r.steps
 	from := w.routers[a.home.Router].region
 	p := w.pick(r, a.home.Cluster, from, v)
+	if r.steps && !r.done && (p.Pod >= 0 || !p.Wait || waited == 0) {
+		w.explainPick(r, a.home.Cluster, p)
+	}
 	switch {
 	case p.Pod < 0 && p.Wait:
 		return true

@@ -3,7 +3,9 @@ package world
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"anabranch/api/fleet"
@@ -177,7 +179,9 @@ func (c *checker) theTenants() error {
 }
 
 func (c *checker) theNetwork() error {
-	for pair, d := range c.spec.RTT {
+	pairs := slices.SortedFunc(maps.Keys(c.spec.RTT), func(a, b [2]fleet.RegionID) int { return slices.Compare(a[:], b[:]) })
+	for _, pair := range pairs {
+		d := c.spec.RTT[pair]
 		for _, r := range pair {
 			if !c.regions[r] {
 				return fmt.Errorf("rtt: %q is not among regions, add it there", r)
