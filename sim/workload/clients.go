@@ -17,6 +17,7 @@ type Clients struct {
 	period time.Duration
 	due    timeline[*stream]
 	given  int
+	cut    int
 	last   time.Duration
 }
 
@@ -177,6 +178,10 @@ func (c *Clients) Next() (Request, bool) {
 	r.ID, r.At = uint64(c.given), at
 	s.tables(c)
 	r.PromptTokens, r.OutputTokens = lengthsOf(s.rng, s.in, s.out)
+	// A length that was drawn beyond the cap is just at it.
+	if r.PromptTokens == s.in.Cap || r.OutputTokens == s.out.Cap {
+		c.cut++
+	}
 	c.advance(s)
 	return r, true
 }
@@ -193,7 +198,8 @@ func (s *stream) tables(c *Clients) {
 	}
 	l := s.lender.lengths[i]
 	s.tableAt = i
-	s.in, s.out = Lengths{Quantiles: quantileTable(l.in)}, Lengths{Quantiles: quantileTable(l.out)}
+	s.in = Lengths{Quantiles: quantileTable(l.in), Cap: c.opts.Prompt.Cap}
+	s.out = Lengths{Quantiles: quantileTable(l.out), Cap: c.opts.Output.Cap}
 }
 
 // Done changes nothing: clients don't wait.
@@ -207,5 +213,5 @@ func (c *Clients) Ended() bool {
 
 // Counts is what was given out so far, and the share of the rates that it is.
 func (c *Clients) Counts() Counts {
-	return Counts{Read: c.given, Given: c.given, Thin: c.opts.Thin}
+	return Counts{Read: c.given, Given: c.given, Cut: c.cut, Thin: c.opts.Thin}
 }

@@ -43,12 +43,20 @@ func (l Lengths) Zero() bool {
 // or is l, or the default where l is zero.
 func (l Lengths) or(def Lengths) Lengths {
 	if l.Zero() {
-		if l.Cap > 0 {
+		if l.Cap != 0 {
 			def.Cap = l.Cap
 		}
 		return def
 	}
 	return l
+}
+
+// within is a length that is no longer than the cap.
+func (l Lengths) within(n int) int {
+	if l.Cap > 0 {
+		n = min(n, l.Cap)
+	}
+	return n
 }
 
 // Validate names what is wrong, and the fix.
@@ -113,10 +121,6 @@ func lognormal(mean, p99 float64) (mu, sigma float64, err error) {
 // Quantile is the length that a share u of all, 0 to below 1, doesn't exceed; at least 1. A uniform u
 // draws from the distribution.
 func (l Lengths) Quantile(u float64) int {
-	limit := l.Cap
-	if limit == 0 {
-		limit = MaxTokens
-	}
 	var x float64
 	switch {
 	case l.Fixed != 0:
@@ -132,7 +136,7 @@ func (l Lengths) Quantile(u float64) int {
 	default:
 		x = math.Round(interpolate(l.Quantiles, u))
 	}
-	return int(max(1, min(x, float64(limit))))
+	return l.within(int(max(1, min(x, MaxTokens))))
 }
 
 // interpolate reads a table at u. Less than a token counts as one.

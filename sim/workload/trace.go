@@ -40,7 +40,9 @@ type TraceOptions struct {
 	Mix       Mix
 	TenantMap map[string]fleet.TenantID
 	ModelMap  map[string]fleet.ModelID
-	// Prompt and Output are lengths for ServeGen's clients if no client of the model has a table.
+	// Prompt and Output are lengths for ServeGen's clients if no client of the model has a table. Their
+	// Cap bounds the lengths of all traces, also when it is all that is set: what is longer than a
+	// model's context would be refused wherever it goes.
 	Prompt, Output Lengths
 }
 
@@ -83,7 +85,8 @@ func (o TraceOptions) Validate() error {
 		name string
 		is   Lengths
 	}{{"prompt", o.Prompt}, {"output", o.Output}} {
-		if err := l.is.Validate(); err != nil && !l.is.Zero() {
+		// A cap alone is enough.
+		if err := l.is.or(Lengths{Fixed: 1}).Validate(); err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
 	}
@@ -109,6 +112,8 @@ type Counts struct {
 	Read, Given int
 	// Outside the window and Thinned out are how many were left out.
 	Outside, Thinned int
+	// Cut is how many were longer than the caps of the options.
+	Cut int
 	// Thin is the share that was to be kept: fleets are scaled by it.
 	Thin float64
 }
@@ -237,9 +242,14 @@ func (t *Trace) Next() (Request, bool) {
 	r := t.due.pop()
 	t.counts.Given++
 	t.last = at
+	in, answer := t.opts.Prompt.within(r.in), t.opts.Output.within(r.out)
+	if in < r.in || answer < r.out {
+		t.counts.Cut++
+	}
+	r.in = in
 	out := Request{
 		ID: uint64(t.counts.Given), At: at, Region: r.region,
-		PromptTokens: max(r.in, 1), OutputTokens: max(r.out, 1),
+		PromptTokens: max(in, 1), OutputTokens: max(answer, 1),
 	}
 	t.wheel.who(random(mix(t.opts.Seed, r.key), tagMix), &out)
 	out.Blocks = blocksOf(r, t.opts.Seed)

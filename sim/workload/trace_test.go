@@ -204,6 +204,44 @@ func TestTraceWindowSpeedAndLimit(t *testing.T) {
 	}
 }
 
+func TestCapsCutWhatIsLonger(t *testing.T) {
+	o := TraceOptions{Prompt: Lengths{Cap: 1000}, Output: Lengths{Cap: 100}}
+	text := string(load(t, "mooncake.jsonl"))
+	whole := drain(t, mooncake(t, text, TraceOptions{}), 1e6, 0)
+	s := mooncake(t, text, o)
+	cut := 0
+	for i, r := range drain(t, s, 1e6, 0) {
+		w := whole[i]
+		if r.PromptTokens != min(w.PromptTokens, 1000) || r.OutputTokens != min(w.OutputTokens, 100) {
+			t.Fatalf("%d and %d tokens of %d and %d", r.PromptTokens, r.OutputTokens, w.PromptTokens, w.OutputTokens)
+		}
+		if n := r.PromptTokens / sim.BlockSize; len(r.Blocks) != n || common(r.Blocks, w.Blocks) != n {
+			t.Fatalf("%d blocks of %d tokens", len(r.Blocks), r.PromptTokens)
+		}
+		if w.PromptTokens > 1000 || w.OutputTokens > 100 {
+			cut++
+		}
+	}
+	if c := s.Counts(); c.Cut != cut || cut == 0 || cut == 60 {
+		t.Errorf("%d are cut, want %d", c.Cut, cut)
+	}
+	g := servegen(t, o)
+	most := 0
+	cut = 0
+	for _, r := range drain(t, g, 20_000, 0) {
+		most = max(most, r.PromptTokens)
+		if r.PromptTokens > 1000 || r.OutputTokens > 100 {
+			t.Fatalf("%d and %d tokens", r.PromptTokens, r.OutputTokens)
+		}
+		if r.PromptTokens == 1000 || r.OutputTokens == 100 {
+			cut++
+		}
+	}
+	if c := g.Counts(); most != 1000 || c.Cut != cut || cut < 1000 {
+		t.Errorf("the longest is %d, %d are cut, want %d", most, c.Cut, cut)
+	}
+}
+
 func TestGridIsSpreadBySeed(t *testing.T) {
 	text := string(load(t, "mooncake.jsonl"))
 	spread := func(seed uint64) []Request {
@@ -318,6 +356,7 @@ func TestBadTraceOptions(t *testing.T) {
 		{TraceOptions{Mix: Mix{Models: []Target{{Model: ""}}}}, "mix.models[0]"},
 		{TraceOptions{Prompt: Lengths{Fixed: -1}}, "prompt: fixed"},
 		{TraceOptions{Output: Lengths{Fixed: -1}}, "output: fixed"},
+		{TraceOptions{Prompt: Lengths{Cap: -1}}, "prompt: cap: is -1"},
 	} {
 		if _, err := Mooncake(strings.NewReader(""), c.opts); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: error is %v, want one that says %q", c.opts, err, c.says)
