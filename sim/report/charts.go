@@ -98,7 +98,7 @@ func (r *Report) curves() picture {
 func distribution(id, heading string, of []runsOf) picture {
 	l := chart.Lines{
 		Frame: chart.Frame{ID: id, Title: heading + ", distribution"},
-		X:     "time to first token", Y: "share of requests within it", Top: 1, ShowX: wait, ShowY: perCent, Listed: true,
+		X:     "time to first token", Y: "share of requests within it", Top: 1, ShowX: wait, ShowY: perCent,
 	}
 	low, high := math.Inf(1), 0.0
 	var told []string
@@ -174,7 +174,8 @@ func (r *Report) forest() picture {
 	}
 	return picture{
 		"Change by choosing " + r.ours(),
-		"Left of 0 is faster. Lines are 95 % intervals, paired by seed; the band around 0 is ±3 %, too small to count.",
+		"Left of 0 is faster; half and twice the time are equally far from it. Lines are 95 % intervals, paired by " +
+			"seed; the band around 0 is ±3 %, too small to count.",
 		f.SVG(),
 	}
 }

@@ -77,9 +77,9 @@ func TestCompareByName(t *testing.T) {
 
 // A figure that one of the reports doesn't know is shown, and has no change.
 func TestCompareWithWhatIsUnknown(t *testing.T) {
-	real := New("real", []Figures{FromReplay(requestsOf(made(shapes[2], 1)), Replay{Name: "router", Seed: 1})})
-	real.Real = true
-	c := Compare(scaled("ours", 0.75, 1), real)
+	sent := New("real", []Figures{FromReplay(requestsOf(made(shapes[2], 1)), Replay{Name: "router", Seed: 1})})
+	sent.Real = true
+	c := Compare(scaled("ours", 0.75, 1), sent)
 	d := difference(t, c.Pairs[0], "cost.perAnswerMicroUSD")
 	if d.B.Mean.Known() || d.Change.Mean.Known() {
 		t.Errorf("%+v", d)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,9 +26,11 @@ func Of(r *world.Result) Figures {
 	f.count(requests, objective)
 	f.quotas(requests, r.Spec.Quotas)
 	f.Recovery = recovery(r, requests, r.Spec.Warmup, objective)
-	f.Weights = churn(r.Series.Weights, len(r.Spec.Clusters), r.Points)
-	f.Queue.Routers = sumOfMeans(r.Series.Queue)
-	f.Queue.Pods, f.Queue.Running = sumOfMeans(r.Series.Waiting), sumOfMeans(r.Series.Running)
+	warm, _ := slices.BinarySearch(r.Points, r.Spec.Warmup)
+	f.Weights = churn(from(warm, r.Series.Weights), len(r.Spec.Clusters), r.Points[warm:])
+	f.Queue.Routers = sumOfMeans(from(warm, r.Series.Queue))
+	f.Queue.Pods = sumOfMeans(from(warm, r.Series.Waiting))
+	f.Queue.Running = sumOfMeans(from(warm, r.Series.Running))
 	f.Timeline = timeline(r, requests)
 
 	clusters, pods := make([]Cluster, len(r.Spec.Clusters)), make([][]pod, len(r.Spec.Clusters))
@@ -90,6 +93,15 @@ func objectives(spec *world.Spec) func(string) Objective {
 		}
 		return defaultObjective
 	}
+}
+
+// from are the rows without their first n values.
+func from(n int, rows [][]float32) [][]float32 {
+	out := make([][]float32, len(rows))
+	for i, row := range rows {
+		out[i] = row[min(n, len(row)):]
+	}
+	return out
 }
 
 // sumOfMeans is the mean over time of the rows' sum; unknown without any.

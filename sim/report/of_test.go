@@ -229,3 +229,22 @@ func TestFiguresDoNotChangeTheResult(t *testing.T) {
 		t.Error("two looks at one result differ")
 	}
 }
+
+// What was measured in the warm-up doesn't count.
+func TestSeriesCountAfterTheWarmup(t *testing.T) {
+	r := byHand()
+	r.Points = []time.Duration{5 * time.Second, 10 * time.Second, 70 * time.Second}
+	r.Series = world.Series{
+		Waiting: [][]float32{{100, 1, 3}, {100, 2, 2}}, Running: [][]float32{{50, 4, 6}}, Queue: [][]float32{{9, 0, 1}},
+		Ready:   [][]float32{{1, 1, 1}, {1, 1, 1}},
+		Weights: [][]float32{{0, 1, 0.5}, {1, 0, 0.5}, {1, 1, 1}, {0, 0, 0}},
+	}
+	f := Of(r)
+	near(t, "waiting", f.Queue.Pods, 4)
+	near(t, "running", f.Queue.Running, 5)
+	near(t, "in routers", f.Queue.Routers, 0.5)
+	near(t, "churn", f.Weights.PerMinute, 0.5) // 1 in one of two regions, in a minute
+	if f.Timeline == nil || len(f.Timeline.Seconds) != 3 {
+		t.Errorf("the timeline shows the warm-up too: %+v", f.Timeline)
+	}
+}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"testing"
 	"time"
@@ -45,15 +46,15 @@ func TestReversals(t *testing.T) {
 func TestReversalsAreFewerThanTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		row := rapid.SliceOfN(rapid.Float32Range(0, 1), 2, 60).Draw(t, "row")
-		turns, last := 0, float32(0)
+		turns, last := 0, 0
 		mirror := make([]float32, len(row))
 		for i := range row {
 			mirror[i] = 1 - row[i]
 			if i == 0 || row[i] == row[i-1] {
 				continue
 			}
-			step := row[i] - row[i-1]
-			if step*last < 0 {
+			step := cmp.Compare(row[i], row[i-1])
+			if step == -last {
 				turns++
 			}
 			last = step

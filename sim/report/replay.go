@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"time"
 
@@ -122,4 +123,23 @@ func (f *Figures) paid(requests []Request, perHour int64) {
 	f.Cost.Fleet = stat.Number(fleet)
 	f.Cost.PerAnswer = stat.Ratio(fleet, float64(f.Ends.Answered))
 	f.Cost.PerMillion = stat.Ratio(fleet*1e6, float64(tokens))
+}
+
+// EndOf is how a request over HTTP ended, by the status (0: no answer), the code of its error (empty:
+// it was answered whole), and whether content had come. Codes are those of Anabranch's routers and of
+// OpenAI's API, and "timeout" and "canceled" for clients that left.
+func EndOf(status int, code string, content bool) world.End {
+	switch {
+	case code == "":
+		return world.OK
+	case content:
+		return world.Cut
+	case code == "timeout", code == "canceled", code == "client_gone":
+		return world.GaveUp
+	case code == "rate_limit_exceeded", code == "insufficient_quota", code == "request_exceeds_quota":
+		return world.Denied
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && code == "no_capacity":
+		return world.Shed
+	}
+	return world.Failed
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,6 +60,7 @@ func (r *Report) line(s series) picture {
 	var by float64
 	l.X, by = timeAxis(longest)
 	var told []string
+	var means []float64
 	varies := false
 	for i := range r.Runs {
 		f := &r.Runs[i]
@@ -76,10 +78,17 @@ func (r *Report) line(s series) picture {
 				high, n, sum = max(high, v), n+1, sum+v
 			}
 		}
-		l.Lines = append(l.Lines, chart.Line{
+		mean := sum / float64(max(n, 1))
+		// The list runs down as the lines do on average.
+		k := 0
+		for k < len(means) && means[k] >= mean {
+			k++
+		}
+		means = slices.Insert(means, k, mean)
+		l.Lines = slices.Insert(l.Lines, k, chart.Line{
 			Name: f.Policy, X: floats(f.Timeline.Seconds, by), Y: y, Colour: colours[f.Policy], Strong: f.Policy == r.ours(),
 		})
-		told = append(told, f.Policy+" "+s.show(rounded(sum/float64(max(n, 1))))+" on average and "+s.show(rounded(high))+" at most")
+		told = append(told, f.Policy+" "+s.show(rounded(mean))+" on average and "+s.show(rounded(high))+" at most")
 	}
 	if !varies {
 		return picture{}

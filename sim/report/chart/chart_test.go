@@ -33,7 +33,7 @@ func drawings() map[string]template.HTML {
 		}.SVG(),
 		"curves": Lines{
 			Frame: Frame{ID: "c", Title: "Curves", Desc: "Two distributions."}, X: "time", Y: "share", ShowX: show, ShowY: show,
-			Log: true, Top: 1, Listed: true,
+			Log: true, Top: 1,
 			Lines: []Line{
 				{Name: "ours", X: []float64{10, 40, 900}, Y: []float64{0.01, 0.5, 1}, Strong: true},
 				{Name: "random", X: []float64{30, 200, 9000}, Y: []float64{0.01, 0.5, 1}, Colour: 2},
@@ -164,7 +164,6 @@ func TestNamesAreEscaped(t *testing.T) {
 	say := func(float64) string { return evil }
 	for name, svg := range map[string]template.HTML{
 		"lines":   Lines{Frame: frame, X: evil, Y: evil, ShowX: say, ShowY: say, Lines: []Line{{Name: evil, X: []float64{1, 2}, Y: []float64{1, 2}}}}.SVG(),
-		"listed":  Lines{Frame: frame, X: evil, Y: evil, ShowX: say, ShowY: say, Listed: true, Lines: []Line{{Name: evil, X: []float64{1}, Y: []float64{1}}}}.SVG(),
 		"bars":    Bars{Frame: frame, X: evil, Show: say, Bars: []Bar{{Name: evil, Label: evil, Value: 1}}}.SVG(),
 		"forest":  Forest{Frame: frame, X: evil, Show: say, Names: []string{evil}, Colours: []int{0}, Rows: []ForestRow{{evil, []Span{{1, 0, 2, evil}}}}}.SVG(),
 		"columns": Columns{Frame: frame, Y: evil, Show: say, Groups: []Group{{evil, 1}}, Rows: []ColumnsRow{{Name: evil, Values: []float64{1}, Labels: []string{evil}}}}.SVG(),

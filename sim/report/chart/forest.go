@@ -3,6 +3,7 @@ package chart
 import (
 	"html/template"
 	"math"
+	"slices"
 )
 
 // Span is a mean with its interval.
@@ -13,7 +14,8 @@ type Span struct {
 	Label string
 }
 
-// Forest is a chart of changes: for each row some means with their intervals, around 0.
+// Forest is a chart of relative changes: for each row some means with their intervals, around 0. Half
+// and twice as much are equally far from it.
 type Forest struct {
 	Frame
 	// X is the name of the axis, with its unit.
@@ -40,28 +42,33 @@ func (f Forest) SVG() template.HTML {
 	const legend = 26.0
 	row := float64(len(f.Names)*spanHeight + 12)
 	height := legend + float64(len(f.Rows))*row + bottom
-	low, high := -f.Band, f.Band
+	low, high := ratio(-f.Band), ratio(f.Band)
 	for _, r := range f.Rows {
 		for _, s := range r.Spans {
 			for _, v := range []float64{s.Mean, s.Low, s.High} {
 				if !math.IsNaN(v) {
-					low, high = min(low, v), max(high, v)
+					low, high = min(low, ratio(v)), max(high, ratio(v))
 				}
 			}
 		}
 	}
 	pad := (high - low) * 0.04
 	x := newScale(low-pad, high+pad, nameWidth, width-16, false)
+	at := func(change float64) float64 { return x.at(ratio(change)) }
 	c := &canvas{}
 	end := height - bottom
-	c.rect("band", x.at(-f.Band), legend, x.at(f.Band)-x.at(-f.Band), end-legend, "too small a change to count")
-	c.ruler(x, legend, end, f.Show)
-	c.line("axis", x.at(0), legend, x.at(0), end)
-	at := x.from
+	c.rect("band", at(-f.Band), legend, at(f.Band)-at(-f.Band), end-legend, "too small a change to count")
+	c.line("axis", x.from, end, x.to, end)
+	for _, v := range changeTicks(x) {
+		c.line("grid", at(v), legend, at(v), end)
+		c.text("soft", "middle", at(v), end+17, f.Show(v))
+	}
+	c.line("axis", at(0), legend, at(0), end)
+	place := x.from
 	for i, name := range f.Names {
-		c.mark(i, f.Colours[i], at+6, 10, name)
-		c.text("plain", "start", at+16, 14, name)
-		at += 36 + 8*float64(len([]rune(name)))
+		c.mark(i, f.Colours[i], place+6, 10, name)
+		c.text("plain", "start", place+16, 14, name)
+		place += 36 + 8*float64(len([]rune(name)))
 	}
 	for i, r := range f.Rows {
 		y := legend + float64(i)*row
@@ -72,15 +79,39 @@ func (f Forest) SVG() template.HTML {
 		for k, s := range r.Spans {
 			mid := y + 6 + spanHeight*(float64(k)+0.5)
 			if !math.IsNaN(s.Low) && !math.IsNaN(s.High) {
-				c.line(class(f.Colours[k])+" span", x.at(s.Low), mid, x.at(s.High), mid)
+				c.line(class(f.Colours[k])+" span", at(s.Low), mid, at(s.High), mid)
 			}
 			if !math.IsNaN(s.Mean) {
-				c.mark(k, f.Colours[k], x.at(s.Mean), mid, r.Name+", "+f.Names[k]+": "+s.Label)
+				c.mark(k, f.Colours[k], at(s.Mean), mid, r.Name+", "+f.Names[k]+": "+s.Label)
 			}
 		}
 	}
 	c.text("soft", "middle", (x.from+x.to)/2, height-8, f.X)
 	return c.done(f.Frame, height)
+}
+
+// least is the largest fall that is drawn: nothing falls by all of it.
+const least = -0.999
+
+// ratio is where a change stands on the scale.
+func ratio(change float64) float64 { return math.Log1p(max(change, least)) }
+
+// changeTicks are changes that a scale of ratios has room to name; 0 is always among them.
+func changeTicks(x scale) []float64 {
+	const room = 52
+	var out []float64
+	for _, v := range []float64{0, -0.5, 1, -0.75, 3, -0.9, 9, -0.25, 1.0 / 3, -0.95, 19, -0.99, 99} {
+		r := ratio(v)
+		free := r >= x.low && r <= x.high
+		for _, taken := range out {
+			free = free && math.Abs(x.at(ratio(taken))-x.at(r)) >= room
+		}
+		if free {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // mark is a dot, a square or a diamond, so that colour isn't all that tells series apart.

@@ -16,7 +16,7 @@ type Line struct {
 	Strong bool
 }
 
-// Lines is a chart of curves over one axis, each with its name beside it.
+// Lines is a chart of curves over one axis.
 type Lines struct {
 	Frame
 	// X and Y are the names of the axes, with their units.
@@ -27,14 +27,12 @@ type Lines struct {
 	Top float64
 	// ShowX and ShowY print values at the axes.
 	ShowX, ShowY func(float64) string
-	Lines        []Line
-	// Listed names the lines in a list in their order, rather than each where it ends: for lines that
-	// end in one place.
-	Listed bool
+	// Lines are named in a list beside the chart, in their order.
+	Lines []Line
 }
 
 const (
-	left, right, top, bottom = 58, 132, 12, 44
+	left, right, top, bottom = 58, 152, 12, 44
 	lineHeight               = 16
 )
 
@@ -88,11 +86,7 @@ func (l Lines) SVG() template.HTML {
 		}
 		c.path(name, dash(s.Colour), xs, ys, s.Name)
 	}
-	if l.Listed {
-		c.list(l.Lines)
-	} else {
-		c.ends(l.Lines, x, y)
-	}
+	c.list(l.Lines)
 	return c.done(l.Frame, height)
 }
 
@@ -119,7 +113,7 @@ func (c *canvas) list(lines []Line) {
 	for i, s := range lines {
 		at := float64(top + 8 + i*lineHeight)
 		c.sample(s, at)
-		c.text(weight(s.Strong), "start", width-right+34, at+4, short(s.Name, 14))
+		c.text(weight(s.Strong), "start", width-right+34, at+4, short(s.Name, 17))
 	}
 }
 
@@ -136,33 +130,4 @@ func weight(strong bool) string {
 		return "strong"
 	}
 	return "plain"
-}
-
-// ends names each line where it ends, moved apart as needed.
-func (c *canvas) ends(lines []Line, x, y scale) {
-	type end struct {
-		line Line
-		at   float64
-	}
-	var all []end
-	for _, s := range lines {
-		for i := len(s.Y) - 1; i >= 0; i-- {
-			if !math.IsNaN(s.Y[i]) {
-				all = append(all, end{s, y.at(s.Y[i])})
-				break
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b end) int { return int(math.Round(10 * (a.at - b.at))) })
-	places := make([]float64, len(all))
-	for i, e := range all {
-		places[i] = e.at
-	}
-	places = apart(places, lineHeight-1, y.to+4, y.from)
-	for i, e := range all {
-		c.line("leader", x.to+2, e.at, x.to+12, places[i])
-		c.path(class(e.line.Colour)+" curve"+map[bool]string{true: " strong"}[e.line.Strong], dash(e.line.Colour),
-			[]float64{x.to + 12, x.to + 26}, []float64{places[i], places[i]}, e.line.Name)
-		c.text(weight(e.line.Strong), "start", x.to+30, places[i]+4, short(e.line.Name, 14))
-	}
 }
