@@ -3,31 +3,40 @@ package rival
 import (
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"anabranch/sim"
 	"anabranch/sim/world"
 )
 
-const lookAhead = "look-ahead"
+// Names of the oracle's parameters.
+const (
+	wasteCost = "waste-cost"
+	queueCost = "queue-cost"
+)
 
 var oracleParameters = []Parameter{
-	{Name: lookAhead, About: "seconds that a second of prefill counts for, beyond the request itself", Default: 1, Most: 100, Try: []float64{0, 0.5, 1, 2, 4}},
+	{Name: wasteCost, About: "seconds that a second of prefill counts for that is cached elsewhere, for each request that waits", Default: 1, Most: 100, Try: []float64{0, 0.5, 1, 2, 4}},
+	{Name: queueCost, About: "seconds that a second of waiting counts for, beyond itself", Default: 0.75, Most: 100, Try: []float64{0, 0.25, 0.5, 0.75, 1, 1.5}},
 }
 
 // oracle knows everything as it is now: what each pod has cached, has still to compute and how slow it
 // is, what is on its way there from any router, what is dead, hangs or can't be reached. It takes the
-// cluster and pod with the least true first-token time, round trip included, plus the prefill that the
-// request would cost there, which others will have to wait for: so it prefers a pod with the prompt
-// cached to an idle one that would compute it all, about as far as that is good for all. It doesn't
-// know what comes next, so it is a strong reference and not a bound.
+// cluster and pod with the least true first-token time, round trip included, and what that costs
+// others: of a request that joins a queue those that come before the queue is empty, and of one that is
+// computed though another pod has it cached all that wait, and those whose prompts it drives out. Each
+// for itself would otherwise fill the fast pods until the slow ones are as good, and all caches with
+// the same. It doesn't know what comes next, so it is a strong reference and not a bound.
 type oracle struct {
 	layout *layout
-	weight float64
+	waste  float64
+	queue  float64
 	hold   mean
 	under  map[uint64]heading // requests without a first token
 	tokens map[[2]int]float64 // of them, by cluster and pod
-	onWay  map[[2]int][]uint64
+	at     map[[2]int][]uint64
+	offers []offer
 }
 
 // heading is where a request goes, what is to be computed for it there, and until when it is on its way,
@@ -36,11 +45,12 @@ type heading struct {
 	to     [2]int
 	tokens float64
 	until  time.Duration
+	blocks []uint64
 }
 
 func newOracle(v values) rule {
 	return &oracle{
-		weight: v[lookAhead], under: map[uint64]heading{}, tokens: map[[2]int]float64{}, onWay: map[[2]int][]uint64{},
+		waste: v[wasteCost], queue: v[queueCost], under: map[uint64]heading{}, tokens: map[[2]int]float64{}, at: map[[2]int][]uint64{},
 	}
 }
 
@@ -52,94 +62,142 @@ func (o *oracle) now(v *world.View) time.Duration {
 }
 
 func (o *oracle) cluster(q *query) int {
-	best, least, to := q.clusters[0], math.Inf(1), heading{to: [2]int{-1, -1}}
+	o.offers = o.offers[:0]
 	for _, c := range q.clusters {
 		if q.v.Truth.Hangs(c) || !q.v.Truth.Reachable(q.v.Region, c) {
 			continue
 		}
 		for p := range q.v.Truth.Pods(c) {
-			cost, tokens, ok := o.cost(q, c, p, q.rtt(c))
-			if ok && cost < least && !q.tried(c, p) {
-				best, least = c, cost
-				to = heading{[2]int{c, p}, tokens, o.now(q.v) + q.rtt(c)/2}
+			if !q.tried(c, p) {
+				o.ask(q, c, p, q.rtt(c))
 			}
 		}
 	}
-	q.say("cost %.0f ms, pod %d", 1000*least, to.to[1])
-	o.note(q.r.ID, to)
-	return best
+	return o.take(q, q.clusters[0], -1).to[0]
 }
 
 func (o *oracle) pod(q *query) int {
 	o.forget(q.r.ID)
-	best, least, to := q.pods[0], math.Inf(1), heading{to: [2]int{-1, -1}}
+	o.offers = o.offers[:0]
 	for _, p := range q.pods {
-		if cost, tokens, ok := o.cost(q, q.cluster, p, world.LocalRTT); ok && cost < least {
-			best, least = p, cost
-			to = heading{[2]int{q.cluster, p}, tokens, o.now(q.v) + world.LocalRTT/2}
+		o.ask(q, q.cluster, p, world.LocalRTT)
+	}
+	return o.take(q, q.cluster, q.pods[0]).to[1]
+}
+
+// offer is what a pod would do for the request.
+type offer struct {
+	heading
+	// Seconds to the first token, and of them waiting for others and its own prefill.
+	seconds, wait, work float64
+	waiting             float64 // requests
+}
+
+// take is the best of the offers, or where the request goes if there is none. It is noted as being on its
+// way there.
+func (o *oracle) take(q *query, cluster, pod int) heading {
+	if len(o.offers) == 0 {
+		return heading{to: [2]int{cluster, pod}}
+	}
+	fewest := math.Inf(1) // tokens that anybody would have to compute
+	var waiting float64
+	for _, x := range o.offers {
+		fewest = min(fewest, x.tokens)
+		waiting += x.waiting / float64(len(o.offers))
+	}
+	var best offer
+	least := math.Inf(1)
+	for _, x := range o.offers {
+		// What would be computed here though it is cached elsewhere is work that need not be.
+		waste := x.work * (x.tokens - fewest) / max(1, x.tokens)
+		if cost := x.seconds + o.queue*x.wait + o.waste*(1+waiting)*waste; cost < least {
+			best, least = x, cost
 		}
 	}
-	q.say("cost %.0f ms", 1000*least)
-	o.note(q.r.ID, to)
-	return best
+	q.say("%.0f ms to the first token on pod %d, %.0f tokens to compute", 1000*best.seconds, best.to[1], best.tokens)
+	o.note(q.r.ID, best.heading)
+	return best.heading
 }
 
 // longQueue is from how many waiting requests on the sum of what was sent there stands for a look at
 // each.
 const longQueue = 16
 
-// cost of sending the request to a pod, in seconds, and how many tokens it would have to compute there.
-// False: the pod can't serve.
-func (o *oracle) cost(q *query, c, p int, rtt time.Duration) (seconds, tokens float64, ok bool) {
+// ask adds the pod's offer, if it can serve.
+func (o *oracle) ask(q *query, c, p int, rtt time.Duration) {
 	e := q.v.Truth.Engine(c, p)
 	if e == nil {
-		return 0, 0, false
+		return
 	}
-	to := [2]int{c, p}
-	coming, count := o.coming(to, o.now(q.v))
+	to, now := [2]int{c, p}, o.now(q.v)
 	stats := e.Stats()
+	coming, count, shared := o.others(to, now, q.r.Blocks)
+	options := &q.kind(c, p).Options
 	ahead := o.tokens[to]
 	if stats.Waiting <= longQueue {
 		ahead = float64(e.Pending()) + coming
 	}
+	var rest time.Duration // of the step under way
+	if next, busy := e.Next(); busy {
+		rest = next - now
+		if ahead <= coming {
+			// All decode, and Next may be many steps away; the request is taken up after half of one.
+			rest = min(rest, options.Profile.Step(sim.Load{Decode: stats.Running, Context: stats.BlocksUsed * sim.BlockSize})/2)
+		} else {
+			// What is being computed in it is not ahead any more.
+			queued := 0.0
+			if n := len(o.at[to]); n > 0 {
+				queued = float64(stats.Waiting) * o.tokens[to] / float64(n)
+			}
+			ahead -= min(batchTokens(options), max(0, ahead-coming-queued))
+		}
+	}
 	prompt := q.r.PromptTokens
-	cached := cachedTokens(prompt, e.Cached(q.r.Blocks)/sim.BlockSize)
+	// What one before it will have computed by then is as good as cached.
+	cached := cachedTokens(prompt, max(shared, e.Cached(q.r.Blocks)/sim.BlockSize))
 	s := stand{
-		options: &q.kind(c, p).Options, ahead: ahead, waiting: float64(stats.Waiting) + float64(count),
+		options: options, ahead: ahead, waiting: float64(stats.Waiting + count),
 		running: float64(stats.Running), kv: stats.KVUsage(), hold: o.hold.or(guessHold), slow: q.v.Truth.Slow(c, p),
 	}
-	first, work := s.first(float64(prompt), cached)
-	if next, busy := e.Next(); busy {
-		first += max(0, next-o.now(q.v)-rtt/2).Seconds()
-	}
-	return rtt.Seconds() + first + o.weight*work, float64(prompt) - cached, true
+	seconds, work := s.first(float64(prompt), cached)
+	seconds += max(0, rest-rtt/2).Seconds()
+	o.offers = append(o.offers, offer{
+		heading: heading{to, float64(prompt) - cached, now + rtt/2, q.r.Blocks},
+		seconds: seconds + rtt.Seconds(), wait: max(0, seconds-work), work: work, waiting: float64(stats.Waiting + count),
+	})
 }
 
-// coming is what is still on its way to a pod.
-func (o *oracle) coming(to [2]int, now time.Duration) (tokens float64, count int) {
-	list := slices.DeleteFunc(o.onWay[to], func(id uint64) bool { return o.under[id].until <= now })
-	for _, id := range list {
-		tokens += o.under[id].tokens
+// others are the requests without a first token that go to a pod or wait there: the tokens of those that
+// are still on their way, and how many these are, and how many leading blocks one of all has in common
+// with the chain.
+func (o *oracle) others(to [2]int, now time.Duration, chain []uint64) (tokens float64, count, shared int) {
+	for _, id := range o.at[to] {
+		h := o.under[id]
+		if h.until > now {
+			tokens += h.tokens
+			count++
+		}
+		n := min(len(h.blocks), len(chain))
+		// Of chains, what is equal at one place is equal before it.
+		if shared < n && h.blocks[shared] == chain[shared] {
+			shared += sort.Search(n-shared, func(i int) bool { return h.blocks[shared+i] != chain[shared+i] })
+		}
 	}
-	o.onWay[to] = list
-	return tokens, len(list)
+	return tokens, count, shared
 }
 
 func (o *oracle) note(id uint64, h heading) {
 	o.forget(id)
-	if h.to[1] < 0 {
-		return
-	}
 	o.under[id] = h
 	o.tokens[h.to] += h.tokens
-	o.onWay[h.to] = append(o.onWay[h.to], id)
+	o.at[h.to] = append(o.at[h.to], id)
 }
 
 func (o *oracle) forget(id uint64) {
 	if h, ok := o.under[id]; ok {
 		delete(o.under, id)
 		o.tokens[h.to] = max(0, o.tokens[h.to]-h.tokens)
-		o.onWay[h.to] = slices.DeleteFunc(o.onWay[h.to], func(other uint64) bool { return other == id })
+		o.at[h.to] = slices.DeleteFunc(o.at[h.to], func(other uint64) bool { return other == id })
 	}
 }
 

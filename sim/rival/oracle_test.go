@@ -91,7 +91,7 @@ func TestOracleSeesCaches(t *testing.T) {
 	if got := p.Pick(prompt(3, 8000, 5), 0, -1, s.view).Pod; got == 2 {
 		t.Error("waits behind 40,000 tokens for a prompt of 8,000")
 	}
-	selfish := s.policy(t, "oracle", map[string]float64{lookAhead: 0})
+	selfish := s.policy(t, "oracle", map[string]float64{wasteCost: 0})
 	if got := selfish.Pick(prompt(4, 8000, 9), 0, -1, s.view).Pod; got == 2 {
 		t.Error("takes the busy pod for a prompt that nobody has")
 	}
@@ -112,11 +112,11 @@ func TestOracleSeesWhatIsOnItsWay(t *testing.T) {
 	if n := len(o.under); n != 4 {
 		t.Fatalf("%d requests are under way, want 4", n)
 	}
-	if tokens, count := o.coming([2]int{0, 0}, s.view.Now); count != 2 || tokens != 6000 {
+	if tokens, count, _ := o.others([2]int{0, 0}, s.view.Now, nil); count != 2 || tokens != 6000 {
 		t.Errorf("%v tokens of %d requests are coming, want 6000 of 2", tokens, count)
 	}
 	s.view.Now += world.LocalRTT
-	if _, count := o.coming([2]int{0, 0}, s.view.Now); count != 0 {
+	if _, count, _ := o.others([2]int{0, 0}, s.view.Now, nil); count != 0 {
 		t.Errorf("%d are still coming after a round trip", count)
 	}
 	for id := range uint64(20) {

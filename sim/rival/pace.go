@@ -25,11 +25,7 @@ func (s stand) first(prompt, cached float64) (seconds, work float64) {
 	o := s.options
 	p := &o.Profile
 	own := max(1, prompt-cached)
-	budget := float64(o.MaxBatchTokens)
-	if budget <= 0 {
-		budget = 2048
-	}
-	per := max(1, budget-s.running)
+	per := max(1, batchTokens(o)-s.running)
 	context := s.kv * float64(p.KVTokens)
 	attended := (prompt + cached) / 2
 	step := func(tokens float64) float64 {
@@ -58,6 +54,14 @@ func (s stand) first(prompt, cached float64) (seconds, work float64) {
 		}
 	}
 	return seconds * s.slow, work * s.slow
+}
+
+// batchTokens is the most tokens of a step, with the engine's default.
+func batchTokens(o *sim.Options) float64 {
+	if o.MaxBatchTokens <= 0 {
+		return 2048
+	}
+	return float64(o.MaxBatchTokens)
 }
 
 // mean is an exponentially weighted one.

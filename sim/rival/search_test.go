@@ -29,7 +29,7 @@ func TestSearchFindsTheLeast(t *testing.T) {
 		{"aws-gig", map[string]float64{kvHeadroom: 0.1, queueDepth: 0.55, regionProximity: 0.35, errorRate: 0, guard: 2, tier1: 1}, 0.07},
 		{"spill", map[string]float64{threshold: 0.75, countOwn: 0}, 0},
 		{"prefix-hash", map[string]float64{concurrency: 8, prefixLength: 16384}, 0},
-		{"oracle", map[string]float64{lookAhead: 4}, 0},
+		{"oracle", map[string]float64{queueCost: 1.5, wasteCost: 4}, 0},
 	} {
 		runs := 0
 		best, trials, err := Search(t.Context(), c.name, Options{}, 200, bowl(c.at, &runs))

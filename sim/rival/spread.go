@@ -85,10 +85,12 @@ func (leastOutstanding) pod(q *query) int {
 	return q.least(q.pods, func(p int) float64 { return float64(pods[p].InFlight) })
 }
 
-// twoChoices draws two and takes the less loaded (Mitzenmacher, The Power of Two Choices in Randomized
-// Load Balancing, 2001). It does well with old information too, since two that are drawn differ from
-// one request to the next. Load is requests waiting and running for each ready pod, as last heard, and
-// this router's own since; clusters are drawn by their number of ready pods.
+// twoChoices draws two and takes the one with the shorter queue (Mitzenmacher, The Power of Two Choices in
+// Randomized Load Balancing, 2001). It does well with old information too, since two that are drawn differ
+// from one request to the next. The queue is requests that wait for each ready pod, as last heard and with
+// this router's own since; of equal ones those running decide. (To count both alike, as balancers for
+// other traffic do, is worse here: those that run are no queue.) Clusters are drawn by their number of
+// ready pods.
 type twoChoices struct{}
 
 func (twoChoices) cluster(q *query) int {
@@ -105,7 +107,7 @@ func (twoChoices) cluster(q *query) int {
 	b := q.draw(others)
 	return q.least([]int{a, b}, func(c int) float64 {
 		l := q.load(c, true)
-		return max(l.waiting+l.running, float64(q.v.Clusters[c].InFlight)) / l.ready
+		return queue(l.waiting/l.ready, l.running/l.ready)
 	})
 }
 
@@ -118,11 +120,11 @@ func (twoChoices) pod(q *query) int {
 	if b >= a {
 		b++
 	}
-	return q.least([]int{q.pods[a], q.pods[b]}, q.crowd)
+	return q.least([]int{q.pods[a], q.pods[b]}, func(p int) float64 {
+		pod := &q.v.Clusters[q.cluster].Pods[p]
+		return queue(float64(pod.Waiting)+q.since(q.cluster, p), float64(pod.Running))
+	})
 }
 
-// crowd is how many requests a pod has: as last scraped, and this router's own since.
-func (q *query) crowd(p int) float64 {
-	pod := &q.v.Clusters[q.cluster].Pods[p]
-	return max(float64(pod.Waiting+pod.Running)+q.since(q.cluster, p), float64(pod.InFlight))
-}
+// queue orders by the first, and by the second where the first are equal, up to a million.
+func queue(waiting, running float64) float64 { return waiting + running/1e6 }

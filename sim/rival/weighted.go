@@ -43,7 +43,7 @@ type weighted struct {
 }
 
 func newWeighted(v values) rule {
-	return &weighted{queue: v[queueWeight], kv: v[kvWeight], prefix: v[prefixWeight], near: v[proximityWeight]}
+	return &weighted{queue: v[queueWeight], kv: v[kvWeight], prefix: v[prefixWeight], near: v[proximityWeight], known: indexes{most: mostBlocks}}
 }
 
 // standard are the scorers with their published weights, as other policies use them below.
@@ -104,6 +104,7 @@ func minMax(x, low, high float64) float64 {
 
 // indexes are the prefix indexes that routers keep of the clusters of their regions.
 type indexes struct {
+	most   int // blocks of a prompt that are looked at; 0: all
 	of     map[[2]int]*index
 	chain  []uint64
 	depths []int
@@ -115,7 +116,9 @@ type indexes struct {
 func (x *indexes) look(q *query) (depths []int, blocks int) {
 	known := x.index(q)
 	x.chain = q.r.Chain(x.chain[:0])
-	x.chain = x.chain[:min(len(x.chain), mostBlocks)]
+	if x.most > 0 {
+		x.chain = x.chain[:min(len(x.chain), x.most)]
+	}
 	n := len(q.v.Clusters[q.cluster].Pods)
 	for len(x.depths) < n {
 		x.depths = append(x.depths, 0)
