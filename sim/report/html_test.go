@@ -126,7 +126,7 @@ func TestPageIsAccessible(t *testing.T) {
 		}
 	}
 	tables := elements(root, "table")
-	if len(tables) != 2 {
+	if len(tables) != 3 {
 		t.Errorf("%d tables", len(tables))
 	}
 	for _, table := range tables {

@@ -81,7 +81,10 @@ func (r *Report) tables(o Options) ([]grid, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []grid{figures, changes}, nil
+	if len(o.Columns) > 0 {
+		return []grid{figures, changes}, nil
+	}
+	return []grid{figures, changes, r.clusters(), r.tenants()}, nil
 }
 
 // CSV prints a row for each run: policy, seed and every figure under its key, unrounded; empty fields
