@@ -42,11 +42,13 @@ func (w *world) record(r *request, how End, last time.Duration) {
 	a := r.attempt
 	pod := w.clusters[a.home.Cluster].pods[a.picker().Pod]
 	rec.Cluster, rec.Pod = int32(a.home.Cluster), int32(pod.index)
-	rec.Cached, rec.Output = int32(a.cached), int32(a.output)
-	if a.pod != nil {
-		n, _ := a.pod.engine.Generated(a.engineID())
-		rec.Output = int32(n)
+	if a.pod != nil { // it goes on there until the pod hears of it
+		w.step(a.pod)
 	}
+	if a.pod != nil {
+		a.output, _ = a.pod.engine.Generated(a.engineID())
+	}
+	rec.Cached, rec.Output = int32(a.cached), int32(a.output)
 	if how == OK {
 		pod.total.Served++
 	}

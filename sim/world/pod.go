@@ -1,7 +1,6 @@
 package world
 
 import (
-	"errors"
 	"time"
 
 	"anabranch/sim"
@@ -238,12 +237,8 @@ func (w *world) give(a *attempt) {
 	err := p.engine.Submit(p.clock(w.now), sim.Request{
 		ID: a.engineID(), PromptTokens: r.PromptTokens, Blocks: a.chain, OutputTokens: r.OutputTokens, Adapter: r.Adapter,
 	})
-	switch {
-	case errors.Is(err, sim.ErrTooLong), errors.Is(err, sim.ErrAdapter), errors.Is(err, sim.ErrRequest):
+	if err != nil { // it is too long, or wants an adapter, or is no request: the engine is neither dead nor draining
 		w.send(a, refusal, w.way(a, wayOut, local), Unfit)
-		return
-	case err != nil:
-		w.send(a, refusal, w.way(a, wayOut, local), Refused)
 		return
 	}
 	a.pod = p

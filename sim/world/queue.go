@@ -28,7 +28,20 @@ type queue struct {
 	list  []*waiting
 	turns uint64
 	byID  map[uint64]*waiting // for a Queuer
-	told  []group             // to wait, in this round
+	kinds map[group]int       // how many of each wait
+	told  []group             // those of which one was told to wait, in this round
+}
+
+// kind is the group that a request in the queue belongs to.
+func (w *world) kind(x *waiting) group {
+	g := group{x.request.model, -1, -1}
+	if l := w.limits[x.request.tenant]; l != nil && len(l.Residency) > 0 {
+		g.tenant = x.request.tenant
+	}
+	if x.attempt != nil {
+		g.from = x.request.region
+	}
+	return g
 }
 
 func (q *queue) find(x *waiting) (int, bool) {
@@ -55,6 +68,10 @@ func (w *world) enqueue(ro *router, x *waiting) {
 	x.turn, x.since = q.turns, w.now
 	i, _ := q.find(x)
 	q.list = slices.Insert(q.list, i, x)
+	if q.kinds == nil {
+		q.kinds = map[group]int{}
+	}
+	q.kinds[w.kind(x)]++
 	if x.attempt != nil {
 		x.attempt.waits = x
 		x.attempt.refs++
@@ -79,6 +96,11 @@ func (w *world) dequeue(ro *router, x *waiting) {
 	q := &ro.queue
 	if i, ok := q.find(x); ok {
 		q.list = slices.Delete(q.list, i, i+1)
+	}
+	if g := w.kind(x); q.kinds[g] > 1 {
+		q.kinds[g]--
+	} else {
+		delete(q.kinds, g)
 	}
 	if x.attempt != nil {
 		x.attempt.waits = nil
@@ -143,19 +165,15 @@ func (w *world) drain(ro *router) {
 	q.told = q.told[:0]
 	for i := 0; i < len(q.list) && w.err == nil; {
 		x := q.list[i]
-		g := group{x.request.model, -1, -1}
-		if l := w.limits[x.request.tenant]; l != nil && len(l.Residency) > 0 {
-			g.tenant = x.request.tenant
-		}
-		if x.attempt != nil {
-			g.from = x.request.region
-		}
+		g := w.kind(x)
 		if slices.Contains(q.told, g) {
 			i++
 			continue
 		}
 		if !w.retry(ro, x) {
-			q.told = append(q.told, g)
+			if q.told = append(q.told, g); len(q.told) == len(q.kinds) {
+				return // the rest is of the same kinds
+			}
 			i++
 		}
 	}
