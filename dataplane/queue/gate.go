@@ -209,6 +209,9 @@ func (w *Wait) Over() (*Pass, *Refusal) {
 // goes to another.
 func (w *Wait) Leave(late bool) { w.gate.leave(w.w, late) }
 
+// Len is how many requests wait.
+func (g *Gate) Len() int64 { return g.waiting.Load() }
+
 // Look is one look at all that waits: it lets in what there is room for, and refuses what waits for too
 // long. [Gate.Run] takes them by itself; without it they are to be taken whenever something ended that
 // was let in, and each [Options.Tick] while something waits.

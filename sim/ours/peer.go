@@ -1,0 +1,97 @@
+package ours
+
+import (
+	"anabranch/api/fleet"
+	"anabranch/dataplane/queue"
+	"anabranch/dataplane/route"
+	"anabranch/sim/workload"
+	"anabranch/sim/world"
+)
+
+// hopKey names an attempt by way of another region's router.
+type hopKey struct {
+	request uint64
+	number  int
+	router  int // that asks
+}
+
+// hop is what the routers of two regions tell each other of one request: the headers of
+// dataplane/remote.go and peer.go.
+type hop struct {
+	key hopKey
+	// By the one that asks.
+	class       fleet.ClassID
+	policy, arm string
+	priority    int32
+	// By the one that is asked: the load of the cluster, and that it is dead rather than full.
+	told       bool
+	saturation float64
+	dead       bool
+}
+
+// announce tells of a request that goes to another region.
+func (ro *router) announce(t *trip, a *world.Attempt) *hop {
+	h := &hop{key: hopKey{a.Request.ID, a.Number, ro.number}, class: t.class.ID, priority: t.priority}
+	if t.rule != nil {
+		h.policy = t.rule.Policy
+	}
+	if t.arm != nil {
+		h.arm = t.arm.ID
+	}
+	ro.policy.hops[h.key] = h
+	return h
+}
+
+// receive is dataplane.Router.serveHop: a request comes from another region's router.
+func (ro *router) receive(r *workload.Request, cluster int, v *world.View) world.Pick {
+	h := ro.policy.announced(r.ID, v.Attempt, ro.place)
+	if h == nil {
+		return world.Pick{Pod: -1} // who asked has died
+	}
+	t := ro.newTrip(r, true)
+	pick, ok := ro.accept(t, h, ro.policy.spec.Clusters[cluster].ID, v)
+	if !ok {
+		ro.drop(t)
+		return world.Pick{Pod: -1, Reason: pick.Reason}
+	}
+	ro.current = t
+	return pick
+}
+
+// announced finds what is told of a request that comes to a region.
+func (p *ours) announced(id uint64, number, region int) *hop {
+	for i := range p.routers {
+		if p.routers[i].place == region {
+			continue
+		}
+		if h := p.hops[hopKey{id, number, i}]; h != nil {
+			return h
+		}
+	}
+	return nil
+}
+
+// accept finds an endpoint for a request of a peer. False: there is none, and the peer is told why.
+func (ro *router) accept(t *trip, h *hop, wanted fleet.ClusterID, v *world.View) (pick world.Pick, ok bool) {
+	if !ro.begin(t, h) {
+		return world.Pick{Reason: ro.why(v, "the table has no such rule")}, false
+	}
+	t.priority = h.priority
+	ro.choose(t)
+	t.choice.Prefer(wanted)
+	h.saturation, h.told = ro.sight.Told(wanted)
+	if t.choice.Code != "" {
+		if c := ro.places.Cluster(wanted); c != nil && t.choice.Code == route.NoCapacity {
+			h.dead, _ = c.Ejected()
+		}
+		return world.Pick{Reason: ro.refused(v, t, t.choice.Code)}, false
+	}
+	if ro.sight.Room(t.choice.Targets, t.tenant.ID) >= queue.Ceiling(t.priority) {
+		return world.Pick{Reason: ro.why(v, "full")}, false
+	}
+	if !ro.walk(t) || t.spot.cluster.ID != wanted { // the world can't be told of another cluster
+		h.saturation, h.told = ro.sight.Told(wanted) // which is another now
+		return world.Pick{Reason: ro.why(v, "no endpoint is left")}, false
+	}
+	return ro.pick(t, v), true
+}
