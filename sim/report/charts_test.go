@@ -80,7 +80,7 @@ func TestCurvesAreListedFromTheFastest(t *testing.T) {
 	r := New("", []Figures{straight("slow", 500, 900), straight("ours", 10, 30), straight("middling", 50, 90)})
 	svg := string(r.curves().SVG)
 	ours, middling, slow := strings.Index(svg, ">ours</text>"), strings.Index(svg, ">middling</text>"), strings.Index(svg, ">slow</text>")
-	if !(0 < ours && ours < middling && middling < slow) {
+	if ours <= 0 || ours >= middling || middling >= slow {
 		t.Errorf("ours at %d, middling at %d, slow at %d", ours, middling, slow)
 	}
 	if !strings.Contains(svg, "Medians: slow 700 ms, ours 20.0 ms, middling 70.0 ms.") {
