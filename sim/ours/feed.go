@@ -137,7 +137,7 @@ func (ro *router) heard(h *world.Heard, v *world.View) {
 			Waiting: float64(view.Waiting), Running: float64(view.Running), KV: view.KV, KVTokens: float64(view.KVTokens),
 			// Which of the resident adapters are in use vLLM would say; that they are resident is what counts.
 			MaxLoRA: view.MaxAdapters, WaitingAdapters: view.Adapters,
-			Generated: -1, PrefixAsked: -1, PrefixFound: -1,
+			Generated: float64(view.Generated), PrefixAsked: float64(view.PrefixAsked), PrefixFound: float64(view.PrefixFound),
 		}, ro.now)
 	}
 }

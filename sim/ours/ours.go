@@ -43,7 +43,7 @@ func (o Options) Validate(spec *world.Spec) error {
 	return nil
 }
 
-// New makes the policy, for one run. It is a [world.Queuer] and a [world.Weigher]. With options that
+// New makes the policy, for one run. It is a [world.Queuer], a [world.Retrier] and a [world.Weigher]. With options that
 // are not valid routers have no table and refuse everything, as they do in life.
 func New(o Options) world.Policy { return newOurs(o) }
 
@@ -176,6 +176,9 @@ func (p *ours) Heard(h *world.Heard, v *world.View) {
 		p.at(v).heard(h, v)
 	}
 }
+
+// MaxAttempts implements [world.Retrier].
+func (p *ours) MaxAttempts() int { return maxAttempts }
 
 // Release implements [world.Queuer].
 func (p *ours) Release(v *world.View) (id uint64, ok bool) { return p.at(v).release() }

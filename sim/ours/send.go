@@ -19,6 +19,9 @@ import (
 // maxRounds is how many times one request may come back to the queue, as in dataplane.
 const maxRounds = 4
 
+// maxAttempts is what the router's own bounds come to.
+const maxAttempts = dispatch.MaxAttempts * maxRounds
+
 // route is the line that a client's request takes, dataplane.Router.serve: from its arrival, from the
 // queue or from an attempt that failed to the next place.
 func (ro *router) route(r *workload.Request, v *world.View) world.Route {
@@ -320,7 +323,7 @@ func (ro *router) over(t *trip, a *world.Attempt, how world.Outcome) {
 	case world.Unfit:
 		ro.finish(t, meter.Usage{}, meter.FailedBeforeContent, false)
 	default:
-		if t.hop || a.Number >= world.MaxAttempts {
+		if t.hop || a.Number >= maxAttempts {
 			ro.finish(t, meter.Usage{}, meter.FailedBeforeContent, true)
 		}
 	}

@@ -86,6 +86,7 @@ func (p *pod) measure(v *PodView) {
 	v.Waiting, v.Running, v.KV = st.Waiting, st.Running, st.KVUsage()
 	v.Slots, v.KVTokens, v.MaxAdapters = p.slots(), p.engine.MaxTokens(), p.kind.Options.MaxAdapters
 	v.Adapters = p.engine.ResidentAdapters(v.Adapters[:0])
+	v.Generated, v.PrefixAsked, v.PrefixFound = st.GenerationTokens, st.PrefixQueries, st.PrefixHits
 }
 
 // slots of its batch, with the engine's default.
@@ -162,6 +163,7 @@ func (p *pod) look(v *PodView) {
 		f := &p.frozen
 		v.Waiting, v.Running, v.KV, v.Slots, v.KVTokens, v.MaxAdapters = f.Waiting, f.Running, f.KV, f.Slots, f.KVTokens, f.MaxAdapters
 		v.Adapters = append(v.Adapters[:0], f.Adapters...)
+		v.Generated, v.PrefixAsked, v.PrefixFound = f.Generated, f.PrefixAsked, f.PrefixFound
 	default:
 		p.measure(v)
 	}

@@ -49,6 +49,12 @@ type Queuer interface {
 	Gone(r *workload.Request, v *View)
 }
 
+// Retrier is a [Policy] that decides itself how often a request is tried, by routing it nowhere.
+type Retrier interface {
+	// MaxAttempts is how often at most, in place of the constant.
+	MaxAttempts() int
+}
+
 // TickInterval is how often [Policy].Tick is called; MaxAttempts is how often a request is tried;
 // Unreachable is how long it takes until a connection to a region that is silent fails, and until
 // what is under way there is given up.
@@ -175,6 +181,9 @@ type PodView struct {
 	KVTokens         int      // of the whole cache
 	Adapters         []string // resident
 	MaxAdapters      int
+	// Counters since it was started: tokens generated, prompt tokens looked up in its prefix cache, and of
+	// these found there.
+	Generated, PrefixAsked, PrefixFound uint64
 	// Failing: the last scrape got no answer; all but At is as before.
 	Failing bool
 	// InFlight is this router's own requests there, also those that it picked for other routers.

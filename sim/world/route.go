@@ -170,7 +170,7 @@ func (w *world) again(r *request, at Place, how Outcome) bool {
 		w.end(r, Cut)
 	case how == Unfit:
 		w.end(r, Failed)
-	case r.attempts < MaxAttempts:
+	case r.attempts < w.most:
 		return true
 	case how == Full:
 		w.end(r, Shed)

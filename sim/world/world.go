@@ -14,6 +14,7 @@ type world struct {
 	policy  Policy
 	queuer  Queuer  // nil: the policy is none
 	weigher Weigher // nil: the policy is none
+	most    int     // attempts of a request
 	opts    Options
 	chance  chance
 	now     time.Duration
@@ -95,6 +96,10 @@ func newWorld(spec *Spec, source workload.Source, policy Policy, opts Options) *
 	}
 	w.queuer, _ = policy.(Queuer)
 	w.weigher, _ = policy.(Weigher)
+	w.most = MaxAttempts
+	if p, ok := policy.(Retrier); ok {
+		w.most = p.MaxAttempts()
+	}
 	for i, m := range spec.Models {
 		w.modelOf[m.ID] = i
 	}
