@@ -17,12 +17,13 @@ type pod struct {
 
 // shares fills the clusters in detail, and the balance of the group of equal pods that is worst off.
 func (f *Figures) shares(clusters []Cluster, pods [][]pod) {
-	total := 0
+	total, count := 0, 0
 	for _, of := range pods {
 		for _, p := range of {
-			total += p.served
+			total, count = total+p.served, count+1
 		}
 	}
+	least := float64(total) / float64(max(count, 1)) * used
 	f.Balance = Balance{Min: stat.Unknown, Max: stat.Unknown, CV: stat.Unknown, OverFair: stat.Unknown}
 	for i := range clusters {
 		c := &clusters[i]
@@ -39,7 +40,8 @@ func (f *Figures) shares(clusters []Cluster, pods [][]pod) {
 		c.Share = stat.Ratio(float64(served), float64(total))
 		c.HitRate = stat.Ratio(float64(cached), float64(prompt))
 		for _, class := range classes(pods[i]) {
-			if b := group(c.Pods, pods[i], class); b.CV > f.Balance.CV || !f.Balance.CV.Known() {
+			b, perPod := group(c.Pods, pods[i], class)
+			if perPod >= least && (b.CV > f.Balance.CV || !f.Balance.CV.Known()) {
 				f.Balance = b
 			}
 		}
@@ -58,14 +60,19 @@ func classes(pods []pod) []string {
 	return out
 }
 
-// group sets the shares of a class's pods, and says how even they are. A pod's share is of requests
-// per second alive.
-func group(to []Pod, pods []pod, class string) Balance {
+// used is how much, of what pods of the fleet serve on average, pods must serve for their balance to
+// count: few requests are uneven by chance alone.
+const used = 0.1
+
+// group sets the shares of a class's pods, and says how even they are and how many requests each
+// served. A pod's share is of requests per second alive.
+func group(to []Pod, pods []pod, class string) (b Balance, perPod float64) {
 	rate := func(p pod) float64 { return float64(p.served) / p.alive.Seconds() }
-	sum := 0.0
+	sum, served := 0.0, 0
 	for _, p := range pods {
 		if p.class == class && p.alive > 0 {
 			sum += rate(p)
+			served += p.served
 		}
 	}
 	var shares []float64
@@ -76,11 +83,11 @@ func group(to []Pod, pods []pod, class string) Balance {
 		}
 	}
 	if len(shares) < 2 {
-		return Balance{Min: stat.Unknown, Max: stat.Unknown, CV: stat.Unknown, OverFair: stat.Unknown}
+		return Balance{Min: stat.Unknown, Max: stat.Unknown, CV: stat.Unknown, OverFair: stat.Unknown}, 0
 	}
-	b := Balance{
+	b = Balance{
 		Min: stat.Number(slices.Min(shares)), Max: stat.Number(slices.Max(shares)), CV: stat.Variation(shares),
 	}
 	b.OverFair = b.Max * stat.Number(len(shares))
-	return b
+	return b, float64(served) / float64(len(shares))
 }

@@ -74,8 +74,8 @@ type Routing struct {
 }
 
 // Balance is the share of equal pods (one cluster, one class) of what they served together, by the
-// time that each was alive. It is told of the worst group, by variation: all of it is unknown without
-// a group of two.
+// time that each was alive. It is told of the worst group, by variation, but of none whose pods served
+// less than a tenth of what the fleet's did on average. All of it is unknown without a group of two.
 type Balance struct {
 	Min stat.Number `json:"minShare"` // 0..1
 	Max stat.Number `json:"maxShare"`

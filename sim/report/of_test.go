@@ -181,6 +181,20 @@ func TestBalanceIsAmongEquals(t *testing.T) {
 	unknown(t, "the balance of one pod", f.Balance.CV)
 }
 
+// Pods that hardly anything is sent to are uneven by chance, and don't count.
+func TestBalanceIsOfPodsInUse(t *testing.T) {
+	hardly := []pod{{class: "l40s", served: 1, alive: time.Minute}, {class: "l40s", served: 7, alive: time.Minute}}
+	busy := []pod{{class: "h100", served: 90, alive: time.Minute}, {class: "h100", served: 110, alive: time.Minute}}
+	var f Figures
+	f.shares([]Cluster{{Name: "a"}}, [][]pod{append(busy, hardly...)})
+	near(t, "over fair", f.Balance.OverFair, 1.1)
+	near(t, "its share is told all the same", f.Clusters[0].Pods[3].Share, 0.875)
+	hardly[0].served, hardly[1].served = 3, 10
+	f = Figures{}
+	f.shares([]Cluster{{Name: "a"}}, [][]pod{append(busy, hardly...)})
+	near(t, "over fair, with more than a tenth", f.Balance.OverFair, 20.0/13)
+}
+
 func TestRecordsAreNamed(t *testing.T) {
 	r := byHand()
 	requests := requestsOf(r)
