@@ -27,19 +27,20 @@ func (s stand) first(prompt, cached float64) (seconds, work float64) {
 	own := max(1, prompt-cached)
 	per := max(1, batchTokens(o)-s.running)
 	context := s.kv * float64(p.KVTokens)
-	attended := (prompt + cached) / 2
-	step := func(tokens float64) float64 {
+	// Each token attends to half of what its prompt has computed, and to what of it is cached.
+	mine := own * (prompt + cached) / 2
+	step := func(tokens, attended float64) float64 {
 		n := math.Ceil(tokens / per)
 		if n == 0 {
 			return 0
 		}
-		share := tokens / n
 		return n * p.Step(sim.Load{
-			Prefill: int(share), Decode: int(s.running), Attended: share * attended, Context: int(context),
+			Prefill: int(tokens / n), Decode: int(s.running), Attended: attended / n, Context: int(context),
 		}).Seconds()
 	}
-	seconds = step(s.ahead + own)
-	work = step(own)
+	// Prompts ahead of it are taken to be as long.
+	seconds = step(s.ahead+own, s.ahead*prompt/2+mine)
+	work = step(own, mine)
 	slots := float64(o.MaxSequences)
 	if slots <= 0 {
 		slots = 256

@@ -2,6 +2,7 @@ package rival
 
 import (
 	"fmt"
+	"time"
 
 	"anabranch/sim/workload"
 	"anabranch/sim/world"
@@ -30,6 +31,7 @@ type (
 type policy struct {
 	name      string
 	residency bool
+	bound     time.Duration
 	rule      rule
 	layout    layout
 	routers   []*router
@@ -104,7 +106,7 @@ func (p *policy) Pick(r *workload.Request, cluster, away int, v *world.View) wor
 	if len(q.pods) == 0 {
 		return world.Pick{Pod: -1, Reason: "no pod is ready"}
 	}
-	return world.Pick{Pod: p.rule.pod(q), Reason: q.why}
+	return world.Pick{Pod: p.rule.pod(q), Bound: p.bound, Reason: q.why}
 }
 
 // Sent implements [world.Policy].

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"anabranch/sim/world"
 )
@@ -13,6 +14,9 @@ type Options struct {
 	// NoResidency lets requests go where their tenant may not be served, as products do that know no
 	// residency.
 	NoResidency bool
+	// Bound is how long a router waits for the first token before it tries elsewhere, as operators of
+	// proxies may set it. 0: as long as the client, the default of products for streamed answers.
+	Bound time.Duration
 	// Values of parameters by name, as [Parameters] lists them. What isn't here has its default.
 	Values map[string]float64
 }
@@ -72,5 +76,5 @@ func New(name string, o Options) (world.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &policy{name: k.name, residency: !o.NoResidency, rule: k.rule(given)}, nil
+	return &policy{name: k.name, residency: !o.NoResidency, bound: max(0, o.Bound), rule: k.rule(given)}, nil
 }

@@ -154,7 +154,7 @@ func TestOracleIsNoWorse(t *testing.T) {
 		{"mixed GPUs", mixed, uniform(34, 2000)},
 		{"shared prefixes that fit", func() *world.Spec { return one(4, 200_000) }, shared(24, 1200, 60)},
 		{"shared prefixes that do not", func() *world.Spec { return one(4, 200_000) }, shared(16, 1200, 150)},
-		{"three regions", three, uniform(80, 3000, everywhere...)},
+		{"three regions", three, uniform(80, 1800, everywhere...)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			known := play(t, c.spec(), c.load, "oracle", Options{})
@@ -230,7 +230,7 @@ func TestSameSeedSameRun(t *testing.T) {
 
 // TestSearchHelps: on a fleet where distance decides, the weights that are found beat the even ones, and the guard the usual.
 func TestSearchHelps(t *testing.T) {
-	load := uniform(75, 1200, everywhere...)
+	load := uniform(75, 900, everywhere...)
 	score := func(f figures) float64 { return f.mean.Seconds() }
 	best, trials, err := Search(t.Context(), "aws-gig", Options{}, 25, func(_ context.Context, o Options) (float64, error) {
 		return score(play(t, three(), load, "aws-gig", o)), nil
