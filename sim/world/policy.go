@@ -38,8 +38,9 @@ type Policy interface {
 }
 
 // Queuer is a [Policy] that says itself in which order requests leave the routers' queues. Without it
-// they are routed again by priority, then in order of arrival at the queue; of those of one model,
-// and of one tenant if it has a residency, the rest stays when one was told to wait.
+// they are routed again by priority, then in order of arrival at the queue. When one was told to wait, so
+// are those behind it of the same model and, if they have come by way of another router, region; a tenant
+// with a residency has a turn of its own.
 type Queuer interface {
 	// Release names a request that waits at the router and shall be routed (or picked for) again;
 	// false: none. It is asked until then or until a request that it named has been told to wait again.

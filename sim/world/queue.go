@@ -14,9 +14,10 @@ type waiting struct {
 	attempt *attempt // that came from another region; nil: it is its client's router
 	since   time.Duration
 	turn    uint64 // order of arrival at the queue
+	kind    group
 }
 
-// group is what the order of one policy's answers is taken to hold for.
+// group is requests of which one's being told to wait is taken to hold for all behind it.
 type group struct {
 	model  int
 	tenant int32 // -1: any that may go anywhere
@@ -65,13 +66,13 @@ func (q *queue) find(x *waiting) (int, bool) {
 func (w *world) enqueue(ro *router, x *waiting) {
 	q := &ro.queue
 	q.turns++
-	x.turn, x.since = q.turns, w.now
+	x.turn, x.since, x.kind = q.turns, w.now, w.kind(x)
 	i, _ := q.find(x)
 	q.list = slices.Insert(q.list, i, x)
 	if q.kinds == nil {
 		q.kinds = map[group]int{}
 	}
-	q.kinds[w.kind(x)]++
+	q.kinds[x.kind]++
 	if x.attempt != nil {
 		x.attempt.waits = x
 		x.attempt.refs++
@@ -97,10 +98,10 @@ func (w *world) dequeue(ro *router, x *waiting) {
 	if i, ok := q.find(x); ok {
 		q.list = slices.Delete(q.list, i, i+1)
 	}
-	if g := w.kind(x); q.kinds[g] > 1 {
-		q.kinds[g]--
+	if q.kinds[x.kind] > 1 {
+		q.kinds[x.kind]--
 	} else {
-		delete(q.kinds, g)
+		delete(q.kinds, x.kind)
 	}
 	if x.attempt != nil {
 		x.attempt.waits = nil
@@ -165,13 +166,12 @@ func (w *world) drain(ro *router) {
 	q.told = q.told[:0]
 	for i := 0; i < len(q.list) && w.err == nil; {
 		x := q.list[i]
-		g := w.kind(x)
-		if slices.Contains(q.told, g) {
+		if slices.Contains(q.told, x.kind) {
 			i++
 			continue
 		}
 		if !w.retry(ro, x) {
-			if q.told = append(q.told, g); len(q.told) == len(q.kinds) {
+			if q.told = append(q.told, x.kind); len(q.told) == len(q.kinds) {
 				return // the rest is of the same kinds
 			}
 			i++
