@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -108,6 +109,48 @@ func whims(t *rapid.T) *turns {
 	return p
 }
 
+// moody is whims with queues in its own order, that is none: it forgets to release for a while, names
+// requests that are not there, and those that will be told to wait again.
+type moody struct {
+	*turns
+	waits map[int][]uint64 // by router
+}
+
+func (p *moody) Route(r *workload.Request, v *View) Route {
+	to := p.turns.Route(r, v)
+	p.note(r, v, to.Cluster < 0 && to.Wait)
+	return to
+}
+
+func (p *moody) Pick(r *workload.Request, cluster, away int, v *View) Pick {
+	to := p.turns.Pick(r, cluster, away, v)
+	p.note(r, v, to.Pod < 0 && to.Wait)
+	return to
+}
+
+func (p *moody) note(r *workload.Request, v *View, waits bool) {
+	p.Gone(r, v)
+	if waits {
+		p.waits[v.Router] = append(p.waits[v.Router], r.ID)
+	}
+}
+
+func (p *moody) Release(v *View) (uint64, bool) {
+	waits := p.waits[v.Router]
+	switch x := v.Rand.IntN(10); {
+	case x < 3 || len(waits) == 0:
+		return 0, false
+	case x < 4:
+		return 1 << 40, true
+	default:
+		return waits[v.Rand.IntN(len(waits))], true
+	}
+}
+
+func (p *moody) Gone(r *workload.Request, v *View) {
+	p.waits[v.Router] = slices.DeleteFunc(p.waits[v.Router], func(id uint64) bool { return id == r.ID })
+}
+
 // However much goes wrong, each request ends exactly once, policies hear of the end of all that they
 // sent, and the books agree with the records.
 func TestNothingIsLost(t *testing.T) {
@@ -115,6 +158,11 @@ func TestNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, requests := draw(t)
 		source, policy := newList(requests...), whims(t)
+		var played Policy = policy
+		queuer := &moody{turns: policy, waits: map[int][]uint64{}}
+		if rapid.Bool().Draw(t, "own order") {
+			played = queuer
+		}
 		var inFlight int
 		policy.tick = func(v *View) {
 			for _, c := range v.Clusters {
@@ -130,7 +178,7 @@ func TestNothingIsLost(t *testing.T) {
 				}
 			}
 		}
-		w := newWorld(spec.WithDefaults(), source, policy, Options{Seed: 1})
+		w := newWorld(spec.WithDefaults(), source, played, Options{Seed: 1})
 		policy.Start(w.spec)
 		for w.turn() {
 			if w.err != nil || w.now > time.Hour {
@@ -154,6 +202,11 @@ func TestNothingIsLost(t *testing.T) {
 			}
 			if w.nextChange() <= w.now {
 				w.change()
+			}
+		}
+		for router, waits := range queuer.waits {
+			if len(waits) > 0 {
+				t.Fatalf("router %d still holds %v", router, waits)
 			}
 		}
 		held := 0
