@@ -153,3 +153,53 @@ func TestGreedyCountsItsOwnUntilTheFirstToken(t *testing.T) {
 		t.Errorf("the mean prompt has %v uncached tokens, want 1500", got)
 	}
 }
+
+// TestGreedyCountsWhatItSentAbroad: a router doesn't pick there, and still knows what is on its way.
+func TestGreedyCountsWhatItSentAbroad(t *testing.T) {
+	s := regions(1, 1, 1)
+	s.local(0).Waiting = 50
+	s.view.RTT[1], s.view.RTT[2] = 80*time.Millisecond, 100*time.Millisecond
+	p := s.policy(t, "greedy")
+	s.hear(p)
+	var first *world.Attempt
+	counts := map[int]int{}
+	for i := range uint64(10) {
+		r := prompt(i+1, 3000, i)
+		a := &world.Attempt{Request: r, Cluster: p.Route(r, s.view).Cluster, Pod: -1, Away: true}
+		p.Sent(a, s.view)
+		s.view.Clusters[a.Cluster].InFlight++
+		counts[a.Cluster]++
+		if first == nil {
+			first = a
+		}
+	}
+	if counts[0] != 0 || counts[1] < 4 || counts[2] < 4 {
+		t.Errorf("ten requests away from a queue go to %v, want about half to each of the others", counts)
+	}
+	g := p.rule.(*greedy)
+	before := g.routers[0].backlog[[2]int{first.Cluster, -1}]
+	p.Ended(first, world.Refused, s.view)
+	p.Ended(first, world.Refused, s.view) // and only once
+	if got := g.routers[0].backlog[[2]int{first.Cluster, -1}]; before-got != 3000 {
+		t.Errorf("the backlog falls from %v to %v, want 3000 less", before, got)
+	}
+	if g.routers[0].hold.any {
+		t.Error("how long requests hold their places is learned from one that was refused")
+	}
+}
+
+func TestGreedyBlindToItsOwn(t *testing.T) {
+	s := regions(2)
+	p := s.policy(t, "greedy", map[string]float64{countOwn: 0})
+	s.hear(p)
+	s.local(1).Waiting = 1
+	for i := range uint64(20) {
+		r := prompt(i+1, 2000, i)
+		pod := p.Pick(r, 0, -1, s.view).Pod
+		if pod != 0 {
+			t.Fatalf("request %d goes to pod %d, though nothing new was scraped", i, pod)
+		}
+		p.Sent(&world.Attempt{Request: r, Cluster: 0, Pod: pod}, s.view)
+		s.local(0).InFlight++
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"anabranch/sim/world"
 
@@ -193,6 +194,20 @@ func TestSameSeedSameChoices(t *testing.T) {
 					t.Fatalf("%s: choice %d is %d in one run and %d in another", name, i, first[i], got[i])
 				}
 			}
+		}
+	}
+}
+
+func TestBoundOnSilence(t *testing.T) {
+	for bound, want := range map[time.Duration]time.Duration{0: 0, 3 * time.Second: 3 * time.Second, -1: 0} {
+		s := regions(1)
+		p, err := New("random", Options{Bound: bound})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Start(s.spec)
+		if got := p.Pick(prompt(1, 10, 1), 0, -1, s.view).Bound; got != want {
+			t.Errorf("bound %v is told as %v", bound, got)
 		}
 	}
 }
