@@ -12,6 +12,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
+	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
 	"anabranch/sim/workload"
@@ -179,6 +180,9 @@ func (p *ours) Heard(h *world.Heard, v *world.View) {
 
 // MaxAttempts implements [world.Retrier].
 func (p *ours) MaxAttempts() int { return maxAttempts }
+
+// Picks implements [world.Retrier].
+func (p *ours) Picks() int { return dispatch.MaxAttempts }
 
 // Release implements [world.Queuer].
 func (p *ours) Release(v *world.View) (id uint64, ok bool) { return p.at(v).release() }

@@ -48,8 +48,17 @@ func (ro *router) receive(r *workload.Request, cluster int, v *world.View) world
 	if h == nil {
 		return world.Pick{Pod: -1} // who asked has died
 	}
-	t := ro.newTrip(r, true)
-	pick, ok := ro.accept(t, h, ro.policy.spec.Clusters[cluster].ID, v)
+	wanted := ro.policy.spec.Clusters[cluster].ID
+	t := ro.kept
+	ro.kept = nil
+	var pick world.Pick
+	var ok bool
+	if t != nil && t.request.ID == r.ID && ro.keptAt == ro.truth {
+		pick, ok = ro.another(t, h, wanted, v)
+	} else {
+		t = ro.newTrip(r, true)
+		pick, ok = ro.accept(t, h, wanted, v)
+	}
 	if !ok {
 		ro.drop(t)
 		return world.Pick{Pod: -1, Reason: pick.Reason}
@@ -89,6 +98,20 @@ func (ro *router) accept(t *trip, h *hop, wanted fleet.ClusterID, v *world.View)
 	if ro.sight.Room(t.choice.Targets, t.tenant.ID) >= queue.Ceiling(t.priority) {
 		return world.Pick{Reason: ro.why(v, "full")}, false
 	}
+	return ro.serve(t, h, wanted, v)
+}
+
+// another finds a further endpoint for a request of a peer when one has failed it.
+func (ro *router) another(t *trip, h *hop, wanted fleet.ClusterID, v *world.View) (pick world.Pick, ok bool) {
+	if t.trail.Enough(t.made) {
+		return world.Pick{Reason: ro.why(v, "enough attempts")}, false
+	}
+	t.walk.Failed(len(t.choice.Targets))
+	return ro.serve(t, h, wanted, v)
+}
+
+// serve goes down the targets of a peer's request.
+func (ro *router) serve(t *trip, h *hop, wanted fleet.ClusterID, v *world.View) (pick world.Pick, ok bool) {
 	if !ro.walk(t) || t.spot.cluster.ID != wanted { // the world can't be told of another cluster
 		h.saturation, h.told = ro.sight.Told(wanted) // which is another now
 		return world.Pick{Reason: ro.why(v, "no endpoint is left")}, false

@@ -52,6 +52,8 @@ type router struct {
 	trips   map[uint64]*trip
 	idle    []*trip // to be used again
 	current *trip   // that Route or Pick has just decided for
+	kept    *trip   // of another region's router, whose endpoint has failed it at keptAt
+	keptAt  time.Duration
 	waits   []*trip // in the gate
 	open    []*try  // without content, for as long as that matters
 	field   field

@@ -323,7 +323,11 @@ func (ro *router) over(t *trip, a *world.Attempt, how world.Outcome) {
 	case world.Unfit:
 		ro.finish(t, meter.Usage{}, meter.FailedBeforeContent, false)
 	default:
-		if t.hop || a.Number >= maxAttempts {
+		if t.hop {
+			ro.kept, ro.keptAt = t, ro.truth // it may be picked for again at once
+			return
+		}
+		if a.Number >= maxAttempts {
 			ro.finish(t, meter.Usage{}, meter.FailedBeforeContent, true)
 		}
 	}

@@ -54,6 +54,9 @@ type Queuer interface {
 type Retrier interface {
 	// MaxAttempts is how often at most, in place of the constant.
 	MaxAttempts() int
+	// Picks is how often a router picks for a request from another region before it sends it back: again
+	// when its pod has refused it. Of others it is once.
+	Picks() int
 }
 
 // TickInterval is how often [Policy].Tick is called; MaxAttempts is how often a request is tried;

@@ -44,6 +44,7 @@ type attempt struct {
 	seen        bool // its first token, by the router that picked
 	began       bool // its first token was generated
 	waits       *waiting
+	picks       int  // at the router that picks for another
 	pod         *pod // that has it; nil: none yet, or no more
 	sent        time.Duration
 	bound       time.Duration

@@ -243,13 +243,19 @@ func (w *world) come(a *attempt, waited time.Duration) (waits bool) {
 		w.send(a, failureHome, w.way(a, wayBack, w.across(a)), Full)
 		return false
 	}
-	v = w.at(ro)
-	a.there = Attempt{Request: &r.Request, Number: a.home.Number, Router: ro.number, Cluster: a.home.Cluster, Pod: p.Pod, Sent: v.Now}
+	w.forward(a, p)
+	return false
+}
+
+// forward sends a request from another region on to the pod that was picked.
+func (w *world) forward(a *attempt, p Pick) {
+	v := w.at(w.routers[a.there.Router])
+	a.there = Attempt{Request: &a.request.Request, Number: a.home.Number, Router: a.there.Router, Cluster: a.home.Cluster, Pod: p.Pod, Sent: v.Now}
 	a.thereOpen, a.sent = true, w.now
+	a.picks++
 	a.refs++
 	v.Clusters[a.home.Cluster].InFlight++
 	v.Clusters[a.home.Cluster].Pods[p.Pod].InFlight++
 	w.policy.Sent(&a.there, v)
 	w.dispatch(a, p.Bound)
-	return false
 }

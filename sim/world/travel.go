@@ -168,12 +168,32 @@ func (w *world) answered(a *attempt) {
 // fail ends an attempt at the router that picked, where it went wrong.
 func (w *world) fail(a *attempt, how Outcome) {
 	w.closePicker(a, how)
+	if a.away && how == Refused && !a.severed && w.repick(a) {
+		return
+	}
 	w.abandonPod(a)
 	if a.away {
 		w.send(a, failureHome, w.way(a, wayBack, w.across(a)), how)
 		return
 	}
 	w.retryAfter(a, how)
+}
+
+// repick lets the router that picked for another try another pod. False: it may not, or has none.
+func (w *world) repick(a *attempt) bool {
+	if a.picks >= w.picks {
+		return false
+	}
+	ro := w.routers[a.there.Router]
+	v := w.at(ro)
+	v.Attempt, v.Tried, v.Waited, v.Explain = a.home.Number, a.request.tried, 0, a.request.steps
+	p := w.pick(a.request, a.home.Cluster, w.routers[a.home.Router].region, v)
+	if p.Pod < 0 {
+		return false
+	}
+	a.request.tries++
+	w.forward(a, p)
+	return true
 }
 
 // failHome ends an attempt at the router that routed it to another region.

@@ -15,6 +15,7 @@ type world struct {
 	queuer  Queuer  // nil: the policy is none
 	weigher Weigher // nil: the policy is none
 	most    int     // attempts of a request
+	picks   int     // for a request from another region
 	opts    Options
 	chance  chance
 	now     time.Duration
@@ -96,9 +97,9 @@ func newWorld(spec *Spec, source workload.Source, policy Policy, opts Options) *
 	}
 	w.queuer, _ = policy.(Queuer)
 	w.weigher, _ = policy.(Weigher)
-	w.most = MaxAttempts
+	w.most, w.picks = MaxAttempts, 1
 	if p, ok := policy.(Retrier); ok {
-		w.most = p.MaxAttempts()
+		w.most, w.picks = p.MaxAttempts(), p.Picks()
 	}
 	for i, m := range spec.Models {
 		w.modelOf[m.ID] = i
