@@ -182,7 +182,7 @@ func (ro *router) sweep() {
 func (ro *router) probe(s *seat, cluster, pod int, v *world.View) {
 	k := &s.canary
 	if k.sent.IsZero() {
-		if !s.endpoint.ProbeDue(ro.now, ro.random.Float64()) {
+		if !s.endpoint.ProbeDue(ro.now, ro.own.Float64()) {
 			return
 		}
 		*k = ro.canary(s.endpoint, cluster, pod, v)
@@ -218,7 +218,7 @@ func (ro *router) ask(q *question, v *world.View) {
 	}
 	there := v.Truth.Reachable(ro.place, q.place)
 	if q.sent.IsZero() {
-		if !c.ProbeDue(ro.now, ro.random.Float64()) {
+		if !c.ProbeDue(ro.now, ro.own.Float64()) {
 			return
 		}
 		q.sent, q.ends = ro.now, ro.now.Add(v.RTT[ro.policy.places.region[q.place]])

@@ -23,10 +23,12 @@ type hop struct {
 	class       fleet.ClassID
 	policy, arm string
 	priority    int32
-	// By the one that is asked: the load of the cluster, and that it is dead rather than full.
-	told       bool
-	saturation float64
-	dead       bool
+	// By the one that is asked: the load of the cluster, that it is dead rather than full, and that its last
+	// endpoint could not be reached.
+	told        bool
+	saturation  float64
+	dead        bool
+	unreachable bool
 }
 
 // announce tells of a request that goes to another region.
@@ -56,7 +58,7 @@ func (ro *router) receive(r *workload.Request, cluster int, v *world.View) world
 	if t != nil && t.request.ID == r.ID && ro.keptAt == ro.truth {
 		pick, ok = ro.another(t, h, wanted, v)
 	} else {
-		t = ro.newTrip(r, true)
+		t = ro.newTrip(r, h)
 		pick, ok = ro.accept(t, h, wanted, v)
 	}
 	if !ok {

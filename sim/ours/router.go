@@ -33,6 +33,7 @@ type router struct {
 	now    time.Time // by the region's clock
 	truth  time.Duration
 	random *rand.Rand
+	own    *rand.Rand // for what is not of requests; nil: not yet
 
 	table    *table.Table
 	contact  time.Time // when the control plane was last heard
@@ -78,11 +79,10 @@ func newRouter(p *ours, number, place int, born time.Duration) *router {
 	ro := &router{
 		policy: p, number: number, place: place, region: region.ID, born: born,
 		id: fleet.RouterID(fmt.Sprintf("router-%d", number)), truth: born, now: epoch.Add(born + region.Skew),
-		random: rand.New(rand.NewPCG(uint64(number), 1)), // until the world gives its own
 		guests: map[fleet.TenantID]*table.Tenant{}, trips: map[uint64]*trip{}, reported: born,
 	}
 	clock := func() time.Time { return ro.now }
-	chance := func() float64 { return ro.random.Float64() }
+	chance := func() float64 { return ro.own.Float64() }
 	ro.places = endpoint.New(endpoint.Options{
 		Region: region.ID, Index: prefix.New(0, 0, ro.now), Now: clock, Random: chance,
 	})
@@ -100,6 +100,9 @@ func newRouter(p *ours, number, place int, born time.Duration) *router {
 // see takes in the moment of a call, and the newest table if there is one.
 func (ro *router) see(v *world.View, truth time.Duration) {
 	ro.truth, ro.now, ro.random = truth, epoch.Add(v.Now), v.Rand
+	if ro.own == nil {
+		ro.own = rand.New(rand.NewPCG(v.Rand.Uint64(), 0))
+	}
 	q := ro.policy.quotas
 	q.now, q.away = epoch.Add(truth), !v.QuotaStore
 }
@@ -160,7 +163,7 @@ func (ro *router) report() {
 	report.QuotaStoreOk = ro.admit.StoreOK()
 	report.Requests, report.Failures = ro.answers, ro.faults
 	ro.answers, ro.faults = 0, 0
-	if spec.Tell.Loss > 0 && ro.random.Float64() < spec.Tell.Loss {
+	if spec.Tell.Loss > 0 && ro.own.Float64() < spec.Tell.Loss {
 		return
 	}
 	ro.policy.control.tell(ro, report)

@@ -19,8 +19,7 @@ import (
 // trip is one request at one router: as dataplane's of the name.
 type trip struct {
 	request workload.Request
-	hop     bool
-	began   time.Time
+	asker   *hop // of whom it comes; nil: of a client
 
 	table    *table.Table
 	tenant   *table.Tenant
@@ -62,7 +61,7 @@ type spot struct {
 }
 
 // newTrip is an empty one.
-func (ro *router) newTrip(r *workload.Request, hop bool) *trip {
+func (ro *router) newTrip(r *workload.Request, asker *hop) *trip {
 	var t *trip
 	if n := len(ro.idle); n > 0 {
 		t = ro.idle[n-1]
@@ -72,7 +71,7 @@ func (ro *router) newTrip(r *workload.Request, hop bool) *trip {
 	} else {
 		t = &trip{}
 	}
-	t.request, t.hop, t.began, t.table = *r, hop, ro.now, ro.table
+	t.request, t.asker, t.table = *r, asker, ro.table
 	return t
 }
 
@@ -194,7 +193,7 @@ func (ro *router) choose(t *trip) {
 	stale, alone := ro.believes()
 	ro.input = route.Input{
 		Table: t.table, Region: ro.region, Model: t.model, Class: t.class, Tenant: t.tenant, Only: t.only,
-		Key: t.key, Hop: t.hop, Ceiling: queue.Ceiling(t.priority), Local: ro.local, Stale: stale, Alone: alone,
+		Key: t.key, Hop: t.asker != nil, Ceiling: queue.Ceiling(t.priority), Local: ro.local, Stale: stale, Alone: alone,
 	}
 	if t.rule != nil {
 		ro.input.Residency = t.rule.Residency
