@@ -232,7 +232,7 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		usage, fate := x.account()
 		r.meter.Settle(ticket, usage, fate)
 	}()
-	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, x.output)) // what quotas deny is no demand
+	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, r.answer(x))) // what quotas deny is no demand
 
 	r.choose(x)
 	r.shadow(x)

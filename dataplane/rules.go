@@ -81,6 +81,16 @@ func (x *trip) models(m *table.Model, adapter string) {
 	}
 }
 
+// answer is how many tokens the answer will have, as far as can be known: as many as usual, or as the
+// request allows. Quotas reserve more, to be safe; demand is held against what places do.
+func (r *Router) answer(x *trip) int64 {
+	n := r.places.Answer(x.model.ID, x.output)
+	if m := x.request.MaxTokens; m > 0 {
+		n = min(n, m)
+	}
+	return n
+}
+
 // policy and armID name the rule and the arm; empty: there is none.
 func (x *trip) policy() string {
 	if x.rule == nil {

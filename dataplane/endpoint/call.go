@@ -281,8 +281,10 @@ func (c *Cluster) end(l *Load, r Result, took time.Duration, now time.Time) (wor
 		if prompt == 0 {
 			prompt = l.PromptTokens
 		}
-		work = float64(prompt) + w.weight.load()*float64(max(r.Usage.Completion, r.Output))
+		output := float64(max(r.Usage.Completion, r.Output))
+		work = float64(prompt) + w.weight.load()*output
 		w.work.add(work)
+		c.answers.learn(l.Model, output)
 		if l.Stream && r.FirstToken > 0 {
 			w.ttft.add(r.FirstToken, now)
 			w.note(l.times(r, took, now))

@@ -29,6 +29,7 @@ type Cluster struct {
 	ejecting  sync.Mutex // held while an endpoint asks whether it may be ejected
 	ejections atomic.Uint64
 	random    func() float64
+	answers   *answers // of all clusters
 
 	// Of one here.
 	unanswered unanswered

@@ -61,6 +61,7 @@ type Registry struct {
 	log     *slog.Logger
 	rates   library
 	demand  demand
+	answers answers
 	current atomic.Pointer[map[fleet.ClusterID]*Cluster]
 	changed chan struct{} // holds one wake-up of Run
 	// departed are clusters that have left the table lately, by name.

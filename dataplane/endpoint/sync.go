@@ -38,6 +38,7 @@ func (r *Registry) Sync(t *table.Table) {
 	r.part(old, next)
 	r.current.Store(&next)
 	r.rates.keep(t)
+	r.answers.keep(func(m fleet.ModelID) bool { return len(t.Serving(m)) > 0 })
 	r.counted(next)
 }
 
@@ -61,7 +62,7 @@ func (r *Registry) remote(spec *table.Cluster) bool {
 }
 
 func (r *Registry) newCluster(spec *table.Cluster) *Cluster {
-	c := &Cluster{ID: spec.ID, Region: spec.Region, Remote: r.remote(spec), random: r.opt.Random}
+	c := &Cluster{ID: spec.ID, Region: spec.Region, Remote: r.remote(spec), random: r.opt.Random, answers: &r.answers}
 	if c.Remote {
 		c.breaker = newBreaker(failover.DefaultEjectConfig())
 		c.breaker.ejections = &c.ejections

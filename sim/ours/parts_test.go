@@ -333,7 +333,7 @@ func TestNothingIsLeftAtTheEnd(t *testing.T) {
 			}
 		}
 	}
-	if by := count(r, 0, forever); by[world.OK] < len(r.Records)*3/4 {
+	if by := count(r, 0, forever); by[world.OK] < len(r.Records)*2/3 {
 		t.Errorf("ends %v", by)
 	}
 }

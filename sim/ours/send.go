@@ -54,7 +54,7 @@ func (ro *router) arrive(r *workload.Request, v *world.View) world.Route {
 	if t.ticket = ticket; !decision.Allowed {
 		return ro.refuse(t, world.CodeQuota, false, v)
 	}
-	ro.places.Asked(t.model.ID, t.class.ID, t.model.Work(t.prompt, t.output))
+	ro.places.Asked(t.model.ID, t.class.ID, t.model.Work(t.prompt, ro.places.Answer(t.model.ID, t.output)))
 	ro.choose(t)
 	return ro.queue(t, v)
 }
