@@ -173,7 +173,7 @@ func rateCard(spec *world.Spec, now time.Duration) *policy.RateCardSpec {
 		for j, k := range c.Pods {
 			if k.PriceMicroUSD > 0 {
 				card.GPUs = append(card.GPUs, policy.GPUPrice{
-					Class: priceClass(c.ID, j), Region: string(c.Region), USDPerHour: factor * float64(k.PriceMicroUSD) / 1e6,
+					Class: priceClass(c.ID, j), Region: string(c.Region), Purchase: policy.DefaultPurchase, USDPerHour: factor * float64(k.PriceMicroUSD) / 1e6,
 				})
 			}
 		}

@@ -14,12 +14,16 @@ func (ro *router) release() (id uint64, ok bool) {
 	if int64(len(ro.waits)) == ro.gate.Len() {
 		return 0, false
 	}
+	var best *trip // of those that are let in at once the highest goes first
 	for _, t := range ro.waits {
-		if pass, refusal := t.wait.Over(); pass != nil || refusal != nil {
-			return t.request.ID, true
+		if pass, refusal := t.wait.Over(); (pass != nil || refusal != nil) && (best == nil || t.priority > best.priority) {
+			best = t
 		}
 	}
-	return 0, false
+	if best == nil {
+		return 0, false
+	}
+	return best.request.ID, true
 }
 
 // unwait takes a trip out of those that wait.

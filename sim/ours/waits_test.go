@@ -1,0 +1,183 @@
+package ours
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"anabranch/sim/workload"
+	"anabranch/sim/world"
+)
+
+// full is a stage with one pod whose batch is full.
+func full(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t, fleetOf(1), Options{})
+	v := &s.views[0].Clusters[0].Pods[0]
+	v.Running, v.Waiting = 256, 40
+	s.pass(500 * time.Millisecond)
+	return s
+}
+
+func (s *stage) route(id uint64, priority int32) world.Route {
+	q := &workload.Request{ID: id, Model: model, PromptTokens: 100, OutputTokens: 1, Priority: priority}
+	s.views[0].Attempt, s.views[0].Now = 1, s.now
+	return s.Route(q, s.views[0])
+}
+
+func TestWhoFindsNoRoomWaits(t *testing.T) {
+	s := full(t)
+	v := s.views[0]
+	if to := s.route(1, 50); !to.Wait || to.Cluster >= 0 {
+		t.Fatalf("with a full batch %+v", to)
+	}
+	if id, ok := s.Release(v); ok {
+		t.Fatalf("%d is released while nothing has changed", id)
+	}
+	if to := s.route(1, 50); !to.Wait {
+		t.Errorf("asked again: %+v", to)
+	}
+	v.Clusters[0].Pods[0].Running, v.Clusters[0].Pods[0].Waiting = 10, 0
+	s.pass(200 * time.Millisecond)
+	id, ok := s.Release(v)
+	if !ok || id != 1 {
+		t.Fatalf("room, and %d, %t is released", id, ok)
+	}
+	if to := s.route(1, 50); to.Wait || to.Cluster != 0 {
+		t.Errorf("released: %+v", to)
+	}
+	if _, ok := s.Release(v); ok || len(s.routers[0].waits) != 0 {
+		t.Error("somebody else waits")
+	}
+}
+
+func TestWhoWaitsTooLongIsRefused(t *testing.T) {
+	s := full(t)
+	s.route(1, 50)
+	s.pass(11 * time.Second)
+	id, ok := s.Release(s.views[0])
+	if !ok || id != 1 {
+		t.Fatalf("%d, %t is released after more than its class allows", id, ok)
+	}
+	if to := s.route(1, 50); to.Wait || to.Code != world.CodeNoCapacity {
+		t.Errorf("%+v", to)
+	}
+	if ro := s.routers[0]; len(ro.trips) != 0 || ro.answers != 1 || ro.faults != 1 {
+		t.Errorf("%d are under way, %d have ended, %d badly", len(ro.trips), ro.answers, ro.faults)
+	}
+}
+
+func TestWhoLeavesWaitsNoMore(t *testing.T) {
+	s := full(t)
+	s.route(1, 50)
+	s.route(2, 50)
+	s.Gone(&workload.Request{ID: 1}, s.views[0])
+	s.Gone(&workload.Request{ID: 9}, s.views[0]) // of whom nothing is known
+	if ro := s.routers[0]; len(ro.trips) != 1 || len(ro.waits) != 1 || ro.gate.Len() != 1 || ro.faults != 0 {
+		t.Errorf("%d are under way, %d wait, %d at the gate", len(ro.trips), len(ro.waits), ro.gate.Len())
+	}
+}
+
+// All that wait are released, the highest priority first.
+func TestTheOrderIsTheGates(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := full(t)
+		priorities := rapid.SliceOfN(rapid.SampledFrom([]int32{100, 50, 0, -10}), 1, 12).Draw(rt, "priorities")
+		for i, p := range priorities {
+			if to := s.route(uint64(i), p); !to.Wait {
+				rt.Fatalf("request %d: %+v", i, to)
+			}
+		}
+		v := s.views[0]
+		v.Clusters[0].Pods[0].Running, v.Clusters[0].Pods[0].Waiting = 0, 0
+		s.pass(100 * time.Millisecond)
+		var order []int32
+		for range 100 {
+			for {
+				id, ok := s.Release(v)
+				if !ok {
+					break
+				}
+				if to := s.route(id, priorities[id]); to.Wait || to.Cluster != 0 {
+					rt.Fatalf("released: %+v", to)
+				}
+				order = append(order, priorities[id])
+			}
+			s.now += 10 * time.Millisecond
+			v.Now = s.now
+		}
+		if len(order) != len(priorities) {
+			rt.Fatalf("%d of %d are released", len(order), len(priorities))
+		}
+		if !slices.IsSortedFunc(order, func(a, b int32) int { return int(b - a) }) {
+			rt.Fatalf("in the order %v", order)
+		}
+	})
+}
+
+func TestQuotasAreTakenAndGivenBack(t *testing.T) {
+	spec := fleetOf(1)
+	spec.Tenants = []world.Tenant{{ID: "acme"}}
+	spec.Quotas = []world.Quota{{Tenant: "acme", Tokens: 600_000, Burst: 10_000}}
+	s := newStage(t, spec, Options{})
+	v := s.views[0]
+	level := func() int64 {
+		b, ok := s.quotas.memory.Bucket("acme", "acme-0/total-tokens")
+		if !ok {
+			t.Fatal("nothing was taken")
+		}
+		return b.Level
+	}
+	ask := func(id uint64, prompt int) (*world.Attempt, world.Route) {
+		q := &workload.Request{ID: id, Tenant: "acme", Model: model, PromptTokens: prompt, OutputTokens: 1, Priority: 50}
+		v.Attempt = 1
+		to := s.Route(q, v)
+		if to.Cluster < 0 {
+			return nil, to
+		}
+		a := &world.Attempt{Request: q, Number: 1, Cluster: to.Cluster, Pod: s.Pick(q, to.Cluster, -1, v).Pod, Sent: v.Now}
+		s.Sent(a, v)
+		return a, to
+	}
+	a, _ := ask(1, 4000)
+	if got := level(); got != 10_000-4256 {
+		t.Errorf("%d are left while it is under way", got)
+	}
+	a.First, a.Output = v.Now+1, 1000
+	s.Ended(a, world.Answered, v)
+	if got := level(); got != 5000 {
+		t.Errorf("%d are left after 4,000 and 1,000", got)
+	}
+	if _, to := ask(2, 6000); to.Code != world.CodeQuota {
+		t.Errorf("more than is left: %+v", to)
+	}
+	if a, _ = ask(3, 1000); a == nil {
+		t.Fatal("less than is left is refused")
+	}
+	s.Ended(a, world.Left, v) // its prompt has been computed, or was about to be
+	if got := level(); got != 4000 {
+		t.Errorf("%d are left after one that left", got)
+	}
+	v.QuotaStore = false
+	for id := range uint64(3) {
+		if a, to := ask(10+id, 100); a == nil {
+			t.Errorf("without the store %+v", to)
+		}
+	}
+	if s.routers[0].admit.StoreOK() {
+		t.Error("the store is away and nobody has noticed")
+	}
+	if _, to := ask(20, 4000); to.Code != world.CodeQuota {
+		t.Errorf("more than a cold part without the store: %+v", to)
+	}
+	v.QuotaStore = true
+	s.pass(time.Second)
+	if !s.routers[0].admit.StoreOK() {
+		t.Error("the store is back and nobody has noticed")
+	}
+	if got := level(); got > 4000-3*100+10_000 || got == 4000 {
+		t.Errorf("%d are left: what was spent without it was not charged", got)
+	}
+}
