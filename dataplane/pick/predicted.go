@@ -54,10 +54,12 @@ func predicted(req Request, cands []Candidate, rnd uint64) (int, Reason) {
 	return i, reason
 }
 
-// tied draws among those with a score within the limit, the warmest if they differ: each has a number
-// made of its hash and rnd, and the largest wins, in whatever order they stand.
+// tied draws two among those with a score within the limit, the warmest if they differ, and takes the
+// calmer one: each has a number made of its hash and rnd, and the largest are drawn, in whatever order
+// they stand.
 func tied(req Request, cands []Candidate, scores *[kept]float64, limit float64, rnd uint64) (int, Why) {
 	best, lowest, ties, others, largest := -1, uint8(0), 0, 0, uint64(0)
+	second, larger := -1, uint64(0)
 	for i := range cands {
 		c := &cands[i]
 		if c.Freshness != Fresh {
@@ -77,19 +79,33 @@ func tied(req Request, cands []Candidate, scores *[kept]float64, limit float64, 
 		case best < 0 || cold < lowest:
 			others += ties
 			best, lowest, ties, largest = i, cold, 1, number
+			second, larger = -1, 0
 		case cold > lowest:
 			others++
 		default:
 			ties++
-			if number > largest {
+			switch {
+			case number > largest:
+				second, larger = best, largest
 				best, largest = i, number
+			case second < 0 || number > larger:
+				second, larger = i, number
 			}
 		}
 	}
-	if ties == 1 && others > 0 {
+	switch {
+	case ties == 1 && others > 0:
 		return best, Warmer
+	case second >= 0 && calmer(&cands[second], &cands[best]):
+		return second, Tie
 	}
 	return best, Tie
+}
+
+// calmer says whether a place has fewer requests to see to than another of its kind: the first token
+// comes as soon, and those after it sooner. Kinds that differ in speed can't be compared by that.
+func calmer(a, b *Candidate) bool {
+	return a.Prefill == b.Prefill && a.Waiting+a.Running < b.Waiting+b.Running
 }
 
 // coldness is what a place would have to do that an equally good one need not: load the adapter, push

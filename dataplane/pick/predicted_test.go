@@ -269,3 +269,43 @@ func TestPredictionsThatAreNoNumbers(t *testing.T) {
 		}
 	}
 }
+
+func TestOfNearTiesTheCalmerOfTwoDrawn(t *testing.T) {
+	at := func(hash uint64, running, prefill float64) Candidate {
+		return Candidate{Hash: hash, Freshness: Fresh, Running: running, Prefill: prefill}
+	}
+	req := Request{PromptTokens: 1000}
+	chosen := func(cands ...Candidate) []int {
+		counts := make([]int, len(cands))
+		for rnd := range uint64(3000) {
+			i, reason := Best(req, cands, PredictedTTFT, mix(rnd))
+			if reason.Why != Tie {
+				t.Fatalf("%+v", reason)
+			}
+			counts[i]++
+		}
+		return counts
+	}
+	for name, tt := range map[string]struct {
+		cands []Candidate
+		right func([]int) bool
+	}{
+		"of two the calmer": {[]Candidate{at(1, 20, 9000), at(2, 3, 9000)}, func(n []int) bool { return n[0] == 0 }},
+		"equal ones by the draw": {
+			[]Candidate{at(1, 5, 9000), at(2, 5, 9000)},
+			func(n []int) bool { return min(n[0], n[1]) > 1300 },
+		},
+		"of three the busiest never, and the calmest not always": {
+			[]Candidate{at(1, 20, 9000), at(2, 3, 9000), at(3, 10, 9000)},
+			func(n []int) bool { return n[0] == 0 && n[1] > 1800 && n[2] > 800 },
+		},
+		"kinds of other speed by the draw": {
+			[]Candidate{at(1, 20, 9000), at(2, 3, 9001)},
+			func(n []int) bool { return min(n[0], n[1]) > 1300 },
+		},
+	} {
+		if n := chosen(tt.cands...); !tt.right(n) {
+			t.Errorf("%s: %v", name, n)
+		}
+	}
+}
