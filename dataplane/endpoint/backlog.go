@@ -93,6 +93,25 @@ func (b *backlog) tokens(now time.Time, rate float64, servers int) float64 {
 	return left
 }
 
+// whole is all that a single server has to compute since it began with the prompt that it is at, and how
+// long ago that was: who measures by these two needs to believe no rate. False: not all of it is streams,
+// or there is none.
+func (b *backlog) whole(now time.Time) (tokens float64, ago time.Duration, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.count == 0 || b.others > 0 {
+		return 0, 0, false
+	}
+	return b.exact, max(now.Sub(b.since), 0), true
+}
+
+// pending is how many requests have prompts that are not known to be computed.
+func (b *backlog) pending() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.count + b.others
+}
+
 // expected is how long the prompt that is being computed takes, as one of mean size, at the rate last
 // used; 0 if there is none whose first token would be told.
 func (b *backlog) expected() time.Duration {

@@ -75,6 +75,28 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
+func TestWhatAServerHasToDoSinceItBegan(t *testing.T) {
+	var b backlog
+	now := time.Unix(1000, 0)
+	if _, _, ok := b.whole(now); ok || b.pending() != 0 {
+		t.Error("something is known of nothing")
+	}
+	first, second := queued{left: 3000, stream: true}, queued{left: 1000, stream: true}
+	b.add(&first, now, 1000, 1)
+	b.add(&second, now.Add(time.Second), 1000, 1)
+	if tokens, ago, ok := b.whole(now.Add(2 * time.Second)); !ok || tokens != 4000 || ago != 2*time.Second || b.pending() != 2 {
+		t.Errorf("%v tokens in %v, %v, of %d", tokens, ago, ok, b.pending())
+	}
+	b.took(&first, now.Add(4*time.Second))
+	if tokens, ago, ok := b.whole(now.Add(5 * time.Second)); !ok || tokens != 1000 || ago != time.Second || b.pending() != 1 {
+		t.Errorf("after the first: %v tokens in %v, %v, of %d", tokens, ago, ok, b.pending())
+	}
+	b.add(&queued{left: 500}, now.Add(5*time.Second), 1000, 1)
+	if _, _, ok := b.whole(now.Add(5 * time.Second)); ok || b.pending() != 2 {
+		t.Error("it can't be told when one that is not streamed was begun")
+	}
+}
+
 func TestWhatTheHeadIsExpectedToTake(t *testing.T) {
 	var b backlog
 	now := time.Unix(1000, 0)

@@ -23,13 +23,15 @@ type Call struct {
 	uncached float64 // tokens believed
 	queued   queued  // of these, what the backlog has
 	match    prefix.Match
-	ahead    float64 // prompt tokens that were to be computed before its own
-	room     bool    // the batch had room, so that only those were to be waited for
-	loads    bool    // its adapter was not there
-	batch    float64 // requests in the batch when it began
-	first    atomic.Bool
-	silent   atomic.Bool // it counts as one without an answer
-	done     atomic.Bool
+	// ahead is prompt tokens that were computed before its own, since a moment that long before it began.
+	ahead  float64
+	since  time.Duration
+	room   bool    // the batch had room, so that only those were to be waited for
+	loads  bool    // its adapter was not there
+	batch  float64 // requests in the batch when it began
+	first  atomic.Bool
+	silent atomic.Bool // it counts as one without an answer
+	done   atomic.Bool
 }
 
 // Result is how a call went.
@@ -70,6 +72,9 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 	waiting, c.batch = s.load(inFlight, slots, e.freshness(s, inFlight, now))
 	servers := e.count(s)
 	c.ahead = e.backlog.tokens(now, rate, servers)
+	if tokens, ago, ok := e.backlog.whole(now); ok && servers == 1 {
+		c.ahead, c.since = tokens, ago
+	}
 	c.room = waiting+c.batch < slots
 	c.match = e.index.Match(e.holder, l.Blocks, now)
 	cached := l.cached(c.match.Blocks)
@@ -247,7 +252,7 @@ func (c *Call) learn(r Result, now time.Time) {
 	}
 	f := finished{
 		prompt: prompt, uncached: uncached, output: float64(max(r.Usage.Completion, r.Output)),
-		ahead: c.ahead, hold: now.Sub(c.began), room: c.room, loads: c.loads,
+		ahead: c.ahead, since: c.since, hold: now.Sub(c.began), room: c.room, loads: c.loads,
 	}
 	if c.load.Stream { // otherwise the first token came with the last
 		f.ttft = r.FirstToken

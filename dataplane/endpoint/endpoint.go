@@ -112,13 +112,23 @@ func (e *Endpoint) Candidate(l *Load, now time.Time) pick.Candidate {
 		c.Prefill, c.Overhead = learned.Prefill, learned.Overhead
 		c.Turn = learned.Hold / max(c.Running, 1)
 	}
-	c.Backlog = e.backlog.tokens(now, c.Prefill, e.count(s))
+	servers := e.count(s)
+	c.Backlog = e.backlog.tokens(now, c.Prefill, servers)
+	if c.Waiting > 0 && c.Freshness == pick.Fresh && s.KV < roomyKV && c.Waiting+c.Running <= e.slots.load() {
+		c.Waiting = min(c.Waiting, s.strangers()+float64(e.backlog.pending()))
+		c.Turn = min(c.Turn, learned.Uncached/max(c.Prefill, 1)/float64(servers))
+	}
 	c.Cached = e.held(l, now)
 	if l.Adapter != "" {
 		c.AdapterState, c.Adapter = e.adapter(s, l.Adapter, &learned)
 	}
 	return c
 }
+
+// roomyKV is the share of the KV cache in use below which no request waits for room in it. While the batch
+// has room too, those that wait do so for the prompts before them to be computed, and no longer: ours
+// that have had their first token since the scrape wait no more.
+const roomyKV = 0.9
 
 // held is how many of a prompt's tokens the endpoint probably has.
 func (e *Endpoint) held(l *Load, now time.Time) int64 {

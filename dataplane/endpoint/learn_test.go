@@ -81,6 +81,26 @@ func TestLineWithPromptsAllOfOneLength(t *testing.T) {
 	}
 }
 
+// Prompts of one length say nothing of how much of the time is for each token: what is believed of the
+// rest does. Chance in what is measured must not make prompts look free.
+func TestLineTellsSlopeByItsAnchor(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	l := line{base: 0.02, slope: 1 / believedPrefill, anchor: 0.02}
+	for range 1000 {
+		l.learn(1000+20*rnd.Float64(), 0.044+0.006*rnd.Float64())
+		if want := 0.027 / 1010; !near(l.slope, want, 0.25) || !near(l.at(1010), 0.047, 0.1) {
+			t.Fatalf("base %v, slope %v, want %v", l.base, l.slope, want)
+		}
+	}
+	for range 300 {
+		x := 100 + 8000*rnd.Float64()
+		l.learn(x, 0.1+x*5e-5)
+	}
+	if !near(l.slope, 5e-5, 0.05) || !near(l.base, 0.1, 0.1) {
+		t.Errorf("where lengths vary: base %v, slope %v, want 0.1 and 5e-5", l.base, l.slope)
+	}
+}
+
 func TestLineDropsNonsense(t *testing.T) {
 	l := line{base: 0.02, slope: 1e-4}
 	for _, s := range [][2]float64{{math.NaN(), 1}, {1, math.NaN()}, {0, 1}, {1, 0}, {-1, 1}, {1, -1}, {math.Inf(1), 1}, {1, math.Inf(1)}} {
@@ -126,6 +146,25 @@ func TestRatesLearnUnderSteadyLoad(t *testing.T) {
 	}
 	if l := r.Learned(); !near(l.Prefill, 20_000, 0.05) {
 		t.Errorf("with prompts ahead of each: %v tokens/s, want 20,000", l.Prefill)
+	}
+}
+
+// A server computes one prompt after the other; requests come while it is at one, whose end nobody
+// foresees. What is measured since it began with that shows the rate whatever is believed of it.
+func TestRatesLearnWhileAPromptIsUnderWay(t *testing.T) {
+	r := newRates()
+	rnd := rand.New(rand.NewPCG(7, 8))
+	const rate = 20_000.0
+	for range 300 {
+		own, head := 500+1000*rnd.Float64(), 500+1000*rnd.Float64()
+		gone := rnd.Float64() * head / rate // s of the head's prefill
+		r.learn(finished{
+			prompt: own, uncached: own, ahead: head, since: seconds(gone), output: 10,
+			ttft: seconds(0.02 + (head+own)/rate - gone), room: true,
+		})
+	}
+	if l := r.Learned(); !near(l.Prefill, rate, 0.05) || !near(l.Overhead, 0.02, 0.2) {
+		t.Errorf("%v tokens/s and %v s, want 20,000 and 0.02", l.Prefill, l.Overhead)
 	}
 }
 

@@ -4,6 +4,9 @@ package endpoint
 // strays. It starts from a belief and needs no samples to be asked.
 type line struct {
 	base, slope float64
+	// anchor is what is believed of y at x = 0: it counts as one sample more, which says what part of y
+	// is base when all x are much alike. 0: nothing is believed.
+	anchor float64
 
 	w, x, y, xx, xy float64 // weighted sums of the samples
 	strays          int     // in a row
@@ -46,10 +49,14 @@ func (l *line) learn(x, y float64) {
 
 // fit is least squares, kept to what can be: neither number below 0.
 func (l *line) fit() {
-	mx, my := l.x/l.w, l.y/l.w
-	variance := l.xx/l.w - mx*mx
-	if l.w >= 2 && variance > spread*spread*mx*mx {
-		l.slope = (l.xy/l.w - mx*my) / variance
+	w, y := l.w, l.y
+	if l.anchor > 0 {
+		w, y = w+1, y+l.anchor
+	}
+	mx, my := l.x/w, y/w
+	variance := l.xx/w - mx*mx
+	if l.anchor > 0 || l.w >= 2 && variance > spread*spread*mx*mx {
+		l.slope = (l.xy/w - mx*my) / variance
 	}
 	l.slope = max(l.slope, 0)
 	if l.base = my - l.slope*mx; l.base < 0 {

@@ -210,3 +210,45 @@ func TestAPoolsBacklogDrains(t *testing.T) {
 		t.Errorf("%v tokens are left after as long as all take", got)
 	}
 }
+
+// A request that a page shows waiting while the batch has room waits for prompts before it, and is
+// gone from the queue once it has its first token. It must not count as one that waits for room.
+func TestWhoWaitsForPromptsDoesNotWaitForRoom(t *testing.T) {
+	load := Load{Model: "m", PromptTokens: 1000, PromptBytes: 4000, Stream: true}
+	for _, tt := range []struct {
+		name             string
+		waiting, running float64
+		kv               float64
+		first            bool // our request has its first token since
+		want             float64
+		short            bool // a turn is a prompt's time
+	}{
+		{name: "ours, still to be computed", waiting: 1, running: 10, kv: 0.3, want: 1, short: true},
+		{name: "ours, computed since", waiting: 1, running: 0, kv: 0.3, first: true, want: 0, short: true},
+		{name: "others' too", waiting: 3, running: 10, kv: 0.3, first: true, want: 3, short: true},
+		{name: "the batch is full", waiting: 3, running: 256, kv: 0.3, first: true, want: 3},
+		{name: "the KV cache is full", waiting: 1, running: 0, kv: 0.95, first: true, want: 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, now := still(t)
+			e := r.of("a")[0]
+			call := e.Begin(load, *now)
+			e.seen(&Signals{At: *now, Waiting: tt.waiting, Running: tt.running, KV: tt.kv, Ready: -1, Saturation: -1, tokens: -1, inFlight: 1})
+			if tt.first {
+				call.FirstToken(*now)
+			}
+			c := e.Candidate(&load, *now)
+			if c.Waiting != tt.want {
+				t.Errorf("%v wait, want %v", c.Waiting, tt.want)
+			}
+			l := e.Rates("m").Learned()
+			turn := l.Hold / max(c.Running, 1)
+			if tt.short {
+				turn = min(turn, l.Uncached/l.Prefill)
+			}
+			if tt.want > 0 && !near(c.Turn, turn, 1e-9) {
+				t.Errorf("a turn of %v s, want %v", c.Turn, turn)
+			}
+		})
+	}
+}

@@ -58,7 +58,7 @@ type Learned struct {
 
 func newRates() *Rates {
 	r := &Rates{
-		first: line{base: believedOverhead, slope: 1 / believedPrefill},
+		first: line{base: believedOverhead, slope: 1 / believedPrefill, anchor: believedOverhead},
 		step:  line{base: believedStep, slope: believedStepMore},
 	}
 	r.publish()
@@ -71,7 +71,8 @@ func (r *Rates) Learned() Learned { return *r.now.Load() }
 // finished is one request that was answered.
 type finished struct {
 	prompt, uncached, output float64       // tokens
-	ahead                    float64       // prompt tokens that were computed before its own
+	ahead                    float64       // prompt tokens that were computed before its own, and
+	since                    time.Duration // how long before its beginning that began
 	room                     bool          // the batch had room, so that only those were waited for
 	loads                    bool          // its adapter was not there
 	ttft                     time.Duration // 0: not known
@@ -94,9 +95,9 @@ func (r *Rates) learn(f finished) {
 	case !f.room || f.ttft <= 0:
 	case f.loads:
 		// What it took beyond its prompt, within what is no queue behind other adapters.
-		r.load.learn(min(max(f.ttft.Seconds()-r.first.at(x), 0), mostAdapter))
+		r.load.learn(min(max((f.since+f.ttft).Seconds()-r.first.at(x), 0), mostAdapter))
 	case x >= shortest:
-		r.first.learn(x, f.ttft.Seconds())
+		r.first.learn(x, (f.since + f.ttft).Seconds())
 	}
 	if f.decode > 0 && f.output >= 8 {
 		r.step.learn(max(f.batch, 1), f.decode.Seconds()/(f.output-1))
