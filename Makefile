@@ -67,6 +67,10 @@ fuzz: ## Fuzz every target for FUZZTIME (10s) each; what is found goes to its te
 			echo "$$dir $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) $$dir || exit 1; \
 		done; done
 
+.PHONY: proof
+proof: build ## Policies side by side into sim/RESULTS.md; TRACES=DIR uses published traces, FULL=1 all of them.
+	bin/anabranch sim proof $(if $(TRACES),--traces $(TRACES)) $(if $(FULL),--full) $(if $(SEEDS),--seeds $(SEEDS)) --out sim/RESULTS.md
+
 .PHONY: bench
 bench: ## The card of the request path: its speed beside baselines; BENCH=. runs every benchmark.
 	@$(MAKE) --no-print-directory $(BENCHSTAT)

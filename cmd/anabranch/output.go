@@ -17,8 +17,13 @@ import (
 
 // colorful says whether colours belong into out: a terminal, and nobody asked for none.
 func colorful(out io.Writer) bool {
+	return os.Getenv("NO_COLOR") == "" && terminal(out)
+}
+
+// terminal says whether out is a terminal that can move its cursor.
+func terminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	if !ok || os.Getenv("TERM") == "dumb" {
 		return false
 	}
 	info, err := f.Stat()

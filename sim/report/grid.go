@@ -89,7 +89,10 @@ func (g *grid) markdown(w io.Writer) {
 		return
 	}
 	escape := strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`).Replace
-	fmt.Fprintf(w, "**%s**\n\n|", escape(g.Title))
+	if g.Title != "" {
+		fmt.Fprintf(w, "**%s**\n\n", escape(g.Title))
+	}
+	fmt.Fprint(w, "|")
 	for _, h := range g.Head {
 		fmt.Fprintf(w, " %s |", escape(h))
 	}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"anabranch/sim/scenario"
+)
+
+func (a *app) simProof() *cobra.Command {
+	var o scenario.Options
+	var out string
+	cmd := &cobra.Command{
+		Use:   "proof [SCENARIO…]",
+		Short: "Run every scenario that is shipped, and write what came out",
+		Long: `Run every scenario that is shipped (or those named) with all policies and seeds, and write what came
+out as one Markdown document: what was expected and whether it holds, what does not improve, and the
+tables. It fails (exit code 1) if something that is expected does not hold.`,
+		Example: `  anabranch sim proof --out RESULTS.md
+  anabranch sim proof --traces ~/traces --full mooncake-conversation day`,
+		ValidArgs: scenario.Examples(),
+	}
+	fl := cmd.Flags()
+	fl.IntVar(&o.Seeds, "seeds", 0, "how many seeds (default as each scenario says, mostly 5)")
+	fl.IntVar(&o.Parallel, "parallel", 0, "how many runs go on at once (default one for each processor)")
+	fl.StringVar(&o.Traces, "traces", os.Getenv("TRACES"), "folder of published traces; generators stand in for what isn't there (TRACES)")
+	fl.BoolVar(&o.Full, "full", false, "thin no trace; this may take hours")
+	fl.StringVar(&out, "out", "", "file to write (default the standard output)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			args = scenario.Examples()
+		}
+		if o.Seeds < 0 || o.Seeds > scenario.MaxSeeds {
+			return fmt.Errorf("--seeds: %d is not 1 to %d", o.Seeds, scenario.MaxSeeds)
+		}
+		var all []*scenario.Played
+		holds := true
+		for i, name := range args {
+			s, err := readScenario(name)
+			if err != nil {
+				return err
+			}
+			bar := a.progress(fmt.Sprintf("%d of %d: %s", i+1, len(args), s.Name))
+			o.Progress = bar.tell
+			played, err := s.Run(cmd.Context(), o)
+			bar.end()
+			if err != nil {
+				return err
+			}
+			all, holds = append(all, played), holds && played.Holds()
+		}
+		write := func(w io.Writer) error { return scenario.WriteProof(w, all, commandLine(os.Args)) }
+		err := write(a.out)
+		if out != "" {
+			err = writeFile(out, write)
+		}
+		if err == nil && !holds {
+			err = errors.New("something that the scenarios expect does not hold")
+		}
+		return err
+	}
+	return cmd
+}
