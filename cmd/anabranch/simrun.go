@@ -98,9 +98,21 @@ func metricKeys() []string {
 	return keys
 }
 
-// commandLine is how the program was called, for those who want to do it again.
+// commandLine is how the program was called, for those who want to do it again, without its token.
 func commandLine(args []string) string {
-	return strings.Join(append([]string{filepath.Base(args[0])}, args[1:]...), " ")
+	words := []string{filepath.Base(args[0])}
+	hide := false
+	for _, arg := range args[1:] {
+		_, given := strings.CutPrefix(arg, "--token=")
+		if !hide && !given && arg != "--token" {
+			if strings.ContainsAny(arg, " \t\n'\"\\$&;|<>()*?`") {
+				arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+			}
+			words = append(words, arg)
+		}
+		hide = !hide && arg == "--token"
+	}
+	return strings.Join(words, " ")
 }
 
 // printVariant shows one variant's report and how its checks came out.
@@ -136,28 +148,11 @@ func (a *app) printVariant(v *scenario.PlayedVariant, i int, figures []string) e
 
 // writeReports writes a variant's report in all formats into a folder. Out empty: it does nothing.
 func writeReports(out string, s *scenario.Scenario, v *scenario.PlayedVariant) error {
-	if out == "" {
-		return nil
-	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return fmt.Errorf("--out: %w", err)
-	}
 	name := s.Name
 	if v.Name != "" {
 		name += "-" + v.Name
 	}
-	for ext, write := range map[string]func(io.Writer) error{
-		"txt":  func(w io.Writer) error { return v.Report.Text(w, report.Options{}) },
-		"md":   func(w io.Writer) error { return v.Report.Markdown(w, report.Options{}) },
-		"csv":  v.Report.CSV,
-		"json": v.Report.WriteJSON,
-		"html": func(w io.Writer) error { return v.Report.HTML(w, report.Options{}) },
-	} {
-		if err := writeFile(filepath.Join(out, name+"."+ext), write); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeReport(out, name, v.Report)
 }
 
 func writeFile(path string, write func(io.Writer) error) error {
