@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -118,7 +119,7 @@ func (f *replayFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.trace.Output.Cap, "max-output", 0, "cut the trace's answers to so many tokens (0: don't)")
 	fl.StringVar(&f.format, "format", "", "mooncake, azure or servegen (default by the file's name)")
 	fl.StringVar(&f.lengths, "lengths", "", "ServeGen's table of lengths")
-	fl.StringVar(&f.traces, "traces", tracesFolder(), "folder of published traces, for scenarios that use them (TRACES)")
+	fl.StringVar(&f.traces, "traces", os.Getenv("TRACES"), "folder of published traces, for scenarios that use them (TRACES)")
 	fl.StringVar(&f.variant, "variant", "", "variant of the scenario (default the first)")
 
 	fl.StringSliceVar(&f.regions, "region", nil, "REGION=WEIGHT for each region that requests come from (default those of the targets)")
@@ -192,8 +193,11 @@ func (a *app) send(ctx context.Context, w *replayWork, f *replayFlags, format st
 	}
 	s := sent{work: w, flags: f}
 	bar := progress{}
-	if w.total() > 0 {
+	switch {
+	case w.total() > 0:
 		bar = a.progress(fmt.Sprintf("sending %d requests", w.total()))
+	case terminal(a.err):
+		fmt.Fprintf(a.err, "sending more than %d requests; Ctrl-C ends it and reports\n", measured)
 	}
 	s.summary, err = replay.Run(ctx, source, f.options, func(r replay.Record) {
 		s.records = append(s.records, r)

@@ -34,8 +34,8 @@ const (
 func (f *replayFlags) address(ctx context.Context) error {
 	f.options.URLs = map[fleet.RegionID]string{}
 	for _, t := range f.targets {
-		region, where, named := strings.Cut(t, "=")
-		if !named || strings.HasPrefix(region, "http:") || strings.HasPrefix(region, "https:") {
+		region, where, apart := strings.Cut(t, "=")
+		if !apart || strings.HasPrefix(region, "http:") || strings.HasPrefix(region, "https:") {
 			if f.options.URL != "" {
 				return errors.New("--target: two are without a region: write REGION=URL")
 			}

@@ -103,9 +103,6 @@ func (c *changed) Err() error { return workload.Err(c.Peeker) }
 // traceFormats are the formats of traces.
 var traceFormats = []string{"mooncake", "azure", "servegen"}
 
-// tracesFolder is where scenarios look for published traces when no flag says.
-func tracesFolder() string { return os.Getenv("TRACES") }
-
 // work finds out what is meant, and makes sure that it can be read.
 func (f *replayFlags) work(cmd *cobra.Command, what string) (*replayWork, error) {
 	var w *replayWork
