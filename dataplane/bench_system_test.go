@@ -140,8 +140,8 @@ func wholeRouter(b *testing.B, f *far, name string, authority ratelimit.Authorit
 	if err != nil {
 		b.Fatal(err)
 	}
-	r.tables.Store(built)
 	r.Applied(built)
+	r.tables.Store(built)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	var running sync.WaitGroup
 	running.Go(func() {

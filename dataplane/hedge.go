@@ -119,7 +119,7 @@ func (r *Router) copyOf(x *trip, first *try, race *proxy.Race) *try {
 	now := r.now()
 	for i := range x.choice.Targets {
 		target := &x.choice.Targets[i]
-		cluster := r.places.Cluster(target.Cluster.ID)
+		cluster := r.places.Of(target.Cluster, now)
 		if cluster == nil || target.Cluster.Kind == table.KindProvider || target.Reason == route.ByStandby {
 			continue
 		}

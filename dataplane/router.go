@@ -30,7 +30,8 @@ import (
 	"anabranch/dataplane/trace"
 )
 
-// Router serves requests. Make one with [New], hand each table to [Router.Applied], and keep
+// Router serves requests. Make one with [New], hand each table to [Router.Applied] before it
+// is stored, and keep
 // [Router.Run] running while its handlers serve.
 type Router struct {
 	o      Options
@@ -176,7 +177,8 @@ func (r *Router) Run(ctx context.Context) error {
 
 func (r *Router) sweep(ctx context.Context) error { return r.waiting.run(ctx, r.now) }
 
-// Applied takes in a table that has just been put in force.
+// Applied takes in a table that is about to be put in force: its places are there before any request can
+// take it, and those that it lacks are still found by requests that took one before.
 func (r *Router) Applied(t *table.Table) {
 	r.secrets.Sync(t)
 	r.places.Sync(t)

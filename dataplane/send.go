@@ -107,11 +107,9 @@ var fields = sync.Pool{New: func() any { return new(field) }}
 // place finds where in a target to go next: the best endpoint that was not tried, or by way of
 // another region's router, once. Nil: there is none, or it has been found dead since.
 func (r *Router) place(x *trip, target *route.Target) *place {
-	cluster := r.places.Cluster(target.Cluster.ID)
-	if cluster == nil { // of a table that has been replaced
-		if cluster = r.places.Departed(target.Cluster.ID, r.now()); cluster == nil {
-			return nil
-		}
+	cluster := r.places.Of(target.Cluster, r.now())
+	if cluster == nil {
+		return nil
 	}
 	if dead, _ := cluster.Ejected(); dead {
 		return nil

@@ -111,7 +111,7 @@ func newWorld(t testing.TB, sites []site, change func(*routerpb.Table)) *world {
 	return w
 }
 
-// apply puts the table in force everywhere.
+// apply puts the table in force everywhere, as the stream of tables does: its places are there first.
 func (w *world) apply() {
 	w.t.Helper()
 	built, err := table.Build(w.table)
@@ -119,8 +119,8 @@ func (w *world) apply() {
 		w.t.Fatal(err)
 	}
 	for _, n := range w.routers {
-		n.tables.Store(built)
 		n.Applied(built)
+		n.tables.Store(built)
 	}
 }
 

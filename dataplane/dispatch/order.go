@@ -111,7 +111,7 @@ func (t *Trail) unanswered(c *endpoint.Cluster, now time.Time) bool {
 // shuns says whether a target is left for the end since requests go unanswered there. One that comes to
 // it by its draw, as its first place, may be let in to see whether they still do.
 func (t *Trail) shuns(target *route.Target, places *endpoint.Registry, now time.Time) bool {
-	c := places.Cluster(target.Cluster.ID)
+	c := places.Of(target.Cluster, now)
 	if c == nil || !t.unanswered(c, now) {
 		return false
 	}
@@ -202,7 +202,7 @@ const (
 // a place was busy another of the region comes before one abroad, and one known to be busy last;
 // what one place did not know its siblings won't either.
 func (t *Trail) promise(l *endpoint.Load, target *route.Target, places *endpoint.Registry, now time.Time) int {
-	cluster := places.Cluster(target.Cluster.ID)
+	cluster := places.Of(target.Cluster, now)
 	if cluster == nil || target.Remote && t.WasIn(target.Cluster.ID) {
 		return poor
 	}

@@ -55,6 +55,11 @@ func (c *Cluster) Endpoints() []*Endpoint {
 // Spec is the cluster as the newest table has it.
 func (c *Cluster) Spec() *table.Cluster { return c.spec.Load() }
 
+// is says whether a table means this cluster, and none that merely has its name.
+func (c *Cluster) is(spec *table.Cluster) bool {
+	return c.ID == spec.ID && c.Region == spec.Region && c.Spec().Kind == spec.Kind
+}
+
 // InFlight is how many of this router's requests are there now.
 func (c *Cluster) InFlight() int64 { return c.inFlight.Load() }
 

@@ -26,7 +26,7 @@ func (r *Registry) Discovered(cluster fleet.ClusterID, endpoints []table.Endpoin
 		return
 	}
 	r.update(c, c.Spec(), r.newest)
-	r.counted(*r.current.Load())
+	r.counted(r.current.Load().here)
 }
 
 // discovers: endpoints of the cluster are to be found.

@@ -62,13 +62,11 @@ type Registry struct {
 	rates   library
 	demand  demand
 	answers answers
-	current atomic.Pointer[map[fleet.ClusterID]*Cluster]
-	changed chan struct{} // holds one wake-up of Run
-	// departed are clusters that have left the table lately, by name.
-	departed sync.Map
-	words    *kvevents.Glossary // of the KV events of all
-	own      *http.Transport    // the transport, if it wasn't given
-	places   atomic.Int64       // that are scraped, or could be
+	current atomic.Pointer[clusters]
+	changed chan struct{}      // holds one wake-up of Run
+	words   *kvevents.Glossary // of the KV events of all
+	own     *http.Transport    // the transport, if it wasn't given
+	places  atomic.Int64       // that are scraped, or could be
 
 	syncing  sync.Mutex // one Sync or Discovered at a time; guards newest and found
 	newest   *table.Table
@@ -108,25 +106,32 @@ func New(opt Options) *Registry {
 	}
 	r := &Registry{opt: opt, log: opt.Logger.With("component", "endpoint"), changed: make(chan struct{}, 1), own: own}
 	r.words = kvevents.NewGlossary(0)
-	r.current.Store(&map[fleet.ClusterID]*Cluster{})
+	r.current.Store(&clusters{})
 	return r
 }
 
 // Cluster finds a cluster of the newest table; nil if it isn't there.
-func (r *Registry) Cluster(id fleet.ClusterID) *Cluster { return (*r.current.Load())[id] }
+func (r *Registry) Cluster(id fleet.ClusterID) *Cluster { return r.current.Load().here[id] }
 
-// Departed finds a cluster that has left the table within the last minute; nil if there is none of the
-// name. A request that has taken the table before may still go there.
-func (r *Registry) Departed(id fleet.ClusterID, now time.Time) *Cluster {
-	d, ok := r.departed.Load(id)
-	if !ok || now.Sub(d.(departure).at) > departedFor {
-		return nil
+// Of finds the cluster that a table describes, be it the newest or one that has been replaced: a request
+// keeps the table that it took. Nil: the newest does not have it, nor did any within the last minute.
+func (r *Registry) Of(spec *table.Cluster, now time.Time) *Cluster {
+	all := r.current.Load() // of one moment, or a cluster that comes back could be seen neither here nor gone
+	if c := all.here[spec.ID]; c != nil && c.is(spec) {
+		return c
 	}
-	return d.(departure).cluster
+	if d, ok := all.gone[spec.ID]; ok && d.cluster.is(spec) && now.Sub(d.at) <= departedFor {
+		return d.cluster
+	}
+	return nil
 }
 
-// departedFor is how long a cluster is remembered that has left the table.
-const departedFor = time.Minute
+// clusters are those of the newest table by name, and those that have left it lately, or are there as
+// something else now. It is never changed.
+type clusters struct {
+	here map[fleet.ClusterID]*Cluster
+	gone map[fleet.ClusterID]departure
+}
 
 // departure is a cluster that has left the table.
 type departure struct {
@@ -134,25 +139,28 @@ type departure struct {
 	at      time.Time
 }
 
-// part remembers the clusters that leave, and forgets those that left long ago.
-func (r *Registry) part(old, next map[fleet.ClusterID]*Cluster) {
-	now := r.opt.Now()
-	r.departed.Range(func(id, d any) bool {
-		if next[id.(fleet.ClusterID)] != nil || now.Sub(d.(departure).at) > departedFor {
-			r.departed.Delete(id)
-		}
-		return true
-	})
-	for id, c := range old {
-		if next[id] == nil {
-			r.departed.Store(id, departure{c, now})
+// departedFor is how long a cluster is remembered that has left the table.
+const departedFor = time.Minute
+
+// departed are the clusters to be remembered of those before, where others come now.
+func (c *clusters) departed(next map[fleet.ClusterID]*Cluster, now time.Time) map[fleet.ClusterID]departure {
+	gone := make(map[fleet.ClusterID]departure)
+	for id, d := range c.gone {
+		if now.Sub(d.at) <= departedFor {
+			gone[id] = d
 		}
 	}
+	for id, had := range c.here {
+		if next[id] != had {
+			gone[id] = departure{had, now}
+		}
+	}
+	return gone
 }
 
 // all clusters by name.
 func (r *Registry) all() []*Cluster {
-	m := *r.current.Load()
+	m := r.current.Load().here
 	list := make([]*Cluster, 0, len(m))
 	for _, c := range m {
 		list = append(list, c)

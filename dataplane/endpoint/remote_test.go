@@ -143,7 +143,12 @@ func TestPrefillAtTheBestEndpoint(t *testing.T) {
 // Another region as one member: its routers are asked, whatever stands behind them.
 func TestAMemberThatIsARouter(t *testing.T) {
 	asked := make(chan *table.Cluster, 100)
-	opt := Options{Probe: func(_ context.Context, c *table.Cluster) error { asked <- c; return nil }}
+	failed := make(chan struct{}) // the three requests: the first has the routers asked, whose answer would clear it
+	opt := Options{Probe: func(_ context.Context, c *table.Cluster) error {
+		<-failed
+		asked <- c
+		return nil
+	}}
 	live(t, opt, func(t *testing.T, r *Registry, f *fakeFleet) {
 		member := func(region string) func(*routerpb.Table) {
 			return func(pb *routerpb.Table) {
@@ -161,6 +166,7 @@ func TestAMemberThatIsARouter(t *testing.T) {
 		if !r.ejectedNow("r") {
 			t.Error("three connect failures, and it is in use")
 		}
+		close(failed)
 		soon(t, 4*time.Second, "r back", func() bool { return !r.ejectedNow("r") })
 		if c := <-asked; c.ID != "r" || c.Kind != table.KindRouter {
 			t.Errorf("asked for %+v", c)

@@ -25,18 +25,17 @@ func (r *Registry) Sync(t *table.Table) {
 	defer r.syncing.Unlock()
 	r.newest = t
 	r.forget(t)
-	old := *r.current.Load()
+	old := r.current.Load()
 	next := make(map[fleet.ClusterID]*Cluster, len(t.Clusters))
 	for id, spec := range t.Clusters {
-		c := old[id]
-		if c == nil || c.Region != spec.Region || c.Spec().Kind != spec.Kind {
+		c := old.here[id]
+		if c == nil || !c.is(spec) {
 			c = r.newCluster(spec)
 		}
 		r.update(c, spec, t)
 		next[id] = c
 	}
-	r.part(old, next)
-	r.current.Store(&next)
+	r.current.Store(&clusters{next, old.departed(next, r.opt.Now())})
 	r.rates.keep(t)
 	r.answers.keep(func(m fleet.ModelID) bool { return len(t.Serving(m)) > 0 })
 	r.counted(next)
