@@ -72,9 +72,10 @@ func (b *backlog) took(q *queued, now time.Time) {
 }
 
 // tokens still to be computed before those of a newcomer. Of the prompt at the head of each server,
-// taken as one of mean size, what the rate, that of one server, would have done by now is done. Of
-// several servers one takes up the newcomer when all but servers-1 of the prompts are done.
-func (b *backlog) tokens(now time.Time, rate float64, servers int) float64 {
+// taken as one of mean size, what the rate, that of one server, would have done by now is done, after
+// the overhead (s) that each prompt has. Of several servers one takes up the newcomer when all but
+// servers-1 of the prompts are done.
+func (b *backlog) tokens(now time.Time, rate, overhead float64, servers int) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.drain(now, rate, servers)
@@ -84,7 +85,7 @@ func (b *backlog) tokens(now time.Time, rate float64, servers int) float64 {
 	}
 	left := b.fluid
 	if b.count > 0 {
-		done := max(now.Sub(b.since).Seconds()*rate, 0)
+		done := max((now.Sub(b.since).Seconds()-overhead)*rate, 0)
 		left += b.exact - min(done, b.exact/float64(b.count))*float64(min(servers, b.count))
 	}
 	if servers > 1 {

@@ -20,29 +20,38 @@ func TestBacklog(t *testing.T) {
 			b.add(&all[i], now, rate, 1)
 		}
 		for after, want := range map[time.Duration]float64{0: 9000, time.Second: 8000, 3 * time.Second: 6000, time.Minute: 6000} {
-			if got := b.tokens(now.Add(after), rate, 1); got != want {
+			if got := b.tokens(now.Add(after), rate, 0, 1); got != want {
 				t.Errorf("after %v %v, want %v", after, got, want)
 			}
 		}
 		now := now.Add(time.Minute)
 		b.took(&all[0], now)
-		if got := b.tokens(now, rate, 1); got != 6000 {
+		if got := b.tokens(now, rate, 0, 1); got != 6000 {
 			t.Errorf("%v after a first token", got)
 		}
 		b.took(&all[1], now)
 		b.took(&all[2], now)
-		if got := b.tokens(now.Add(time.Minute), rate, 1); got != 0 {
+		if got := b.tokens(now.Add(time.Minute), rate, 0, 1); got != 0 {
 			t.Errorf("%v after the last", got)
+		}
+	})
+	t.Run("the one being computed has its overhead first", func(t *testing.T) {
+		var b backlog
+		b.add(&queued{left: 3000, stream: true}, now, rate, 1)
+		for after, want := range map[time.Duration]float64{time.Second: 3000, 2 * time.Second: 2000, 5 * time.Second: 0} {
+			if got := b.tokens(now.Add(after), rate, 1, 1); got != want {
+				t.Errorf("after %v %v, want %v", after, got, want)
+			}
 		}
 	})
 	t.Run("another's drains at the rate learned", func(t *testing.T) {
 		var b backlog
 		b.add(&queued{left: 3000}, now, rate, 1)
 		b.add(&queued{left: 1000}, now.Add(time.Second), rate, 1)
-		if got := b.tokens(now.Add(2*time.Second), rate, 1); got != 2000 {
+		if got := b.tokens(now.Add(2*time.Second), rate, 0, 1); got != 2000 {
 			t.Errorf("%v, want 2000", got)
 		}
-		if got := b.tokens(now.Add(time.Hour), rate, 1); got != 0 {
+		if got := b.tokens(now.Add(time.Hour), rate, 0, 1); got != 0 {
 			t.Errorf("%v after an hour", got)
 		}
 	})
@@ -53,23 +62,23 @@ func TestBacklog(t *testing.T) {
 		b.add(&long, now, rate, 1)
 		b.add(&short, now, rate, 1)
 		now := now.Add(2 * time.Second) // the first is done, and 1,000 of the long one
-		if got := b.tokens(now, rate, 1); got != 1_999_500 {
+		if got := b.tokens(now, rate, 0, 1); got != 1_999_500 {
 			t.Errorf("%v, want 1999500", got)
 		}
 		b.took(&long, now)
-		if got := b.tokens(now, rate, 1); got != 500 {
+		if got := b.tokens(now, rate, 0, 1); got != 500 {
 			t.Errorf("%v after the long one ended, want 500", got)
 		}
 		b.took(&long, now)
 		b.took(&short, now)
-		if got := b.tokens(now, rate, 1); got != 0 {
+		if got := b.tokens(now, rate, 0, 1); got != 0 {
 			t.Errorf("%v after all", got)
 		}
 	})
 	t.Run("time that runs backwards adds nothing", func(t *testing.T) {
 		var b backlog
 		b.add(&queued{left: 3000}, now, rate, 1)
-		if got := b.tokens(now.Add(-time.Hour), rate, 1); got != 3000 {
+		if got := b.tokens(now.Add(-time.Hour), rate, 0, 1); got != 3000 {
 			t.Errorf("%v", got)
 		}
 	})
@@ -157,7 +166,7 @@ func TestBacklogIsWhatIsLeftOfEach(t *testing.T) {
 			for _, e := range line {
 				want += e.left
 			}
-			if got := b.tokens(now, 1, 1); got != want {
+			if got := b.tokens(now, 1, 0, 1); got != want {
 				t.Fatalf("%v tokens, want %v", got, want)
 			}
 		}

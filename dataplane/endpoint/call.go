@@ -71,7 +71,7 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 	var waiting float64
 	waiting, c.batch = s.load(inFlight, slots, e.freshness(s, inFlight, now))
 	servers := e.count(s)
-	c.ahead = e.backlog.tokens(now, rate, servers)
+	c.ahead = e.backlog.tokens(now, rate, learned.Overhead, servers)
 	if tokens, ago, ok := e.backlog.whole(now); ok && servers == 1 {
 		c.ahead, c.since = tokens, ago
 	}

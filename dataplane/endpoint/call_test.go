@@ -51,7 +51,7 @@ func TestInFlightReturnsToZero(t *testing.T) {
 	if n := e.Cluster.InFlight(); n != 0 {
 		t.Errorf("cluster has %d in flight", n)
 	}
-	if b := e.backlog.tokens(now.Add(time.Hour), 1000, 1); b != 0 {
+	if b := e.backlog.tokens(now.Add(time.Hour), 1000, 0, 1); b != 0 {
 		t.Errorf("%v tokens of backlog are left", b)
 	}
 }

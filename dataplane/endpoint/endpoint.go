@@ -113,7 +113,7 @@ func (e *Endpoint) Candidate(l *Load, now time.Time) pick.Candidate {
 		c.Turn = learned.Hold / max(c.Running, 1)
 	}
 	servers := e.count(s)
-	c.Backlog = e.backlog.tokens(now, c.Prefill, servers)
+	c.Backlog = e.backlog.tokens(now, c.Prefill, c.Overhead, servers)
 	if c.Waiting > 0 && c.Freshness == pick.Fresh && s.KV < roomyKV && c.Waiting+c.Running <= e.slots.load() {
 		c.Waiting = min(c.Waiting, s.strangers()+float64(e.backlog.pending()))
 		c.Turn = min(c.Turn, learned.Uncached/max(c.Prefill, 1)/float64(servers))

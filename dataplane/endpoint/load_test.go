@@ -192,7 +192,7 @@ func TestAPoolsBacklogDrains(t *testing.T) {
 	now := time.Unix(1000, 0)
 	long := queued{left: 16_000}
 	b.add(&long, now, 8000, 20)
-	if got := b.tokens(now, 8000, 20); got != 0 {
+	if got := b.tokens(now, 8000, 0, 20); got != 0 {
 		t.Errorf("19 of 20 servers have nothing to do, and a newcomer is behind %v tokens", got)
 	}
 	if b.drain(now.Add(time.Second), 8000, 20); b.fluid != 8000 {
@@ -203,10 +203,10 @@ func TestAPoolsBacklogDrains(t *testing.T) {
 		all[i].left = 8000
 		b.add(&all[i], now.Add(time.Second), 8000, 20)
 	}
-	if got, want := b.tokens(now.Add(time.Second), 8000, 20), 40*8000/20*21.0/40; !near(got, want, 0.01) {
+	if got, want := b.tokens(now.Add(time.Second), 8000, 0, 20), 40*8000/20*21.0/40; !near(got, want, 0.01) {
 		t.Errorf("a newcomer to 40 prompts at 20 servers is behind %v tokens, want %v", got, want)
 	}
-	if got := b.tokens(now.Add(3*time.Second), 8000, 20); got != 0 {
+	if got := b.tokens(now.Add(3*time.Second), 8000, 0, 20); got != 0 {
 		t.Errorf("%v tokens are left after as long as all take", got)
 	}
 }

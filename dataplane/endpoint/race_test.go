@@ -131,7 +131,7 @@ func TestNothingIsLeftOfRequests(t *testing.T) {
 			if n := e.InFlight(); n != 0 || e.begun.Load() != e.ended.Load() {
 				t.Errorf("%s: %d in flight, %d begun, %d ended", e.ID, n, e.begun.Load(), e.ended.Load())
 			}
-			if left := e.backlog.tokens(later, 1000, 1); left != 0 {
+			if left := e.backlog.tokens(later, 1000, 0, 1); left != 0 {
 				t.Errorf("%s: a backlog of %v tokens", e.ID, left)
 			}
 		}

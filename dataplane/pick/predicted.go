@@ -5,7 +5,7 @@ import "math"
 // NearTie is how far above the least a prediction may be and still count as equal, as a share.
 // Predictions are no better than that, and routers that see the same numbers must not all go to
 // the same place.
-const NearTie = 0.05
+const NearTie = 0.03
 
 // tieFloor in seconds keeps predictions of nearly nothing from being told apart.
 const tieFloor = 0.001
