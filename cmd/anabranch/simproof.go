@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,6 +45,7 @@ tables. It fails (exit code 1) if something that is expected does not hold.`,
 			if err != nil {
 				return err
 			}
+			began := time.Now()
 			bar := a.progress(fmt.Sprintf("%d of %d: %s", i+1, len(args), s.Name))
 			o.Progress = bar.tell
 			played, err := s.Run(cmd.Context(), o)
@@ -51,6 +53,7 @@ tables. It fails (exit code 1) if something that is expected does not hold.`,
 			if err != nil {
 				return err
 			}
+			_, _ = fmt.Fprintf(a.err, "%d of %d: %s: %s\n", i+1, len(args), s.Name, time.Since(began).Round(100*time.Millisecond)) // it is only news
 			all, holds = append(all, played), holds && played.Holds()
 		}
 		write := func(w io.Writer) error { return scenario.WriteProof(w, all, commandLine(os.Args)) }

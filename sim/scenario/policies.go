@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"fmt"
 	"slices"
 
+	"anabranch/controlplane/policy"
 	"anabranch/sim/ours"
 	"anabranch/sim/rival"
 	"anabranch/sim/world"
@@ -27,11 +29,30 @@ func AboutPolicy(name string) string {
 }
 
 // newPolicy makes a policy for one run.
-func newPolicy(name string, values map[string]float64) (world.Policy, error) {
-	if name == Ours {
-		return ours.New(ours.Options{}), nil
+func (l *lane) newPolicy(name string, spec *world.Spec) (world.Policy, error) {
+	if name != Ours {
+		return rival.New(name, rival.Options{Values: l.values(name)})
 	}
-	return rival.New(name, rival.Options{Values: values})
+	o, err := l.oursOptions(spec)
+	if err != nil {
+		return nil, err
+	}
+	return ours.New(o), nil
+}
+
+// oursOptions are Anabranch's with what the document says of its resources.
+func (s *Scenario) oursOptions(spec *world.Spec) (ours.Options, error) {
+	var o ours.Options
+	if s.Resources == "" {
+		return o, nil
+	}
+	resources, problems := policy.ParseAll([]byte(s.Resources))
+	if len(problems) > 0 {
+		p := problems[0]
+		return o, fmt.Errorf("line %d: %s: %s; %s", p.Line, p.Field, p.Reason, p.Fix)
+	}
+	o.Resources = resources
+	return o, o.Validate(spec)
 }
 
 // checkValues says which parameter of which policy can't be.

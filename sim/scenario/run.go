@@ -164,7 +164,7 @@ func (l *lane) once(ctx context.Context, policy string, seed uint64, from *Optio
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPolicy(policy, l.values(policy))
+	p, err := l.newPolicy(policy, spec)
 	if err != nil {
 		return nil, err
 	}

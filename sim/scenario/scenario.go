@@ -36,6 +36,9 @@ type Scenario struct {
 	// Vary names variants, each with what differs from the document by path, such as
 	// "workload.0.rate". Empty: one variant without a name, the document itself.
 	Vary []Variant
+	// Resources are what an operator has written for ours, as YAML documents such as
+	// "anabranch apply" takes, beside those that follow from the fleet. Empty: none.
+	Resources string
 	// Values are parameters of rivals that differ from their makers' defaults: by policy and name, as
 	// in [rival.Parameters].
 	Values map[string]map[string]float64
@@ -241,6 +244,9 @@ func (s *Scenario) validateVariant(name string) error {
 		if _, err := part(&v.Workload[i], 0, ""); err != nil {
 			return fmt.Errorf("%sworkload[%d]: %w", in, i, err)
 		}
+	}
+	if _, err := v.oursOptions(spec); err != nil {
+		return fmt.Errorf("%sresources: %w", in, err)
 	}
 	if err := checkValues(v.Values); err != nil {
 		return fmt.Errorf("%svalues: %w", in, err)
