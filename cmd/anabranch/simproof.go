@@ -57,8 +57,10 @@ tables. It fails (exit code 1) if something that is expected does not hold.`,
 			all, holds = append(all, played), holds && played.Holds()
 		}
 		write := func(w io.Writer) error { return scenario.WriteProof(w, all, commandLine(os.Args)) }
-		err := write(a.out)
-		if out != "" {
+		var err error
+		if out == "" {
+			err = write(a.out)
+		} else {
 			err = writeFile(out, write)
 		}
 		if err == nil && !holds {
