@@ -12,17 +12,24 @@ const maxFound = 10_000
 
 // Discovered takes in the endpoints that have been found of a cluster, all of them each time. They
 // are used beside those of the table; of two with one name or one address the found one counts, and of
-// two found the first: a server that is there twice would look half as busy as it is. What was there before keeps its state. They may come before the table that has the
-// cluster, and are forgotten with a table that doesn't say that its endpoints are to be found.
+// two found the first: a server that is there twice would look half as busy as it is. What was there
+// before keeps its state. They may come before the table that has the cluster, and are forgotten with a
+// table that doesn't say that its endpoints are to be found. Until the first come, a cluster of which the
+// table lists none keeps those that it had.
 func (r *Registry) Discovered(cluster fleet.ClusterID, endpoints []table.Endpoint) {
 	r.syncing.Lock()
 	defer r.syncing.Unlock()
+	c := r.Cluster(cluster)
+	wanted := c != nil && discovers(c.Spec())
+	if len(endpoints) == 0 && !wanted { // the end of a search has found nothing out
+		delete(r.found, cluster)
+		return
+	}
 	if r.found == nil {
 		r.found = make(map[fleet.ClusterID][]table.Endpoint)
 	}
 	r.found[cluster] = distinct(endpoints[:min(len(endpoints), maxFound)])
-	c := r.Cluster(cluster)
-	if c == nil || !discovers(c.Spec()) {
+	if !wanted {
 		return
 	}
 	r.update(c, c.Spec(), r.newest)
@@ -50,6 +57,15 @@ func merged(found, table []table.Endpoint) []table.Endpoint {
 		return table
 	}
 	return distinct(slices.Concat(found, table))
+}
+
+// described are endpoints as a table would list them.
+func described(list []*Endpoint) []table.Endpoint {
+	out := make([]table.Endpoint, 0, len(list))
+	for _, e := range list {
+		out = append(out, table.Endpoint{ID: e.ID, URL: e.URL, Class: e.Class, KVEventsURL: e.eventsURL})
+	}
+	return out
 }
 
 // distinct keeps the first of each name and address.

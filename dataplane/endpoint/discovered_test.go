@@ -44,7 +44,8 @@ func (r *Registry) ids(cluster fleet.ClusterID) string {
 }
 
 func TestDiscoveredEndpoints(t *testing.T) {
-	r, now := still(t)
+	now := time.Unix(1000, 0)
+	r := New(Options{Region: "us", Now: func() time.Time { return now }})
 	expect := func(when, want string) {
 		t.Helper()
 		if got := r.ids("a"); got != want {
@@ -55,10 +56,10 @@ func TestDiscoveredEndpoints(t *testing.T) {
 	if out, why := r.Cluster("a").Ejected(); !out || why != "no endpoint is known" {
 		t.Errorf("with none: ejected %v, %q", out, why)
 	}
-	if s := signalOf(t, r.Report(*now), "a"); s.EndpointsTotal != 0 || s.EndpointsReady != 0 || !s.Ejected {
+	if s := signalOf(t, r.Report(now), "a"); s.EndpointsTotal != 0 || s.EndpointsReady != 0 || !s.Ejected {
 		t.Errorf("with none: %+v", s)
 	}
-	if c, _ := r.Cluster("a").Candidates(&Load{Model: "m"}, *now, nil, nil, nil); len(c) != 0 {
+	if c, _ := r.Cluster("a").Candidates(&Load{Model: "m"}, now, nil, nil, nil); len(c) != 0 {
 		t.Errorf("candidates %v of none", c)
 	}
 	r.Discovered("a", found("x", "y", "x"))
@@ -89,7 +90,7 @@ func TestDiscoveredEndpoints(t *testing.T) {
 	r.Sync(world(t))
 	expect("a table that looks for none", "a1 a2")
 	r.Sync(world(t, discovering()))
-	expect("found for an older table", "")
+	expect("found for an older table", "a1 a2")
 	r.Discovered("b", found("x"))
 	if r.ids("b") != "b1" {
 		t.Errorf("b, whose endpoints are not to be found, has %s", r.ids("b"))
@@ -109,6 +110,40 @@ func TestFoundBeforeTheTable(t *testing.T) {
 	if got := r.ids("a"); got != "x" {
 		t.Errorf("%q", got)
 	}
+}
+
+// An operator has a cluster's endpoints looked for that were listed before: it is not without any until the
+// first are found, however long that takes, and requests go on.
+func TestAClusterKeepsItsEndpointsUntilOthersAreFound(t *testing.T) {
+	r, now := still(t)
+	a1 := r.of("a")[0]
+	a1.Begin(Load{Model: "m"}, *now)
+	expect := func(when, want string) {
+		t.Helper()
+		if got := r.ids("a"); got != want {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	for range 2 {
+		r.Sync(world(t, discovering()))
+		expect("none was found yet", "a1 a2")
+	}
+	if r.of("a")[0] != a1 || a1.InFlight() != 1 {
+		t.Error("it lost its state")
+	}
+	r.Discovered("a", found("x"))
+	expect("one was found", "x")
+	r.Sync(world(t))
+	r.Discovered("a", nil) // as the search ends
+	r.Sync(world(t, discovering()))
+	expect("looked for anew", "a1 a2")
+	r.Discovered("a", nil)
+	expect("there are none", "")
+	r.Sync(world(t, discovering()))
+	expect("there are still none", "")
+	r.Sync(world(t))
+	r.Sync(world(t, discovering("s")))
+	expect("the table lists one", "s")
 }
 
 func TestFoundEndpointsAreScraped(t *testing.T) {

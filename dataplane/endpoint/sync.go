@@ -108,11 +108,15 @@ func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
 		c.breaker.configure(cfg)
 		return
 	}
-	want := merged(r.found[c.ID], spec.Endpoints)
+	had := c.Endpoints()
+	found, told := r.found[c.ID]
+	want := merged(found, spec.Endpoints)
+	if len(want) == 0 && !told && discovers(spec) {
+		want = described(had) // until it is known where they are, they are where they were
+	}
 	if spec.Kind == table.KindGateway || spec.Kind == table.KindProvider {
 		want = []table.Endpoint{{ID: fleet.EndpointID(spec.ID), URL: spec.GatewayURL}}
 	}
-	had := c.Endpoints()
 	warm := slices.ContainsFunc(had, func(e *Endpoint) bool { return e.begun.Load() > 0 })
 	named := make(map[fleet.EndpointID]*Endpoint, len(had))
 	for _, e := range had {
