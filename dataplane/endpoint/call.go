@@ -28,7 +28,8 @@ type Call struct {
 	since  time.Duration
 	room   bool    // the batch had room, so that only those were to be waited for
 	loads  bool    // its adapter was not there
-	batch  float64 // requests in the batch when it began
+	others float64 // requests of other routers that it found there
+	joined moment  // of its endpoint's company, when it began to decode
 	first  atomic.Bool
 	silent atomic.Bool // it counts as one without an answer
 	done   atomic.Bool
@@ -68,14 +69,13 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 	}
 	s, inFlight := e.signals.Load(), e.inFlight.Load()
 	slots := e.slots.load()
-	var waiting float64
-	waiting, c.batch = s.load(inFlight, slots, e.freshness(s, inFlight, now))
+	waiting, running := s.load(inFlight, slots, e.freshness(s, inFlight, now))
 	servers := e.count(s)
 	c.ahead = e.backlog.tokens(now, rate, learned.Overhead, servers)
 	if tokens, ago, ok := e.backlog.whole(now); ok && servers == 1 {
 		c.ahead, c.since = tokens, ago
 	}
-	c.room = waiting+c.batch < slots
+	c.room = waiting+running < slots
 	c.match = e.index.Match(e.holder, l.Blocks, now)
 	cached := l.cached(c.match.Blocks)
 	e.trust.begin(float64(l.PromptTokens), float64(cached))
@@ -88,6 +88,11 @@ func (e *Endpoint) Begin(l Load, now time.Time) *Call {
 	}
 	c.queued = queued{left: c.uncached, stream: l.Stream}
 	e.backlog.add(&c.queued, now, rate, servers)
+	c.others = s.strangers()
+	e.company.meets(float64(inFlight+1), c.others)
+	if !l.Stream {
+		c.joined = e.company.join(0, now)
+	}
 	if inFlight == 0 {
 		e.progress.Store(now.UnixNano()) // it was idle, which isn't being stuck
 		e.occupied.Store(now.UnixNano())
@@ -125,6 +130,9 @@ func (c *Call) FirstToken(now time.Time) {
 	if e := c.endpoint; e != nil {
 		e.flows(now)
 		e.backlog.took(&c.queued, now)
+		if c.load.Stream {
+			c.joined = e.company.join(c.uncached, now)
+		}
 		c.cluster.unanswered.answers(now)
 	}
 	if c.index != nil {
@@ -142,9 +150,10 @@ func (c *Call) Done(r Result, now time.Time) {
 	}
 	work := c.cluster.end(&c.load, r, now.Sub(c.began), now)
 	unsaid := c.first.CompareAndSwap(false, true)
+	var met moment
 	if c.endpoint != nil {
 		c.endpoint.yield.done.add(work)
-		c.leave(r, unsaid, now)
+		met = c.leave(r, unsaid, now)
 	} else {
 		c.cluster.heard(r, now)
 	}
@@ -157,18 +166,25 @@ func (c *Call) Done(r Result, now time.Time) {
 		c.index.Forget(c.holder, c.load.Blocks[c.match.Blocks:])
 	}
 	if ok {
-		c.learn(r, now)
+		c.learn(r, met, now)
 		c.tell(r)
 	}
 }
 
-// leave counts the request out of its endpoint.
-func (c *Call) leave(r Result, unsaid bool, now time.Time) {
+// leave counts the request out of its endpoint, and tells what it shared that with.
+func (c *Call) leave(r Result, unsaid bool, now time.Time) (met moment) {
 	e := c.endpoint
 	e.inFlight.Add(-1)
 	e.ended.Add(1)
 	if unsaid {
 		e.backlog.took(&c.queued, now)
+	}
+	if !unsaid || !c.load.Stream {
+		tokens := 0.0
+		if !c.load.Stream && r.FirstToken > 0 {
+			tokens = c.uncached
+		}
+		met = e.company.leave(tokens, now).since(c.joined)
 	}
 	if r.Outcome == failover.Silence {
 		e.hung.Store(true)
@@ -186,6 +202,7 @@ func (c *Call) leave(r Result, unsaid bool, now time.Time) {
 			p.note(c.load.times(r, now.Sub(c.began), now))
 		}
 	}
+	return met
 }
 
 // judge takes in what the end says of the cluster as a whole. Unsaid: no content came before it. What an
@@ -227,7 +244,7 @@ func (l *Load) times(r Result, took time.Duration, now time.Time) (first, gap ti
 }
 
 // learn corrects what was believed of rates and cache by what was seen.
-func (c *Call) learn(r Result, now time.Time) {
+func (c *Call) learn(r Result, met moment, now time.Time) {
 	prompt, uncached := float64(c.load.PromptTokens), c.uncached
 	if r.Usage.Prompt > 0 {
 		share := uncached / max(prompt, 1)
@@ -261,9 +278,11 @@ func (c *Call) learn(r Result, now time.Time) {
 		if e == nil {
 			f.ttft = max(f.ttft-time.Duration(c.cluster.rtt.Load()), 0)
 		} else {
-			s, inFlight := e.signals.Load(), e.inFlight.Load()
-			_, running := s.load(inFlight, e.slots.load(), s.Freshness(now))
-			f.batch = (c.batch + running + 2) / 2 // mean of begin and end, itself in both
+			s := e.signals.Load()
+			servers := float64(e.count(s)) // each of a pool's has its part
+			f.batch = (met.decoding/f.decode.Seconds() + (c.others+s.strangers())/2) / servers
+			all := e.company.all()
+			f.beside, f.exact = all*met.prompts/servers, all < hardlyMore
 		}
 	}
 	rates.learn(f)

@@ -45,6 +45,7 @@ type Endpoint struct {
 	ended    atomic.Uint64 // of these
 	slots    atomicFloat   // requests that its batch takes, or those of its servers, as learned
 	backlog  backlog
+	company  company
 	loras    atomic.Pointer[[]string] // adapters sent here, newest first
 	progress atomic.Int64             // Unix ns of the last sign that tokens flow, or of the first request after idleness
 	flowed   atomic.Int64             // Unix ns of the last sign that tokens flow

@@ -198,6 +198,10 @@ func TestCapacity(t *testing.T) {
 	if small := l.Capacity(1, 4); small >= want {
 		t.Errorf("a batch of one does %v work/s, one of a hundred %v", small, want)
 	}
+	l.StepPrompt = 0.04 / 500 // less than 0.05 s
+	if got, want := l.Capacity(100, 4), (1000+4*100)/(0.04+0.02); !near(got, want, 1e-9) {
+		t.Errorf("%v work/s where prompts cost others less, want %v", got, want)
+	}
 	if got := l.Capacity(0, 4); math.IsNaN(got) || math.IsInf(got, 0) {
 		t.Errorf("a batch of none: %v", got)
 	}

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,11 +29,12 @@ const (
 // that kind that this router sends to, or of one cluster of another region. Prefill rates come from first-token times against the prompt
 // tokens to be computed until then, a request's own and those sent before it, without what was
 // cached; only from requests that found room in the batch, since others waited for more than
-// prompts. Decode steps come from the time between tokens against the requests in the batch.
+// prompts. Decode steps come from the time between tokens, less what prompts that were computed
+// meanwhile take at the prefill rate, against the requests in the batch.
 type Rates struct {
 	mu     sync.Mutex // guards what is learned, up to load
 	first  line       // first-token time (s) over prompt tokens to compute until then
-	step   line       // time between tokens (s) over requests in the batch
+	step   decode     // time between tokens
 	hold   mean       // s from first token to the end
 	prompt mean       // tokens
 	fresh  mean       // prompt tokens that weren't cached
@@ -48,8 +50,10 @@ type Learned struct {
 	Prefill  float64 // uncached prompt tokens per second
 	Step     float64 // s of a decode step, with nothing in the batch
 	StepMore float64 // s more for each request in the batch
-	Hold     float64 // s that a request keeps its place in the batch
-	Adapter  float64 // s to load a LoRA adapter
+	// StepPrompt is s that a prompt token costs those that decode; 0: not known.
+	StepPrompt float64
+	Hold       float64 // s that a request keeps its place in the batch
+	Adapter    float64 // s to load a LoRA adapter
 	// The mix of requests seen, in tokens per request.
 	Prompt, Uncached, Output float64
 	// Known: enough has been seen to go by; until then these are beliefs.
@@ -59,7 +63,7 @@ type Learned struct {
 func newRates() *Rates {
 	r := &Rates{
 		first: line{base: believedOverhead, slope: 1 / believedPrefill, anchor: believedOverhead},
-		step:  line{base: believedStep, slope: believedStepMore},
+		step:  decode{base: believedStep, more: believedStepMore},
 	}
 	r.publish()
 	return r
@@ -78,7 +82,9 @@ type finished struct {
 	ttft                     time.Duration // 0: not known
 	decode                   time.Duration // first token to the end; 0: not known
 	hold                     time.Duration // its place in the batch was taken
-	batch                    float64       // requests in the batch while it decoded
+	batch                    float64       // requests that decoded while it did, itself among them, and
+	beside                   float64       // prompt tokens of others that were computed then
+	exact                    bool          // which were counted and not estimated
 }
 
 // enough samples of first-token and step times, weighted, to believe a capacity.
@@ -99,8 +105,8 @@ func (r *Rates) learn(f finished) {
 	case x >= shortest:
 		r.first.learn(x, (f.since + f.ttft).Seconds())
 	}
-	if f.decode > 0 && f.output >= 8 {
-		r.step.learn(max(f.batch, 1), f.decode.Seconds()/(f.output-1))
+	if f.decode > 0 && f.output >= 8 && (f.beside == 0 || r.first.w >= enough) {
+		r.step.learn(gap{f.decode.Seconds() / (f.output - 1), max(f.batch, 1), f.beside / (f.output - 1), f.exact}, r.first.slope)
 	}
 	if f.hold > 0 {
 		r.hold.learn(f.hold.Seconds())
@@ -117,24 +123,24 @@ func (r *Rates) publish() {
 	prompt := r.prompt.or(believedPrompt)
 	r.now.Store(&Learned{
 		Overhead: r.first.base, Prefill: 1 / max(r.first.slope, 1e-7),
-		Step: max(r.step.base, 1e-5), StepMore: r.step.slope,
+		Step: max(r.step.base, 1e-5), StepMore: r.step.more, StepPrompt: r.step.prompt,
 		Hold: r.hold.or(believedHold), Adapter: r.load.or(believedAdapter),
 		Prompt: prompt, Uncached: r.fresh.or(prompt), Output: max(r.output.or(believedOutput), 1),
-		Known: r.first.w >= enough && r.step.w >= enough,
+		Known: r.first.w >= enough && r.step.long.w >= enough,
 	})
 }
 
 // Capacity is the work per second that one endpoint does with so many requests in its batch, at
-// the mix of requests seen. A request costs the engine its uncached prompt at the prefill rate,
-// and its output's share of as many decode steps:
+// the mix of requests seen. A request costs the engine what its uncached prompt costs those that decode,
+// or while that isn't known takes at the prefill rate, and its output's share of as many decode steps:
 //
-//	seconds = uncached / prefill + output × (step + stepMore × batch) / batch
+//	seconds = uncached × stepPrompt + output × (step + stepMore × batch) / batch
 //	work    = prompt + outputWeight × output
 //
 // in work units: prompt tokens, cached or not, and output tokens times the model's weight.
 func (l Learned) Capacity(batch, outputWeight float64) float64 {
 	batch = max(batch, 1)
-	seconds := l.Uncached/l.Prefill + l.Output*(l.Step+l.StepMore*batch)/batch
+	seconds := l.Uncached*cmp.Or(l.StepPrompt, 1/l.Prefill) + l.Output*(l.Step+l.StepMore*batch)/batch
 	return (l.Prompt + outputWeight*l.Output) / seconds
 }
 

@@ -129,8 +129,13 @@ func (s *Signals) load(inFlight int64, room float64, freshness pick.Freshness) (
 	return waiting, running
 }
 
-// strangers is how many requests there were not this router's.
-func (s *Signals) strangers() float64 { return max(s.Waiting+s.Running-float64(s.inFlight), 0) }
+// strangers is how many requests there were not this router's; 0 if it isn't known.
+func (s *Signals) strangers() float64 {
+	if s == nil {
+		return 0
+	}
+	return max(s.Waiting+s.Running-float64(s.inFlight), 0)
+}
 
 // freshness of the endpoint's signals. A page that stands still is stale, however lately it was read.
 func (e *Endpoint) freshness(s *Signals, inFlight int64, now time.Time) pick.Freshness {
