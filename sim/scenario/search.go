@@ -12,7 +12,7 @@ import (
 
 const (
 	// searchBudget is how many runs a search may make, which is also what it weighs in the progress.
-	searchBudget = 16
+	searchBudget = 12
 	// searchSeed is of the workload that a search sees, which is none of those that are reported.
 	searchSeed = 1 << 32
 	// lostPenalty is by how much a score grows with the share of requests that are lost: 1 % counts as
