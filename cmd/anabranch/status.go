@@ -1,26 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"anabranch/cmd/anabranch/client"
 )
-
-// member is one control plane node as /v1/controlplane/members tells it.
-type member struct {
-	ID           string `json:"id"`
-	Address      string `json:"address"`
-	Voter        bool   `json:"voter"`
-	Leader       bool   `json:"leader"`
-	Healthy      bool   `json:"healthy"`
-	AppliedIndex uint64 `json:"appliedIndex"`
-}
 
 func (a *app) status() *cobra.Command {
 	cmd := &cobra.Command{
@@ -66,48 +52,6 @@ func (a *app) printStatus(raw json.RawMessage) error {
 	}
 	return a.printf("cluster   %s, epoch %d\nleader    %s\nrevision  %d\nfrozen    %s\nrouters   %d\n\n",
 		s.ClusterID, s.Epoch, dash(s.Leader), s.Revision, yes(s.Frozen), len(s.Routers))
-}
-
-func (a *app) printMembers(ctx context.Context, c *client.Client) error {
-	var list struct {
-		Items []member `json:"items"`
-	}
-	if err := c.JSON(ctx, "/v1/controlplane/members", nil, &list); err != nil {
-		return err
-	}
-	rows := make([][]string, 0, len(list.Items))
-	for _, m := range list.Items {
-		health := "unhealthy"
-		if m.Healthy {
-			health = "healthy"
-		}
-		rows = append(rows, []string{m.ID, m.Address, yes(m.Voter), yes(m.Leader), health, strconv.FormatUint(m.AppliedIndex, 10)})
-	}
-	return a.table([]string{"NODE", "ADDRESS", "VOTER", "LEADER", "HEALTH", "APPLIED"}, rows)
-}
-
-func (a *app) members() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "members", Short: "Show the nodes of the control plane",
-		Example: "  anabranch members",
-		Args:    cobra.NoArgs,
-	}
-	format := formats(cmd, "table", "json", "yaml")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := a.connect("")
-		if err != nil {
-			return err
-		}
-		if *format == "table" {
-			return a.printMembers(cmd.Context(), c)
-		}
-		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), "/v1/controlplane/members", nil, &raw); err != nil {
-			return err
-		}
-		return a.write(*format, raw)
-	}
-	return cmd
 }
 
 // trimURL takes the trailing slash from a URL that people type.
