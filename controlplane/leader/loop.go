@@ -35,6 +35,7 @@ type loop struct {
 	health   map[fleet.ClusterID]failover.Cluster
 	proposed time.Time // when the last proposal was made
 	planned  uint64    // revision of the resources that the last look saw
+	doubted  bool      // an epoch that can't be was reported, and told
 }
 
 func newLoop(l *Leader) *loop {
@@ -96,6 +97,9 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 	if !l.warm {
 		l.warm = now.Sub(l.began) >= warmAfter || plan.Covered(view, signals, view.Table()) >= warmShare
 	}
+	if !l.settleEpoch(ctx, signals) {
+		return
+	}
 	if l.warm {
 		var changes []failover.Transition
 		l.health, changes = failover.StepAll(l.health, plan.Evidence(view, signals), plan.FailoverConfig(view), now)
@@ -113,7 +117,7 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 		return
 	}
 	publish := &statepb.Publish{Health: replicated(l.health)}
-	if out.Changed {
+	if out.Changed || view.Table().GetRef().GetEpoch() != view.Epoch() {
 		publish.Table, publish.Reasons = out.Table, out.Reasons
 		publish.Table.Ref = view.Table().GetRef() // the state refuses it if another came between
 	} else if sameHealth(publish.GetHealth(), view.Health()) {

@@ -308,6 +308,27 @@ func TestARouterIsNotTakenBack(t *testing.T) {
 	}
 }
 
+// A restored state may be behind what a router holds, and its numbers may mean other tables.
+func TestARestoredStateHoldsTablesBackUntilItsEpochRises(t *testing.T) {
+	r := newRig(t, nil)
+	r.publish("us")
+	older := r.View().Table().GetRef()
+	r.publish("eu")
+	r.mu.Lock()
+	r.view = r.view.Reborn(state.Rebirth{Lineage: "l1"})
+	r.mu.Unlock()
+	fresh, holder := r.join("r-new", nil), r.join("r-old", older)
+	if got := fresh.table(); got.GetTable().GetRegions()[0].GetId() != "eu" {
+		t.Errorf("a router that holds none was sent %v", got)
+	}
+	r.apply(&statepb.Command{Op: &statepb.Command_BumpEpoch{BumpEpoch: &statepb.BumpEpoch{AtLeast: 2}}})
+	r.publish("ap")
+	// The first that the router with a table hears of is the one of the new epoch.
+	if got := holder.table().GetTable(); got.GetRef().GetEpoch() != 2 || got.GetRegions()[0].GetId() != "ap" {
+		t.Errorf("a router that holds %v was sent %v", older, got.GetRef())
+	}
+}
+
 func TestARouterOfAnotherControlPlaneIsSentOurs(t *testing.T) {
 	r := newRig(t, nil)
 	r.publish("us")

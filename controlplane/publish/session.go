@@ -11,6 +11,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state"
 )
 
 // session is one router's stream, from its hello on. Only its own goroutine touches it, but for
@@ -61,7 +62,7 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 	for {
 		view := s.o.View()
 		changed := s.o.Changed(view.Index())
-		pending := x.next(view.Table())
+		pending := x.next(view)
 		var push chan<- *routerpb.ToRouter
 		var message *routerpb.ToRouter
 		if pending != nil {
@@ -103,9 +104,14 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 }
 
 // next is the table to send now, or nil: one at a time, never one that the router has or has
-// refused, never back behind what it has.
-func (x *session) next(table *routerpb.Table) *routerpb.Table {
+// refused, never back behind what it has. A restored state whose epoch has not risen yet has nothing
+// for routers that hold a table: theirs may be the later one, whatever the numbers say.
+func (x *session) next(view *state.View) *routerpb.Table {
+	table := view.Table()
 	ref := table.GetRef()
+	if view.EpochDue() && x.holds != nil {
+		return nil
+	}
 	if table == nil || x.flying != nil || !newer(ref, x.holds) || !newer(ref, x.refused) {
 		return nil
 	}

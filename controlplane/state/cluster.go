@@ -70,7 +70,7 @@ func (v *View) bumpEpoch(cmd *statepb.Command, b *statepb.BumpEpoch) *statepb.Ou
 	if to <= v.epoch {
 		return &statepb.Outcome{}
 	}
-	v.epoch = to
+	v.epoch, v.epochDue = to, false
 	v.record(cmd, entry{action: "epoch", name: strconv.FormatUint(to, 10)})
 	return &statepb.Outcome{}
 }

@@ -34,6 +34,9 @@ func (v *View) publishTable(cmd *statepb.Command, p *statepb.Publish) *statepb.O
 		return refuse(CodePrecondition, "table.ref", fmt.Sprintf("the current table is revision %d of epoch %d, not %d of %d",
 			now.GetRef().GetRevision(), now.GetRef().GetEpoch(), from.GetRevision(), from.GetEpoch()))
 	}
+	if v.epochDue {
+		return refuse(CodePrecondition, "table.ref", "the epoch must rise first: the state was restored or recovered")
+	}
 	if len(t.GetRegions()) == 0 || len(t.GetClusters()) == 0 {
 		return refuse(CodeInvalid, "table", "holds no region or no cluster")
 	}

@@ -102,7 +102,7 @@ func (v *View) bytes() ([]byte, error) {
 	s := &statepb.Snapshot{
 		Format: snapshotFormat, ClusterId: v.clusterID, Epoch: v.epoch, Index: v.index,
 		Tokens: v.tokens, Tables: v.tables, Health: v.health, Reasons: v.reasons,
-		Audit: v.audit.all(), Nodes: v.nodes,
+		Audit: v.audit.all(), Nodes: v.nodes, EpochDue: v.epochDue, Lineage: v.lineage,
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -123,6 +123,7 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 	v := &View{
 		index: s.GetIndex(), clusterID: s.GetClusterId(), epoch: s.GetEpoch(), tokens: s.GetTokens(),
 		tables: s.GetTables(), health: s.GetHealth(), reasons: s.GetReasons(), nodes: s.GetNodes(),
+		epochDue: s.GetEpochDue(), lineage: s.GetLineage(),
 		shelves: map[policy.Kind]*shelf{},
 	}
 	for _, k := range s.GetKindRevisions() {

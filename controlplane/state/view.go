@@ -32,6 +32,8 @@ type View struct {
 	index     uint64
 	clusterID string
 	epoch     uint64
+	epochDue  bool
+	lineage   string
 	tokens    []*statepb.Token
 	shelves   map[policy.Kind]*shelf // replaced, never written to
 	resources uint64                 // index of the last change of any resource
@@ -63,6 +65,14 @@ func (v *View) ClusterID() string { return v.clusterID }
 // Epoch rises with every restore and recovery, and orders tables before their revision does. It is
 // 1 after Init, 0 before.
 func (v *View) Epoch() uint64 { return v.epoch }
+
+// EpochDue says that this state was restored or recovered, so that routers may hold tables that it
+// knows nothing of: no table is published until a BumpEpoch has raised the epoch above theirs.
+func (v *View) EpochDue() bool { return v.epochDue }
+
+// Lineage names the restore or recovery that this history began with; empty: it goes back to Init.
+// Nodes of one cluster id and different lineages have different histories.
+func (v *View) Lineage() string { return v.lineage }
 
 // Tokens are the bearer tokens of the API, hashed.
 func (v *View) Tokens() []*statepb.Token { return v.tokens }

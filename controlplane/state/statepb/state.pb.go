@@ -9,6 +9,7 @@
 // History
 //   2026-11-29  format 1: init, put, delete, publish, node, epoch, noop.
 //   2026-11-29  snapshot: kind_revisions, so that a deletion is remembered.
+//   2026-11-30  snapshot: epoch_due and lineage, of states that were restored or recovered.
 
 package statepb
 
@@ -1357,6 +1358,8 @@ type Snapshot struct {
 	Audit         []*AuditEntry          `protobuf:"bytes,10,rep,name=audit,proto3" json:"audit,omitempty"`
 	Nodes         []*PutNode             `protobuf:"bytes,11,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	KindRevisions []*KindRevision        `protobuf:"bytes,12,rep,name=kind_revisions,json=kindRevisions,proto3" json:"kind_revisions,omitempty"`
+	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"` // no table is published before the epoch has risen
+	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                    // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1475,6 +1478,20 @@ func (x *Snapshot) GetKindRevisions() []*KindRevision {
 	return nil
 }
 
+func (x *Snapshot) GetEpochDue() bool {
+	if x != nil {
+		return x.EpochDue
+	}
+	return false
+}
+
+func (x *Snapshot) GetLineage() string {
+	if x != nil {
+		return x.Lineage
+	}
+	return ""
+}
+
 var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
@@ -1585,7 +1602,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x0fupdated_unix_ms\x18\x06 \x01(\x03R\rupdatedUnixMs\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xb9\x04\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xf0\x04\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -1600,7 +1617,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x05audit\x18\n" +
 	" \x03(\v2\x1e.anabranch.state.v1.AuditEntryR\x05audit\x121\n" +
 	"\x05nodes\x18\v \x03(\v2\x1b.anabranch.state.v1.PutNodeR\x05nodes\x12G\n" +
-	"\x0ekind_revisions\x18\f \x03(\v2 .anabranch.state.v1.KindRevisionR\rkindRevisionsB&Z$anabranch/controlplane/state/statepbb\x06proto3"
+	"\x0ekind_revisions\x18\f \x03(\v2 .anabranch.state.v1.KindRevisionR\rkindRevisions\x12\x1b\n" +
+	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
+	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
 var (
 	file_controlplane_state_statepb_state_proto_rawDescOnce sync.Once
