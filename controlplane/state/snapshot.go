@@ -149,7 +149,8 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 		r.Metadata.UpdatedAt = time.UnixMilli(p.GetUpdatedUnixMs()).UTC()
 		shelf.items, shelf.docs = append(shelf.items, r), append(shelf.docs, p.GetDoc())
 	}
-	for kind, shelf := range v.shelves {
+	for _, kind := range policy.Kinds() {
+		shelf := v.shelf(kind)
 		if !slices.IsSortedFunc(shelf.items, func(a, b *policy.Resource) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) }) {
 			return nil, fmt.Errorf("resources of kind %s are out of order", kind)
 		}

@@ -1,0 +1,322 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state/statepb"
+)
+
+// reads lists what makes two nodes see different things: functions of a package, or all of it.
+var reads = map[string][]string{
+	"time":         {"Now", "Since", "Until", "After", "Tick", "NewTimer", "NewTicker", "Sleep", "AfterFunc", "Local"},
+	"os":           nil,
+	"runtime":      nil,
+	"math/rand":    nil,
+	"math/rand/v2": nil,
+	"crypto/rand":  nil,
+	"hash/maphash": nil,
+	"unsafe":       nil,
+	"sync":         nil,
+	"context":      nil,
+}
+
+// applied are the folders whose code runs inside Apply.
+var appliedBy = []string{".", "../policy"}
+
+func parsed(t *testing.T, dir string) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	for _, name := range must(fs.Glob(os.DirFS(dir), "*.go")) {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), dir+"/"+name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[dir+"/"+name] = f
+	}
+	if len(files) < 5 {
+		t.Fatalf("found %d files in %s", len(files), dir)
+	}
+	return files
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// mapFields are the names of the structs' fields that are maps, of a whole package.
+func mapFields(files ...*ast.File) map[string]bool {
+	fields := map[string]bool{}
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			s, ok := n.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			for _, field := range s.Fields.List {
+				if _, ok := field.Type.(*ast.MapType); !ok {
+					continue
+				}
+				for _, name := range field.Names {
+					fields[name.Name] = true
+				}
+			}
+			return true
+		})
+	}
+	return fields
+}
+
+// impure says what a file reads that differs between nodes.
+func impure(f *ast.File, fields map[string]bool) (found []string) {
+	names := map[string]string{} // by which a package goes in this file
+	for _, spec := range f.Imports {
+		path := strings.Trim(spec.Path.Value, `"`)
+		some, listed := reads[path]
+		if listed && some == nil {
+			found = append(found, "import "+path)
+		}
+		name := path[strings.LastIndex(path, "/")+1:]
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names[name] = path
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && names[x.Name] == "time" {
+				for _, bad := range reads["time"] {
+					if n.Sel.Name == bad {
+						found = append(found, "time."+bad)
+					}
+				}
+			}
+		case *ast.GoStmt, *ast.SelectStmt:
+			found = append(found, fmt.Sprintf("%T", n))
+		}
+		return true
+	})
+	return append(found, mapRanges(f, names, fields)...)
+}
+
+// mapRanges finds loops over what the file declares as maps, and calls of package maps that walk one
+// other than to copy, compare or sort it.
+func mapRanges(f *ast.File, names map[string]string, fields map[string]bool) (found []string) {
+	maps := map[string]bool{}
+	isMap := func(e ast.Expr) bool {
+		switch e := e.(type) {
+		case *ast.MapType:
+			return true
+		case *ast.CompositeLit:
+			_, ok := e.Type.(*ast.MapType)
+			return ok
+		case *ast.CallExpr:
+			if fun, ok := e.Fun.(*ast.Ident); ok && fun.Name == "make" {
+				_, ok := e.Args[0].(*ast.MapType)
+				return ok
+			}
+		}
+		return false
+	}
+	sorted := map[ast.Expr]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Field:
+			for _, name := range n.Names {
+				maps[name.Name] = maps[name.Name] || isMap(n.Type)
+			}
+		case *ast.ValueSpec:
+			for _, name := range n.Names {
+				maps[name.Name] = maps[name.Name] || n.Type != nil && isMap(n.Type)
+			}
+		case *ast.AssignStmt:
+			for i, left := range n.Lhs {
+				if x, ok := left.(*ast.Ident); ok && len(n.Rhs) == len(n.Lhs) && isMap(n.Rhs[i]) {
+					maps[x.Name] = true
+				}
+			}
+		case *ast.CallExpr: // slices.Sorted(maps.Keys(m))
+			if fun, ok := n.Fun.(*ast.SelectorExpr); ok && fun.Sel.Name == "Sorted" && len(n.Args) == 1 {
+				sorted[n.Args[0]] = true
+			}
+		}
+		return true
+	})
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.RangeStmt:
+			switch x := n.X.(type) {
+			case *ast.Ident:
+				if maps[x.Name] {
+					found = append(found, "range over the map "+x.Name)
+				}
+			case *ast.SelectorExpr:
+				if fields[x.Sel.Name] {
+					found = append(found, "range over the map "+x.Sel.Name)
+				}
+			}
+		case *ast.CallExpr:
+			if fun, ok := n.Fun.(*ast.SelectorExpr); ok && !sorted[n] {
+				x, ok := fun.X.(*ast.Ident)
+				if walk := fun.Sel.Name == "Keys" || fun.Sel.Name == "Values" || fun.Sel.Name == "All"; ok && walk && names[x.Name] == "maps" {
+					found = append(found, "maps."+fun.Sel.Name+" unsorted")
+				}
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// sortsItself are loops over maps whose result is put in order right after.
+var sortsItself = []string{
+	"../policy/canonical.go: range over the map Labels", // members of a node, which writes them sorted
+	"../policy/validate.go: range over the map m",       // sortedKeys
+}
+
+func TestNothingInApplyReadsWhatDiffersBetweenNodes(t *testing.T) {
+	for _, dir := range appliedBy {
+		files := parsed(t, dir)
+		fields := mapFields(slices.Collect(maps.Values(files))...)
+		for path, f := range files {
+			for _, what := range impure(f, fields) {
+				if found := path + ": " + what; !slices.Contains(sortsItself, found) {
+					t.Error(found)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatDiffersBetweenNodesIsFound(t *testing.T) {
+	for name, code := range map[string]string{
+		"clock":          `import "time"; func f() { _ = time.Now() }`,
+		"renamed clock":  `import x "time"; func f() { _ = x.Since }`,
+		"random":         `import "math/rand/v2"; func f() { _ = rand.Int() }`,
+		"environment":    `import "os"; func f() { _ = os.Getpid() }`,
+		"field":          `type a struct { m map[int]int }; func (v a) f() { for range v.m {} }`,
+		"local":          `func f() { m := map[int]int{}; for range m {} }`,
+		"made":           `func f() { m := make(map[int]int); for range m {} }`,
+		"variable":       `func f() { var m map[int]int; for range m {} }`,
+		"parameter":      `func f(m map[int]int) { for range m {} }`,
+		"keys":           `import "maps"; func f(m map[int]int) { for range maps.Keys(m) {} }`,
+		"two goroutines": `func f() { go f() }`,
+		"select":         `func f() { select {} }`,
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), name, "package p; "+code, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(impure(f, mapFields(f))) == 0 {
+			t.Errorf("%s: not found in %s", name, code)
+		}
+	}
+	fine := `package p; import ("maps"; "slices"; "time"); func f(m map[int]int, at time.Time) { for range slices.Sorted(maps.Keys(m)) {}; _ = time.UnixMilli(1) }`
+	f, err := parser.ParseFile(token.NewFileSet(), "fine", fine, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := impure(f, mapFields(f)); len(found) > 0 {
+		t.Errorf("found %q where there is nothing", found)
+	}
+}
+
+// muddled draws a command that has something wrong in it more often than not, since the order in
+// which complaints are found must not differ either.
+func muddled(t *rapid.T, index uint64) *statepb.Command {
+	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
+	other := rapid.SampledFrom([]string{"a", "b", "none"})
+	kind := rapid.SampledFrom(policy.Kinds()).Draw(t, "kind")
+	spec := map[policy.Kind]string{
+		policy.KindRegion:        fmt.Sprintf(`{"rttMs":{%q:80,"b":20,"none":9,"c":3}}`, other.Draw(t, "to")),
+		policy.KindModel:         fmt.Sprintf(`{"adapters":["x-%s"],"aliases":["al-%s"]}`, other.Draw(t, "adapter"), other.Draw(t, "alias")),
+		policy.KindCluster:       fmt.Sprintf(`{"region":%q,"models":[%q],"modelNames":{"a":"A","b":"B","none":"N"},"endpoints":[{"id":"e","url":"http://%s:1","class":"h"}]}`, other.Draw(t, "region"), other.Draw(t, "model"), name),
+		policy.KindTenant:        fmt.Sprintf(`{"residency":[%q,"nowhere"]}`, other.Draw(t, "residency")),
+		policy.KindTrafficPolicy: fmt.Sprintf(`{"models":[%q],"regions":[{"region":%q,"weight":1}]}`, other.Draw(t, "model"), other.Draw(t, "region")),
+		policy.KindQuota:         fmt.Sprintf(`{"tenant":%q,"limits":[{"resource":"requests","rate":10,"per":"1s"}]}`, other.Draw(t, "tenant")),
+		policy.KindRateCard:      fmt.Sprintf(`{"region":%q}`, other.Draw(t, "region")),
+	}[kind]
+	var cmd *statepb.Command
+	switch rapid.IntRange(0, 9).Draw(t, "op") {
+	case 0:
+		cmd = command(&statepb.Delete{Kind: string(kind), Name: name})
+	case 1:
+		cmd = command(&statepb.Publish{
+			Table: &routerpb.Table{
+				Regions:  []*routerpb.Region{{Id: name, RttMs: map[string]float64{"a": 1, "b": 2, "c": 3, "d": 4}}},
+				Clusters: []*routerpb.Cluster{{Id: name, ModelNames: map[string]string{"a": "x", "b": "y", "c": "z"}}},
+			},
+			Health: []*statepb.ClusterHealth{{Cluster: "b", State: name}, {Cluster: "a", State: name}, {Cluster: "b", State: "twice"}},
+		})
+	case 2:
+		cmd = command(&statepb.PutNode{Id: name, Version: other.Draw(t, "version")})
+	default:
+		doc := `{"metadata":{"labels":{"z":"1","a":"2","m":"3"}},"spec":` + spec + `}`
+		cmd = command(&statepb.Put{Kind: string(kind), Name: name, Doc: []byte(doc), AnyRevision: true})
+	}
+	cmd.AtUnixMs = int64(index) * 1000
+	return cmd
+}
+
+// Nodes come by their state in different ways: one has applied everything, one has restored a
+// snapshot on the way, and each has decoded the commands for itself, from bytes in which maps stand in
+// any order. They agree on every outcome, word for word, and on the state.
+func TestNodesThatCameByTheirStateInDifferentWaysAgree(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		first := must(proto.Marshal(initCommand()))
+		nodes := []*View{Empty(), Empty(), Empty()}
+		apply := func(wire func() []byte) {
+			var told *statepb.Outcome
+			for i, v := range nodes {
+				var cmd statepb.Command
+				if err := proto.Unmarshal(wire(), &cmd); err != nil {
+					rt.Fatal(err)
+				}
+				next, out, err := Apply(v, v.Index()+1, &cmd)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if nodes[i] = next; told != nil && !proto.Equal(out, told) {
+					rt.Fatalf("%v: one node says %v, another %v", &cmd, told, out)
+				}
+				told = out
+			}
+		}
+		apply(func() []byte { return first })
+		for range rapid.IntRange(1, 40).Draw(rt, "commands") {
+			cmd := muddled(rt, nodes[0].Index()+1)
+			apply(func() []byte { return must(proto.MarshalOptions{}.Marshal(cmd)) })
+			if rapid.IntRange(0, 4).Draw(rt, "restart") == 0 {
+				var snapshot bytes.Buffer
+				if err := Encode(nodes[0], &snapshot); err != nil {
+					rt.Fatal(err)
+				}
+				nodes[1] = must(Decode(&snapshot))
+			}
+			if !Equal(nodes[0], nodes[1]) || !Equal(nodes[0], nodes[2]) {
+				rt.Fatalf("after %v the states differ", cmd)
+			}
+		}
+	})
+}

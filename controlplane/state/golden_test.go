@@ -1,0 +1,126 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protodelim"
+
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state/statepb"
+)
+
+// The files testdata/formatN.* were written by the first build of format N and are never written
+// again: a log of commands, each after its length, at the indexes 1, 3, 5 and so on; what became of
+// them; and the snapshot at the end. Whatever changes later, this is what a cluster of that format
+// holds on disk.
+
+func goldenLog(t *testing.T, format int) []*statepb.Command {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("testdata/format%d.log", format))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cmds []*statepb.Command
+	for r := bufio.NewReader(bytes.NewReader(data)); ; {
+		var cmd statepb.Command
+		err := protodelim.UnmarshalFrom(r, &cmd)
+		if errors.Is(err, io.EOF) {
+			return cmds
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, &cmd)
+	}
+}
+
+// replay applies a log from the start and writes down the outcomes.
+func replay(t *testing.T, cmds []*statepb.Command) (*View, string) {
+	t.Helper()
+	v, told := Empty(), ""
+	for i, cmd := range cmds {
+		next, out, err := Apply(v, uint64(2*i+1), cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := out.GetCode()
+		if code == "" {
+			code = "done"
+		}
+		v, told = next, told+fmt.Sprintf("%d %T %s %s\n", out.GetRevision(), cmd.GetOp(), code, out.GetField())
+	}
+	return v, told
+}
+
+func TestTheLogOfAnEarlierFormatGivesTheSameStateAndOutcomes(t *testing.T) {
+	cmds := goldenLog(t, 1)
+	if len(cmds) < 35 {
+		t.Fatalf("the log has %d commands", len(cmds))
+	}
+	v, told := replay(t, cmds)
+	want, err := os.ReadFile("testdata/format1.outcomes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told != string(want) {
+		t.Errorf("outcomes:\n%s\nwant:\n%s", told, want)
+	}
+	snapshot, err := os.ReadFile("testdata/format1.snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored, err := Decode(bytes.NewReader(snapshot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !Equal(restored, v) {
+		t.Error("the log and the snapshot give different states")
+	}
+	// The older nodes of a cluster that is being upgraded are sent snapshots by newer ones.
+	var written bytes.Buffer
+	if err := Encode(v, &written); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(written.Bytes(), snapshot) {
+		t.Error("the snapshot of a state of format 1 is not what format 1 writes")
+	}
+}
+
+func TestTheGoldenLogMeetsEveryCommandOfItsFormat(t *testing.T) {
+	met := map[string]bool{}
+	for _, cmd := range goldenLog(t, 1) {
+		met[strings.TrimPrefix(fmt.Sprintf("%T", cmd.GetOp()), "*statepb.Command_")] = true
+	}
+	for _, op := range []string{"Noop", "Init", "Put", "Delete", "Publish", "PutNode", "BumpEpoch", "Denied"} {
+		if !met[op] {
+			t.Errorf("no %s in the log", op)
+		}
+	}
+	v, _ := replay(t, goldenLog(t, 1))
+	for _, kind := range policy.Kinds() {
+		if len(v.List(kind)) == 0 {
+			t.Errorf("no %s in the state", kind)
+		}
+	}
+}
+
+func TestAStateOfAnEarlierFormatGoesOn(t *testing.T) {
+	v, _ := replay(t, goldenLog(t, 1))
+	next, out, err := Apply(v, v.Index()+1, command(&statepb.Put{Kind: "Tenant", Name: "after", Doc: []byte(`{"spec":{}}`)}))
+	if err != nil || out.GetCode() != "" {
+		t.Fatalf("put: %v, %v", out, err)
+	}
+	if _, ok := next.Get(policy.KindTenant, "acme"); !ok {
+		t.Error("what was there is gone")
+	}
+	if err := VerifyAudit(next.Audit(0, 0)); err != nil {
+		t.Errorf("the audit trail breaks where the formats meet: %v", err)
+	}
+}
