@@ -94,7 +94,7 @@ func TestEveryBitCounts(t *testing.T) {
 			t.Fatalf("byte %d of %d altered, and nobody noticed", i, len(good))
 		}
 	}
-	for n := range len(good) {
+	for n := range good {
 		if _, _, err := Read(bytes.NewReader(good[:n])); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("cut to %d of %d bytes: %v", n, len(good), err)
 		}

@@ -24,7 +24,7 @@ func (s *Store) hello() hello {
 func (s *Store) learnCluster(ctx context.Context) {
 	for {
 		view := s.views.load()
-		if found := view.ClusterID(); found != "" {
+		if found := clusterName(view); found != "" {
 			if known := s.id.ClusterID; known != "" {
 				if known != found {
 					s.halt(fmt.Errorf("%s is of cluster %s, the state in it of cluster %s: %w", s.o.Dir, known, found, ErrForeignFolder))

@@ -27,6 +27,8 @@ var (
 	ErrForeignCluster = errors.New("peer belongs to another cluster")
 	// ErrDiskFull says that there is too little space to start.
 	ErrDiskFull = errors.New("too little disk space to start")
+	// ErrNotEmpty says that a folder which was to be a new node's holds one's data already.
+	ErrNotEmpty = errors.New("data folder is not empty")
 	// ErrTooFewVoters says that a removal would leave fewer than [MinVoters].
 	ErrTooFewVoters = errors.New("too few voters would be left")
 )
