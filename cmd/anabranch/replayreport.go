@@ -94,13 +94,22 @@ func (s *sent) request(r *replay.Record) report.Request {
 	return q
 }
 
-// writeReport writes a report in all formats into a folder, under a name. Out empty: it does nothing.
-func writeReport(out, name string, r *report.Report) error {
+// makeFolder makes the folder for reports: before they are made, so that a long run isn't lost to a
+// folder that can't be written. Out empty: it does nothing.
+func makeFolder(out string) error {
 	if out == "" {
 		return nil
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("--out: %w", err)
+	}
+	return nil
+}
+
+// writeReport writes a report in all formats into a folder, under a name. Out empty: it does nothing.
+func writeReport(out, name string, r *report.Report) error {
+	if err := makeFolder(out); out == "" || err != nil {
+		return err
 	}
 	for ext, write := range map[string]func(io.Writer) error{
 		"txt":  func(w io.Writer) error { return r.Text(w, report.Options{}) },

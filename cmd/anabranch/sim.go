@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ others are what else there is, and the oracle knows what nobody can. The same sc
 give the same result.`,
 		Example: `  anabranch sim list
   anabranch sim run prefix-long --policy ours,random --seeds 3
-  anabranch sim show prefix-long > mine.yaml && anabranch sim run mine.yaml --html mine.html
+  anabranch sim show prefix-long > mine.yaml && anabranch sim run mine.yaml --out report/
   anabranch sim explain prefix-long 4711`,
 	}
 	cmd.AddCommand(a.simList(), a.simPolicies(), a.simShow(), a.simRun(), a.simExplain(), a.simProof())
@@ -115,21 +116,31 @@ func (a *app) simShow() *cobra.Command {
 
 // readScenario reads a scenario by its name, or from a file.
 func readScenario(name string) (*scenario.Scenario, error) {
-	var text []byte
-	var err error
-	if slices.Contains(scenario.Examples(), name) {
-		text, err = scenario.Example(name)
-	} else if text, err = os.ReadFile(name); errors.Is(err, fs.ErrNotExist) && filepath.Base(name) == name && filepath.Ext(name) == "" {
-		_, err = scenario.Example(name) // says which there are
-	}
+	text, err := scenarioText(name)
 	if err != nil {
 		return nil, err
 	}
-	s, err := scenario.Parse(bytes.NewReader(text))
+	defer text.Close()
+	s, err := scenario.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("read scenario %s: %w", name, err)
 	}
 	return s, nil
+}
+
+// scenarioText opens it.
+func scenarioText(name string) (io.ReadCloser, error) {
+	if !slices.Contains(scenario.Examples(), name) {
+		f, err := os.Open(name)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || filepath.Base(name) != name || filepath.Ext(name) != "" {
+			return nil, err
+		}
+	}
+	text, err := scenario.Example(name) // if there is none, the error says which there are
+	return io.NopCloser(bytes.NewReader(text)), err
 }
 
 // wrap breaks a text into lines of at most so many characters.

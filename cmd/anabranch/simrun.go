@@ -54,9 +54,6 @@ without a network. Two JSON files are compared by ` + "`anabranch replay --compa
 		if err != nil {
 			return err
 		}
-		if o.Seeds < 0 || o.Seeds > scenario.MaxSeeds {
-			return fmt.Errorf("--seeds: %d is not 1 to %d", o.Seeds, scenario.MaxSeeds)
-		}
 		if slices.Equal(o.Policies, []string{"all"}) {
 			o.Policies = scenario.Policies()
 		}
@@ -64,6 +61,9 @@ without a network. Two JSON files are compared by ` + "`anabranch replay --compa
 			if _, err := report.Lookup(key); err != nil {
 				return fmt.Errorf("--figure: %w", err)
 			}
+		}
+		if err := makeFolder(out); err != nil {
+			return err
 		}
 		bar := a.progress("running " + s.Name)
 		o.Progress = bar.tell

@@ -63,6 +63,7 @@ type standing struct {
 // first that fits:
 //
 //   - ours broke residency: don't choose it;
+//   - nobody answered anything: nothing can be said;
 //   - fewer than two seeds: nothing can be said;
 //   - worse in some figure than some baseline: don't choose it, or if it is better in others, it
 //     depends on what matters more;
@@ -127,6 +128,8 @@ func (r *Report) choose(all []standing) (policy, headline string) {
 		return r.lawful(all), fmt.Sprintf("No go: %s served requests where they may not be served.", ours)
 	}
 	switch {
+	case !r.answered(ours, all):
+		return "", "No verdict: nothing was answered."
 	case n < 2:
 		return "", "No verdict: fewer than two seeds in common, so no intervals. Run more."
 	case len(worse)+len(both) > 0:
@@ -150,6 +153,15 @@ func (r *Report) choose(all []standing) (policy, headline string) {
 		text += fmt.Sprintf("; better than each of %d baselines in something, worse in nothing", len(better))
 	}
 	return ours, text + "."
+}
+
+// answered says whether anybody answered anything.
+func (r *Report) answered(ours string, all []standing) bool {
+	runs := slices.Clone(r.Of(ours))
+	for _, s := range all {
+		runs = append(runs, r.Of(s.name)...)
+	}
+	return slices.ContainsFunc(runs, func(f Figures) bool { return f.Ends.Lost < 1 })
 }
 
 // lawful is the simplest baseline that broke no residency.

@@ -116,6 +116,10 @@ func TestJudge(t *testing.T) {
 			"", "No go",
 		},
 		{"one seed", report(1, usual, as("ours", faster)), "", "fewer than two seeds"},
+		{
+			"nothing answered", report(5, as("rr", func(p *policy) { p.lost = 1 }), as("ours", func(p *policy) { p.lost = 1 })), "",
+			"nothing was answered",
+		},
 		{"ours wasn't run", report(5, usual), "", "ours was not among the policies"},
 		{"nothing to compare with", report(5, as("ours", faster), as("oracle", faster)), "", "nothing to compare ours with"},
 		{"the oracle is no baseline", report(5, usual, as("oracle", func(p *policy) { p.p99 = 1 }), as("ours", faster)), "ours", "Choose ours"},

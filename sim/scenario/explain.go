@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"anabranch/sim/world"
@@ -36,17 +35,14 @@ func (s *Scenario) Explain(ctx context.Context, o Options, variant, policy strin
 	}
 	e := &Explanation{Policy: policy, Seed: seed, Request: request, Steps: result.Explained[request]}
 	if len(e.Steps) == 0 {
-		ids := slices.Collect(func(yield func(uint64) bool) {
-			for _, r := range result.Records {
-				if !yield(r.ID) {
-					return
-				}
-			}
-		})
-		if len(ids) == 0 {
+		last := uint64(0)
+		for _, r := range result.Records {
+			last = max(last, r.ID)
+		}
+		if last == 0 {
 			return nil, fmt.Errorf("there is no request %d, nor any", request)
 		}
-		return nil, fmt.Errorf("there is no request %d; there are %d to %d", request, slices.Min(ids), slices.Max(ids))
+		return nil, fmt.Errorf("there is no request %d; there are 1 to %d", request, last)
 	}
 	return e, nil
 }

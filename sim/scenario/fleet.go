@@ -77,10 +77,40 @@ func (f *Fleet) spec(name string) (*world.Spec, error) {
 		delete(s.RTT, [2]fleet.RegionID{b, a})
 		s.RTT[[2]fleet.RegionID{a, b}] = rtt
 	}
-	for _, c := range f.Clusters {
+	for i, c := range f.Clusters {
+		for j, p := range c.Pods {
+			if err := p.validate(); err != nil {
+				return nil, fmt.Errorf("clusters[%d].pods[%d].%w", i, j, err)
+			}
+		}
 		s.Clusters = append(s.Clusters, c.world())
 	}
 	return s, nil
+}
+
+// maxPrice is the dearest a pod may be, in dollars an hour, and maxSize the most of what is counted in it.
+const (
+	maxPrice = 1e6
+	maxSize  = 1e9
+)
+
+// validate checks what package world takes as it comes, or as not set.
+func (p *Pods) validate() error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"batch", p.Batch}, {"batchTokens", p.BatchTokens}, {"kvTokens", p.KVTokens}, {"adapters", p.Adapters}} {
+		if f.value < 0 || f.value > maxSize {
+			return fmt.Errorf("%s: %d is not 0 to %d", f.name, f.value, int(maxSize))
+		}
+	}
+	if p.KVTokens > 0 && p.KVTokens < sim.BlockSize {
+		return fmt.Errorf("kvTokens: %d is less than a block of %d", p.KVTokens, sim.BlockSize)
+	}
+	if !(p.Price >= 0 && p.Price <= maxPrice) {
+		return fmt.Errorf("price: %v is not 0 to %d dollars an hour", p.Price, int(maxPrice))
+	}
+	return nil
 }
 
 func (c *Cluster) world() world.Cluster {

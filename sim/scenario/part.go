@@ -12,15 +12,15 @@ import (
 	"anabranch/sim/workload"
 )
 
-// kinds are the generators of workloads by their names in documents: the options to read, and where
-// in them the seed goes, which is the run's to give.
-var kinds = map[string]func() (workload.Spec, *uint64){
-	"uniform":       func() (workload.Spec, *uint64) { w := &workload.Uniform{}; return w, &w.Traffic.Seed },
-	"bursty":        func() (workload.Spec, *uint64) { w := &workload.Bursty{}; return w, &w.Traffic.Seed },
-	"shared-prefix": func() (workload.Spec, *uint64) { w := &workload.SharedPrefix{}; return w, &w.Traffic.Seed },
-	"sessions":      func() (workload.Spec, *uint64) { w := &workload.Sessions{}; return w, &w.Traffic.Seed },
-	"agentic":       func() (workload.Spec, *uint64) { w := &workload.Agentic{}; return w, &w.Traffic.Seed },
-	"batch":         func() (workload.Spec, *uint64) { w := &workload.Batch{}; return w, &w.Traffic.Seed },
+// kinds are the generators of workloads by their names in documents: the options to read, and the
+// traffic in them, whose seed is the run's to give.
+var kinds = map[string]func() (workload.Spec, *workload.Traffic){
+	"uniform":       func() (workload.Spec, *workload.Traffic) { w := &workload.Uniform{}; return w, &w.Traffic },
+	"bursty":        func() (workload.Spec, *workload.Traffic) { w := &workload.Bursty{}; return w, &w.Traffic },
+	"shared-prefix": func() (workload.Spec, *workload.Traffic) { w := &workload.SharedPrefix{}; return w, &w.Traffic },
+	"sessions":      func() (workload.Spec, *workload.Traffic) { w := &workload.Sessions{}; return w, &w.Traffic },
+	"agentic":       func() (workload.Spec, *workload.Traffic) { w := &workload.Agentic{}; return w, &w.Traffic },
+	"batch":         func() (workload.Spec, *workload.Traffic) { w := &workload.Batch{}; return w, &w.Traffic },
 }
 
 // Kinds are the kinds of workloads that a part of a document may have: generators, and the formats of
@@ -49,11 +49,17 @@ func part(n *yaml.Node, seed uint64, traces string) (workload.Spec, error) {
 	if !generated {
 		return traceOf(&rest, kind.Value, seed, traces)
 	}
-	w, place := of()
+	w, traffic := of()
 	if err := decode(&rest, w); err != nil {
 		return nil, err
 	}
-	*place = seed
+	switch {
+	case traffic.Requests == 0 && traffic.Duration == 0:
+		return nil, fmt.Errorf("line %d: traffic: it never ends: set requests or duration", n.Line)
+	case traffic.Requests > MaxRequests:
+		return nil, fmt.Errorf("line %d: traffic: requests: %d is more than %d, whose records would fill the memory", n.Line, traffic.Requests, MaxRequests)
+	}
+	traffic.Seed = seed
 	return w, w.Validate()
 }
 

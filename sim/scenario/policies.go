@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"anabranch/controlplane/policy"
 	"anabranch/sim/ours"
@@ -19,6 +20,10 @@ const (
 
 // Policies are the names that documents may use.
 func Policies() []string { return append([]string{Ours}, rival.Names()...) }
+
+func noPolicy(name string) error {
+	return fmt.Errorf("there is no policy %q; there are %s", name, strings.Join(Policies(), ", "))
+}
 
 // AboutPolicy says in one line what a policy is.
 func AboutPolicy(name string) string {

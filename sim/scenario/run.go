@@ -3,9 +3,9 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,8 +56,47 @@ func (l *lane) title() string {
 	return l.Name + "/" + l.name
 }
 
+// validate checks what doesn't depend on the scenario.
+func (o *Options) validate() error {
+	switch {
+	case o.Seeds < 0 || o.Seeds > MaxSeeds:
+		return fmt.Errorf("seeds: %d is not 1 to %d, or 0 for the scenario's", o.Seeds, MaxSeeds)
+	case o.Parallel < 0:
+		return fmt.Errorf("parallel: %d is below 0", o.Parallel)
+	case o.Requests < 0:
+		return fmt.Errorf("requests: %d is below 0", o.Requests)
+	}
+	for _, list := range [][]string{o.Policies, o.Variants} {
+		if name, ok := twice(list); ok {
+			return fmt.Errorf("%s is asked for twice", name)
+		}
+	}
+	if o.Traces == "" {
+		return nil
+	}
+	if at, err := os.Stat(o.Traces); err != nil {
+		return fmt.Errorf("folder of traces: %w", err)
+	} else if !at.IsDir() {
+		return fmt.Errorf("folder of traces: %s is no folder", o.Traces)
+	}
+	return nil
+}
+
+// twice finds a name that a list holds more than once.
+func twice(names []string) (string, bool) {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
 // lanes are the variants and policies asked for.
 func (s *Scenario) lanes(o *Options) ([]*lane, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
 	names := o.Variants
 	if len(names) == 0 {
 		names = s.Variants()
@@ -77,7 +116,7 @@ func (s *Scenario) lanes(o *Options) ([]*lane, error) {
 		}
 		for _, p := range l.policies {
 			if !slices.Contains(Policies(), p) {
-				return nil, fmt.Errorf("there is no policy %q; there are %s", p, strings.Join(Policies(), ", "))
+				return nil, noPolicy(p)
 			}
 		}
 		all = append(all, l)

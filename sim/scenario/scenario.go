@@ -18,6 +18,8 @@ const (
 	MaxBytes = 1 << 20
 	// MaxSeeds is the most seeds that a scenario is run with.
 	MaxSeeds = 1000
+	// MaxRequests is the most requests of a generator. A run keeps some 600 bytes of each.
+	MaxRequests = 10_000_000
 )
 
 // Scenario is a document: a fleet, what comes to it, and what is expected.
@@ -150,7 +152,7 @@ func (s *Scenario) variant(name string, full bool) (*Scenario, error) {
 	if name != "" {
 		i := slices.IndexFunc(s.Vary, func(v Variant) bool { return v.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no variant %q; there are %s", name, strings.Join(s.Variants(), ", "))
+			return nil, s.noVariant(name)
 		}
 		v = s.Vary[i]
 		if err := change(tree, v.Set); err != nil {
@@ -166,6 +168,13 @@ func (s *Scenario) variant(name string, full bool) (*Scenario, error) {
 		out.Policies = v.Policies
 	}
 	return out, nil
+}
+
+func (s *Scenario) noVariant(name string) error {
+	if len(s.Vary) == 0 {
+		return fmt.Errorf("there is no variant %q; %s has none", name, s.Name)
+	}
+	return fmt.Errorf("there is no variant %q; there are %s", name, strings.Join(s.Variants(), ", "))
 }
 
 // change sets values by their paths.
@@ -253,7 +262,12 @@ func (s *Scenario) validateVariant(name string) error {
 	}
 	for i, p := range slices.Concat(v.Policies, v.Search, []string{v.Baseline}) {
 		if !slices.Contains(Policies(), p) {
-			return fmt.Errorf("%spolicies[%d]: there is no policy %q; there are %s", in, i, p, strings.Join(Policies(), ", "))
+			return fmt.Errorf("%spolicies[%d]: %w", in, i, noPolicy(p))
+		}
+	}
+	for _, list := range [][]string{v.Policies, v.Search} {
+		if p, ok := twice(list); ok {
+			return fmt.Errorf("%spolicies: %s is there twice", in, p)
 		}
 	}
 	return nil
@@ -261,10 +275,16 @@ func (s *Scenario) validateVariant(name string) error {
 
 func (s *Scenario) validateCheck(c Check) error {
 	if c.In != "" && !slices.ContainsFunc(s.Variants(), c.in) {
-		return fmt.Errorf("in: no variant is %q; there are %s", c.In, strings.Join(s.Variants(), ", "))
+		return fmt.Errorf("in: %w", s.noVariant(c.In))
 	}
-	if _, err := ParseExpression(c.That); err != nil {
+	e, err := ParseExpression(c.That)
+	if err != nil {
 		return fmt.Errorf("that: %w", err)
+	}
+	for _, p := range slices.Concat(e.Left.Policies, e.Right.Policies) {
+		if !slices.Contains(Policies(), p) {
+			return fmt.Errorf("that: %w", noPolicy(p))
+		}
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -149,12 +151,24 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"variant twice", "name: slow", "name: fast", `vary[1].name: "fast" is there twice`},
 		{"variant's path", "workload.0.traffic.arrivals.rate: 1}", "workload.1.rate: 1}", `variant slow: line 18: workload.1.rate leads nowhere: there is no "1"`},
 		{"variant's field", "workload.0.traffic.arrivals.rate: 1}", "fleet.speed: 1}", `fleet has no field "speed"`},
-		{"check's variant", "in: slow", "in: snail", `expect[0]: in: no variant is "snail"; there are slow, fast`},
+		{"check's variant", "in: slow", "in: snail", `expect[0]: in: there is no variant "snail"; there are slow, fast`},
 		{"check", "ours.ends.failed == 0", "ours.ends.failed", "expect[0]: that:"},
 		{"pair", "  events:", "  rtt: {us-east-1: 5ms}\n  events:", "rtt: \"us-east-1\" is not two regions"},
 		{"anchor", "regions: [{id: us-east-1", "regions: &x [{id: us-east-1", "uses an anchor"},
 		{"merge", "about: Two", "<<: {}\nabout: Two", "uses a merge key"},
 		{"two documents", "name: small", "---\nname: x\n---\nname: small", "more than one document"},
+		{"no end", ", requests: 50", "", "traffic: it never ends"},
+		{"endless", "requests: 50", "requests: 1000000000", "requests: 1000000000 is more than 10000000"},
+		{"batch", "count: 2", "count: 2, batch: -4", "fleet: clusters[0].pods[0].batch: -4 is not 0 to"},
+		{"step", "count: 2", "count: 2, batchTokens: -1", "batchTokens: -1 is not"},
+		{"adapters", "count: 2", "count: 2, adapters: 9999999999", "adapters: 9999999999 is not"},
+		{"no cache", "kvTokens: 32000", "kvTokens: 1", "kvTokens: 1 is less than a block"},
+		{"price below 0", "price: 6.88", "price: -1", "price: -1 is not 0 to 1000000 dollars an hour"},
+		{"price of infinity", "price: 6.88", "price: .inf", "price: +Inf is not"},
+		{"price of nothing", "price: 6.88", "price: .nan", "price: NaN is not"},
+		{"policy twice", "policies: [random]", "policies: [random, ours, random]", "variant fast: policies: random is there twice"},
+		{"check's policy", "ours.ends.failed == 0", "our.ends.failed == 0", `expect[0]: that: there is no policy "our"; there are ours`},
+		{"check's rivals", "ours.ends.failed == 0", "ours.ends.failed <= best(spil).ends.failed", `there is no policy "spil"`},
 		{"no YAML", "name: small", "name: [", "line"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,6 +185,36 @@ func TestMistakesAreNamed(t *testing.T) {
 		if _, err := Parse(strings.NewReader(doc)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %q", doc, err, want)
 		}
+	}
+}
+
+// TestOptionsThatCannotBe: whoever asks for a run, a source or an explanation hears the same.
+func TestOptionsThatCannotBe(t *testing.T) {
+	s := parse(t, small)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, o := range map[string]Options{
+		"seeds: -1 is not 1 to 1000":   {Seeds: -1},
+		"seeds: 1001 is not 1 to 1000": {Seeds: 1001},
+		"parallel: -2 is below 0":      {Parallel: -2},
+		"requests: -3 is below 0":      {Requests: -3},
+		"ours is asked for twice":      {Policies: []string{"ours", "random", "ours"}},
+		"slow is asked for twice":      {Variants: []string{"slow", "slow"}},
+		"folder of traces: stat":       {Traces: file + "s"},
+		"is no folder":                 {Traces: file},
+	} {
+		if _, err := s.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("run: %v, want %q", err, want)
+		}
+		if _, err := s.Source("slow", 1, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("source: %v, want %q", err, want)
+		}
+	}
+	s.Vary = nil
+	if _, err := s.Variant("slow"); err == nil || !strings.Contains(err.Error(), "small has none") {
+		t.Errorf("%v, want that it has none", err)
 	}
 }
 
