@@ -43,7 +43,25 @@ var onTheWire = []struct {
 	{store.ErrBusy, "busy", codes.ResourceExhausted},
 	{store.ErrClosed, "closed", codes.Unavailable},
 	{store.ErrForeignCluster, "foreign_cluster", codes.PermissionDenied},
+	{store.ErrTooFewVoters, "too_few_voters", codes.FailedPrecondition},
+	{store.ErrNotMember, "not_member", codes.NotFound},
+	{store.ErrNotVoter, "not_voter", codes.FailedPrecondition},
+	{store.ErrAddressTaken, "address_taken", codes.AlreadyExists},
+	{store.ErrNoSuccessor, "no_successor", codes.Unavailable},
+	{ErrQuorumAtRisk, "quorum_at_risk", codes.FailedPrecondition},
+	{ErrNotThere, "not_there", codes.FailedPrecondition},
 }
+
+// wireError is an error of another node: its own words, and what it stands for.
+type wireError struct {
+	message string
+	err     error
+}
+
+func (e wireError) Error() string { return "leader: " + e.message }
+
+// Unwrap gives what it stands for.
+func (e wireError) Unwrap() error { return e.err }
 
 const notLeaderName = "not_leader"
 
@@ -94,7 +112,7 @@ func fromWire(err error, trailer metadata.MD, sent bool) error {
 	}
 	for _, e := range onTheWire {
 		if name == e.name {
-			return fmt.Errorf("leader: %w", e.err)
+			return wireError{status.Convert(err).Message(), e.err}
 		}
 	}
 	message := status.Convert(err).Message()

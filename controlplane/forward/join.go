@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ func (f *Forward) Join(ctx context.Context, addresses []string) error {
 	if len(addresses) == 0 {
 		return errors.New("join: no addresses to ask")
 	}
+	said := ""
 	for {
 		err := f.askAround(ctx, addresses)
 		if err == nil {
@@ -30,7 +32,10 @@ func (f *Forward) Join(ctx context.Context, addresses []string) error {
 		if errors.Is(err, store.ErrForeignCluster) {
 			return fmt.Errorf("join: %w", err)
 		}
-		f.logger.Info("not joined yet", "reason", err)
+		if now := err.Error(); now != said { // it may be the same for hours
+			f.logger.Info("not joined yet", "reason", now)
+			said = now
+		}
 		if !pause(ctx, f.o.Interval) {
 			return fmt.Errorf("join: %w: %w", ctx.Err(), err)
 		}
@@ -79,7 +84,7 @@ func (f *Forward) askToJoin(ctx context.Context, address string) error {
 func (f *Forward) admit(ctx context.Context) {
 	tick := time.NewTicker(f.o.Interval)
 	defer tick.Stop()
-	since := map[fleet.NodeID]time.Time{}
+	waiting := candidates{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -87,27 +92,43 @@ func (f *Forward) admit(ctx context.Context) {
 		case <-tick.C:
 		}
 		if !f.store.IsLeader() {
-			clear(since)
+			clear(waiting)
 			f.moved(ctx)
 			continue
 		}
-		for _, m := range f.store.Members() {
-			if m.Voter || !caughtUp(f.peers.list(time.Now()), m.ID, f.store.View().Index(), 3*f.o.Interval) {
-				delete(since, m.ID)
-				continue
-			}
-			if since[m.ID].IsZero() {
-				since[m.ID] = time.Now()
-			}
-			if time.Since(since[m.ID]) < f.o.CaughtUpFor {
-				continue
-			}
-			delete(since, m.ID)
-			if err := f.store.AddVoter(ctx, m.ID, m.Address); err != nil {
-				f.logger.Warn("make a member a voter", "node", m.ID, "error", err)
+		now := time.Now()
+		for _, id := range waiting.due(now, f.store.Members(), f.peers.list(now), f.store.View().Index(), f.silence(), f.o.CaughtUpFor) {
+			if err := f.store.AddVoter(ctx, id); err != nil {
+				f.logger.Warn("make a member a voter", "node", id, "error", err)
 			}
 		}
 	}
+}
+
+// candidates are members that do not vote yet, and since when each has been within MaxLag.
+type candidates map[fleet.NodeID]time.Time
+
+// due says which members have been within MaxLag of index for all of long, as far as known tells,
+// and are to vote. It forgets them, and those that fall behind or are silent.
+func (c candidates) due(now time.Time, members []store.Member, known []PeerStatus, index uint64, silence, long time.Duration) []fleet.NodeID {
+	var due []fleet.NodeID
+	near := map[fleet.NodeID]bool{}
+	for _, m := range members {
+		if m.Voter || !caughtUp(known, m.ID, index, silence) {
+			continue
+		}
+		near[m.ID] = true
+		since, waits := c[m.ID]
+		if !waits {
+			since = now
+			c[m.ID] = now
+		}
+		if now.Sub(since) >= long {
+			due = append(due, m.ID)
+		}
+	}
+	maps.DeleteFunc(c, func(id fleet.NodeID, _ time.Time) bool { return !near[id] || slices.Contains(due, id) })
+	return due
 }
 
 // caughtUp says whether a member has applied all but MaxLag of the commands up to index, as of at

@@ -12,6 +12,9 @@ import (
 	"anabranch/controlplane/store"
 )
 
+// maxAddress bounds an address in bytes: a host name of 253 and a port.
+const maxAddress = 260
+
 // service answers the other nodes. It only ever asks the local store, so that a call is never
 // passed on.
 type service struct {
@@ -64,22 +67,35 @@ func (s *service) Join(ctx context.Context, r *nodepb.JoinRequest) (*nodepb.Join
 	if err := fleet.CheckName(r.GetNodeId()); err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "node id %v", err)
 	}
-	if r.GetRaftAddress() == "" {
-		return nil, status.Error(codes.InvalidArgument, "raft address is empty")
+	if r.GetRaftAddress() == "" || len(r.GetRaftAddress()) > maxAddress {
+		return nil, status.Errorf(codes.InvalidArgument, "raft address is empty or longer than %d bytes", maxAddress)
 	}
-	reply := &nodepb.JoinReply{LeaderId: string(s.f.store.ID())}
-	id := fleet.NodeID(r.GetNodeId())
-	if s.f.store.IsLeader() {
-		for _, m := range s.f.store.Members() {
-			if m.ID == id && m.Address == r.GetRaftAddress() {
-				return reply, nil
-			}
-		}
-	}
-	if err := s.f.store.AddNonvoter(ctx, id, r.GetRaftAddress()); err != nil {
+	if err := s.f.addHere(ctx, fleet.NodeID(r.GetNodeId()), r.GetRaftAddress()); err != nil {
 		return nil, toWire(ctx, err)
 	}
-	return reply, nil
+	return &nodepb.JoinReply{LeaderId: string(s.f.store.ID())}, nil
+}
+
+// Remove removes a member if this node leads.
+func (s *service) Remove(ctx context.Context, r *nodepb.RemoveRequest) (*nodepb.RemoveReply, error) {
+	if err := s.sameCluster(r.GetClusterId()); err != nil {
+		return nil, toWire(ctx, err)
+	}
+	if err := s.f.removeHere(ctx, fleet.NodeID(r.GetNodeId()), r.GetForce()); err != nil {
+		return nil, toWire(ctx, err)
+	}
+	return &nodepb.RemoveReply{}, nil
+}
+
+// Transfer hands leadership over if this node leads.
+func (s *service) Transfer(ctx context.Context, r *nodepb.TransferRequest) (*nodepb.TransferReply, error) {
+	if err := s.sameCluster(r.GetClusterId()); err != nil {
+		return nil, toWire(ctx, err)
+	}
+	if err := s.f.transferHere(ctx, fleet.NodeID(r.GetTo())); err != nil {
+		return nil, toWire(ctx, err)
+	}
+	return &nodepb.TransferReply{}, nil
 }
 
 // Exchange takes what the caller's routers reported.

@@ -31,6 +31,14 @@ var (
 	ErrNotEmpty = errors.New("data folder is not empty")
 	// ErrTooFewVoters says that a removal would leave fewer than [MinVoters].
 	ErrTooFewVoters = errors.New("too few voters would be left")
+	// ErrNotMember says that a node is no member of the cluster.
+	ErrNotMember = errors.New("not a member")
+	// ErrNotVoter says that a member cannot lead, because it does not vote yet.
+	ErrNotVoter = errors.New("not a voter")
+	// ErrAddressTaken says that another member is reached at the address.
+	ErrAddressTaken = errors.New("address taken")
+	// ErrNoSuccessor says that no other node has taken the leadership over: this one still leads.
+	ErrNoSuccessor = errors.New("nobody took the leadership over")
 )
 
 // ErrNotLeader says that another node leads, or nobody does. The command was not proposed.

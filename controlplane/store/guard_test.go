@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -237,20 +236,5 @@ func TestTheFreeSpaceOfARealFolderIsKnown(t *testing.T) {
 	}
 	if _, err := freeBytes("/no/such/folder"); err == nil {
 		t.Error("a folder that is not there has free space")
-	}
-}
-
-func TestATransferThatNeverEndsStopsTheNode(t *testing.T) {
-	s := &Store{o: Options{}.withDefaults(), halted: make(chan struct{})}
-	s.logger = slog.New(slog.DiscardHandler)
-	s.watchTransfer()
-	s.watchTransfer()
-	if s.haltReason() != nil {
-		t.Fatal("stopped at once")
-	}
-	s.transferring.Add(-int64(s.o.scaled(21 * heartbeat)))
-	s.watchTransfer()
-	if s.haltReason() == nil {
-		t.Error("not stopped after 21 timeouts")
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"anabranch/api/fleet"
-	"anabranch/controlplane/state"
-	"anabranch/controlplane/state/statepb"
 )
 
 // Member is one node of the cluster.
@@ -73,76 +71,6 @@ func (s *Store) Members() []Member {
 	return members
 }
 
-// AddNonvoter adds a node that receives everything but does not count yet, or changes the address
-// of a member. This node must lead.
-func (s *Store) AddNonvoter(ctx context.Context, id fleet.NodeID, address string) error {
-	return s.change(ctx, fmt.Sprintf("add %s at %s", id, address), func(r *raft.Raft, limit time.Duration) raft.Future {
-		return r.AddNonvoter(raft.ServerID(id), raft.ServerAddress(address), 0, limit)
-	})
-}
-
-// AddVoter makes a node a voter. Add it as a non-voter first and wait until it has caught up: a
-// voter that lags behind counts for majorities that it cannot help to form.
-func (s *Store) AddVoter(ctx context.Context, id fleet.NodeID, address string) error {
-	return s.change(ctx, fmt.Sprintf("make %s a voter", id), func(r *raft.Raft, limit time.Duration) raft.Future {
-		return r.AddVoter(raft.ServerID(id), raft.ServerAddress(address), 0, limit)
-	})
-}
-
-// RemoveMember removes a node; [ErrTooFewVoters] if fewer than [MinVoters] voters would be left.
-func (s *Store) RemoveMember(ctx context.Context, id fleet.NodeID) error {
-	voters, voter := 0, false
-	for _, m := range s.Members() {
-		if m.Voter {
-			voters++
-			voter = voter || m.ID == id
-		}
-	}
-	if voter && voters <= MinVoters {
-		return fmt.Errorf("remove %s: %w", id, ErrTooFewVoters)
-	}
-	return s.change(ctx, fmt.Sprintf("remove %s", id), func(r *raft.Raft, limit time.Duration) raft.Future {
-		return r.RemoveServer(raft.ServerID(id), 0, limit)
-	})
-}
-
-// change changes the membership, and commits a no-op: until the next command after a change Raft
-// takes no snapshot.
-func (s *Store) change(ctx context.Context, what string, start func(*raft.Raft, time.Duration) raft.Future) error {
-	r, err := s.leading()
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	if err := s.await(ctx, func() raft.Future { return start(r, queueTimeout) }); err != nil {
-		return fmt.Errorf("%s: %w", what, s.proposalError(err))
-	}
-	s.logger.Info("membership changed", "change", what)
-	noop := &statepb.Command{
-		Format:    state.Format,
-		Ignorable: true,
-		AtUnixMs:  time.Now().UnixMilli(),
-		Actor:     &statepb.Actor{Name: "system/store", Reason: what},
-		Op:        &statepb.Command_Noop{Noop: &statepb.Noop{}},
-	}
-	if _, err := s.Propose(ctx, noop); err != nil {
-		s.logger.Warn("no-op after a change of membership", "error", err)
-	}
-	return nil
-}
-
-// TransferLeadership hands leadership to the member that is furthest. Writes are refused for as
-// long as it takes, at most about one election timeout.
-func (s *Store) TransferLeadership(ctx context.Context) error {
-	r, err := s.leading()
-	if err != nil {
-		return fmt.Errorf("transfer leadership: %w", err)
-	}
-	if err := s.await(ctx, r.LeadershipTransfer); err != nil {
-		return fmt.Errorf("transfer leadership: %w", err)
-	}
-	return nil
-}
-
 // Snapshot writes a snapshot now; nothing new to write is no error.
 func (s *Store) Snapshot(ctx context.Context) error {
 	r := s.raft.Load()
@@ -168,6 +96,14 @@ type Stats struct {
 	ReadOnly      bool
 	DiskStalled   bool
 	FreeDiskBytes uint64
+	// Member says whether this node is a member as far as it knows, Voter whether it counts.
+	Member, Voter bool
+	// Voters is how many there are.
+	Voters int
+	// Changes counts changes of the membership that this node has committed as leader, by what they
+	// did; Transfers those of leadership that it has given away or tried to, by how they ended.
+	Changes   map[Change]uint64
+	Transfers map[TransferEnd]uint64
 }
 
 // Stats takes a glance.
@@ -177,6 +113,16 @@ func (s *Store) Stats() Stats {
 		ReadOnly:      s.readOnly.Load(),
 		DiskStalled:   s.log.stalled(),
 		FreeDiskBytes: s.freeBytes.Load(),
+		Changes:       s.counts.changed(),
+		Transfers:     s.counts.transferred(),
+	}
+	for _, m := range s.Members() {
+		if m.Voter {
+			stats.Voters++
+		}
+		if m.ID == s.id.NodeID {
+			stats.Member, stats.Voter = true, m.Voter
+		}
 	}
 	stats.LogFirst, _ = s.file.FirstIndex() // never fail: in memory
 	stats.LogLast, _ = s.file.LastIndex()

@@ -159,6 +159,15 @@ func (m *mux) accept(c *conn) (*inlet, error) {
 
 // dial connects to the Raft port of another node.
 func (m *mux) dial(ctx context.Context, as kind, address string) (net.Conn, error) {
+	c, err := m.reach(ctx, as, address)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// reach is dial for those who want to know whom they have reached.
+func (m *mux) reach(ctx context.Context, as kind, address string) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	var d net.Dialer
@@ -209,6 +218,7 @@ func (m *mux) introduce(ctx context.Context, c *conn, as kind) error {
 	if err := verdict(answer).explain(own, peer); err != nil {
 		return refusedError{err}
 	}
+	c.peer = peer
 	return c.SetDeadline(time.Time{})
 }
 
@@ -261,7 +271,8 @@ type conn struct {
 	net.Conn  // TLS once that is up; not changed after the hello
 	raw       net.Conn
 	mux       *mux
-	handedOut bool // counted in mux.users; not changed after the hello
+	handedOut bool  // counted in mux.users; not changed after the hello
+	peer      hello // of a connection that was dialled; not changed after the hello
 	once      sync.Once
 }
 

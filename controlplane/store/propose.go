@@ -71,15 +71,6 @@ func (s *Store) proposalError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
-// watchTransfer stops a node that refuses writes because of a transfer of leadership that never
-// ends: nothing else would.
-func (s *Store) watchTransfer() {
-	now := time.Now().UnixNano()
-	if !s.transferring.CompareAndSwap(0, now) && now-s.transferring.Load() > int64(s.o.scaled(20*heartbeat)) {
-		s.halt(errors.New("a transfer of leadership does not end"))
-	}
-}
-
 // leading returns Raft if this node leads and its disk works.
 func (s *Store) leading() (*raft.Raft, error) {
 	r := s.raft.Load()

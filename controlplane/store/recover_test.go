@@ -72,7 +72,7 @@ func (c *testCluster) join(leader *testNode, id fleet.NodeID) *testNode {
 		c.t.Fatal(err)
 	}
 	n.caughtUp(leader.View().Index())
-	if err := leader.AddVoter(ctx, id, n.address); err != nil {
+	if err := leader.AddVoter(ctx, id); err != nil {
 		c.t.Fatal(err)
 	}
 	return n

@@ -151,18 +151,6 @@ func (s *Store) stop(r *raft.Raft, transport *fence, over chan struct{}, childre
 	return errors.Join(append(errs, s.haltReason(), s.file.Close())...)
 }
 
-// handOver makes another node lead if this one does, so that nobody waits for an election.
-func (s *Store) handOver(r *raft.Raft) {
-	if r.State() != raft.Leader || len(s.Members()) < 2 {
-		return
-	}
-	within(stopTimeout, func() {
-		if err := r.LeadershipTransfer().Error(); err != nil {
-			s.logger.Info("leadership was not handed over", "error", err)
-		}
-	})
-}
-
 func (s *Store) haltReason() error {
 	select {
 	case <-s.halted:

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"anabranch/api/fleet"
 	"anabranch/controlplane/store/boltlog"
 )
 
@@ -55,6 +56,8 @@ type Store struct {
 	ran          atomic.Bool
 
 	slots      chan struct{}
+	changing   chan struct{} // one slot: changes of the membership come one after the other
+	counts     counts
 	terms      chan Term
 	operations operations
 
@@ -76,7 +79,7 @@ func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{
 		o: o, logger: o.Logger.With("component", "store"), views: newViews(),
-		slots: make(chan struct{}, MaxInFlight), terms: make(chan Term),
+		slots: make(chan struct{}, MaxInFlight), changing: make(chan struct{}, 1), terms: make(chan Term),
 		halted: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if err := s.openFolder(); err != nil {
@@ -208,6 +211,17 @@ func (s *Store) halt(err error) {
 // NodeListener hands out connections to the Raft port that are meant for the nodes' gRPC service,
 // after TLS and hello.
 func (s *Store) NodeListener() net.Listener { return s.mux.node }
+
+// Greet says hello to the node whose Raft port is at address and returns its id: that it is there,
+// and of this cluster or of none yet. Errors: [ErrForeignCluster], or of the network, wrapped.
+func (s *Store) Greet(ctx context.Context, address string) (fleet.NodeID, error) {
+	c, err := s.mux.reach(ctx, kindHello, address)
+	if err != nil {
+		return "", err
+	}
+	_ = c.Close() // all has been said
+	return c.peer.Node, nil
+}
 
 // DialNode connects to the gRPC service of the node whose Raft port is at address.
 func (s *Store) DialNode(ctx context.Context, address string) (net.Conn, error) {

@@ -141,43 +141,6 @@ func TestARestartedFollowerCatchesUpFromASnapshot(t *testing.T) {
 	f.caughtUp(out.GetRevision())
 }
 
-func TestAFourthNodeJoinsAndLeaves(t *testing.T) {
-	t.Parallel()
-	c := newTestCluster(t, 3, nil)
-	out := c.propose(initCommand("c1"))
-	l := listen(t)
-	fourth := c.add(Peer{ID: "n4", Address: l.Addr().String()}, l, nil, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	leader := c.leader()
-	if err := leader.AddNonvoter(ctx, "n4", fourth.address); err != nil {
-		t.Fatal(err)
-	}
-	fourth.caughtUp(out.GetRevision())
-	if err := leader.AddVoter(ctx, "n4", fourth.address); err != nil {
-		t.Fatal(err)
-	}
-	fourth.caughtUp(c.propose(register("a", "1")).GetRevision())
-	voters := 0
-	for _, m := range fourth.Members() {
-		if m.Voter {
-			voters++
-		}
-	}
-	if voters != 4 {
-		t.Errorf("%d voters, want 4: %v", voters, fourth.Members())
-	}
-	if err := leader.RemoveMember(ctx, "n4"); err != nil {
-		t.Fatal(err)
-	}
-	if err := leader.RemoveMember(ctx, "n3"); !errors.Is(err, ErrTooFewVoters) {
-		t.Errorf("removal of a third voter: %v, want too few", err)
-	}
-	if err := leader.RemoveMember(ctx, "unheard-of"); err != nil {
-		t.Errorf("removal of a stranger: %v", err)
-	}
-}
-
 func TestAReadIndexCoversWhatWasAcknowledgedBefore(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t, 3, nil)
@@ -200,7 +163,7 @@ func TestAReadIndexCoversWhatWasAcknowledgedBefore(t *testing.T) {
 			}
 		}
 		if i == 4 {
-			if err := leader.TransferLeadership(t.Context()); err != nil {
+			if err := leader.TransferLeadership(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -213,7 +176,7 @@ func TestAReadIndexIsReachedWithoutFurtherWrites(t *testing.T) {
 	c := newTestCluster(t, 3, nil)
 	out := c.propose(initCommand("c1"))
 	for range 3 { // each leaves a no-op and a barrier behind the last command
-		if err := c.leader().TransferLeadership(t.Context()); err != nil {
+		if err := c.leader().TransferLeadership(t.Context(), ""); err != nil {
 			t.Logf("transfer: %v", err)
 		}
 		var index uint64
@@ -287,7 +250,7 @@ func TestTermsComeOneAtATimeWithTheStateOfEarlierOnes(t *testing.T) {
 		}
 		written, last = out.GetRevision(), b
 		if i < 2 {
-			if err := b.node.TransferLeadership(ctx); err != nil {
+			if err := b.node.TransferLeadership(ctx, ""); err != nil {
 				t.Fatal(err)
 			}
 		}

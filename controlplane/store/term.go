@@ -72,6 +72,7 @@ func (s *Store) openTerms(ctx context.Context, r *raft.Raft, elected <-chan cont
 		if err != nil {
 			continue // the term has ended
 		}
+		s.transferring.Store(0) // transfers of earlier terms are over
 		s.MarkReady()
 		s.logger.Info("leading", "term", number)
 		select {

@@ -44,6 +44,13 @@ func (s slowLink) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *r
 	return s.InmemTransport.AppendEntries(id, to, args, resp)
 }
 
+func (s slowLink) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	if err := s.pass(to); err != nil {
+		return err
+	}
+	return s.InmemTransport.TimeoutNow(id, to, args, resp)
+}
+
 func (s slowLink) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
 	if err := s.pass(to); err != nil {
 		return err

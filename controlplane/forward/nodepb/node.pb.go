@@ -8,6 +8,7 @@
 //
 // History
 //   2026-11-29  version 1.
+//   2026-11-30  Remove and Transfer.
 
 package nodepb
 
@@ -316,6 +317,190 @@ func (x *JoinReply) GetLeaderId() string {
 	return ""
 }
 
+type RemoveRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	NodeId        string                 `protobuf:"bytes,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Force         bool                   `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"` // fewer than three voters may be left
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveRequest) Reset() {
+	*x = RemoveRequest{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveRequest) ProtoMessage() {}
+
+func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
+func (*RemoveRequest) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RemoveRequest) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *RemoveRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *RemoveRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type RemoveReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveReply) Reset() {
+	*x = RemoveReply{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveReply) ProtoMessage() {}
+
+func (x *RemoveReply) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveReply.ProtoReflect.Descriptor instead.
+func (*RemoveReply) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{7}
+}
+
+type TransferRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"` // empty: whoever is furthest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferRequest) Reset() {
+	*x = TransferRequest{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferRequest) ProtoMessage() {}
+
+func (x *TransferRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
+func (*TransferRequest) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TransferRequest) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *TransferRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+type TransferReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferReply) Reset() {
+	*x = TransferReply{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferReply) ProtoMessage() {}
+
+func (x *TransferReply) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferReply.ProtoReflect.Descriptor instead.
+func (*TransferReply) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{9}
+}
+
 type ExchangeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -327,7 +512,7 @@ type ExchangeRequest struct {
 
 func (x *ExchangeRequest) Reset() {
 	*x = ExchangeRequest{}
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[6]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +524,7 @@ func (x *ExchangeRequest) String() string {
 func (*ExchangeRequest) ProtoMessage() {}
 
 func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[6]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +537,7 @@ func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{6}
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExchangeRequest) GetNodeId() string {
@@ -386,7 +571,7 @@ type ExchangeReply struct {
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[7]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +583,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[7]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +596,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{7}
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExchangeReply) GetNodeId() string {
@@ -442,7 +627,7 @@ type RouterObservation struct {
 
 func (x *RouterObservation) Reset() {
 	*x = RouterObservation{}
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[8]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -454,7 +639,7 @@ func (x *RouterObservation) String() string {
 func (*RouterObservation) ProtoMessage() {}
 
 func (x *RouterObservation) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[8]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -467,7 +652,7 @@ func (x *RouterObservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RouterObservation.ProtoReflect.Descriptor instead.
 func (*RouterObservation) Descriptor() ([]byte, []int) {
-	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{8}
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RouterObservation) GetHello() *routerpb.Hello {
@@ -527,7 +712,18 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12!\n" +
 	"\fraft_address\x18\x03 \x01(\tR\vraftAddress\"(\n" +
 	"\tJoinReply\x12\x1b\n" +
-	"\tleader_id\x18\x01 \x01(\tR\bleaderId\"\x8f\x01\n" +
+	"\tleader_id\x18\x01 \x01(\tR\bleaderId\"]\n" +
+	"\rRemoveRequest\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x17\n" +
+	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\"\r\n" +
+	"\vRemoveReply\"@\n" +
+	"\x0fTransferRequest\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"\x0f\n" +
+	"\rTransferReply\"\x8f\x01\n" +
 	"\x0fExchangeRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
 	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12>\n" +
@@ -540,11 +736,13 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"\x06report\x18\x02 \x01(\v2\x1b.anabranch.router.v1.ReportR\x06report\x12*\n" +
 	"\x03ack\x18\x03 \x01(\v2\x18.anabranch.router.v1.AckR\x03ack\x12\x15\n" +
 	"\x06age_ms\x18\x04 \x01(\x03R\x05ageMs\x12\x17\n" +
-	"\anode_id\x18\x05 \x01(\tR\x06nodeId2\xc2\x02\n" +
+	"\anode_id\x18\x05 \x01(\tR\x06nodeId2\xe0\x03\n" +
 	"\x04Node\x12M\n" +
 	"\aPropose\x12!.anabranch.node.v1.ProposeRequest\x1a\x1f.anabranch.node.v1.ProposeReply\x12S\n" +
 	"\tReadIndex\x12#.anabranch.node.v1.ReadIndexRequest\x1a!.anabranch.node.v1.ReadIndexReply\x12D\n" +
-	"\x04Join\x12\x1e.anabranch.node.v1.JoinRequest\x1a\x1c.anabranch.node.v1.JoinReply\x12P\n" +
+	"\x04Join\x12\x1e.anabranch.node.v1.JoinRequest\x1a\x1c.anabranch.node.v1.JoinReply\x12J\n" +
+	"\x06Remove\x12 .anabranch.node.v1.RemoveRequest\x1a\x1e.anabranch.node.v1.RemoveReply\x12P\n" +
+	"\bTransfer\x12\".anabranch.node.v1.TransferRequest\x1a .anabranch.node.v1.TransferReply\x12P\n" +
 	"\bExchange\x12\".anabranch.node.v1.ExchangeRequest\x1a .anabranch.node.v1.ExchangeReplyB'Z%anabranch/controlplane/forward/nodepbb\x06proto3"
 
 var (
@@ -559,7 +757,7 @@ func file_controlplane_forward_nodepb_node_proto_rawDescGZIP() []byte {
 	return file_controlplane_forward_nodepb_node_proto_rawDescData
 }
 
-var file_controlplane_forward_nodepb_node_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_controlplane_forward_nodepb_node_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_controlplane_forward_nodepb_node_proto_goTypes = []any{
 	(*ProposeRequest)(nil),    // 0: anabranch.node.v1.ProposeRequest
 	(*ProposeReply)(nil),      // 1: anabranch.node.v1.ProposeReply
@@ -567,32 +765,40 @@ var file_controlplane_forward_nodepb_node_proto_goTypes = []any{
 	(*ReadIndexReply)(nil),    // 3: anabranch.node.v1.ReadIndexReply
 	(*JoinRequest)(nil),       // 4: anabranch.node.v1.JoinRequest
 	(*JoinReply)(nil),         // 5: anabranch.node.v1.JoinReply
-	(*ExchangeRequest)(nil),   // 6: anabranch.node.v1.ExchangeRequest
-	(*ExchangeReply)(nil),     // 7: anabranch.node.v1.ExchangeReply
-	(*RouterObservation)(nil), // 8: anabranch.node.v1.RouterObservation
-	(*statepb.Command)(nil),   // 9: anabranch.state.v1.Command
-	(*statepb.Outcome)(nil),   // 10: anabranch.state.v1.Outcome
-	(*routerpb.Hello)(nil),    // 11: anabranch.router.v1.Hello
-	(*routerpb.Report)(nil),   // 12: anabranch.router.v1.Report
-	(*routerpb.Ack)(nil),      // 13: anabranch.router.v1.Ack
+	(*RemoveRequest)(nil),     // 6: anabranch.node.v1.RemoveRequest
+	(*RemoveReply)(nil),       // 7: anabranch.node.v1.RemoveReply
+	(*TransferRequest)(nil),   // 8: anabranch.node.v1.TransferRequest
+	(*TransferReply)(nil),     // 9: anabranch.node.v1.TransferReply
+	(*ExchangeRequest)(nil),   // 10: anabranch.node.v1.ExchangeRequest
+	(*ExchangeReply)(nil),     // 11: anabranch.node.v1.ExchangeReply
+	(*RouterObservation)(nil), // 12: anabranch.node.v1.RouterObservation
+	(*statepb.Command)(nil),   // 13: anabranch.state.v1.Command
+	(*statepb.Outcome)(nil),   // 14: anabranch.state.v1.Outcome
+	(*routerpb.Hello)(nil),    // 15: anabranch.router.v1.Hello
+	(*routerpb.Report)(nil),   // 16: anabranch.router.v1.Report
+	(*routerpb.Ack)(nil),      // 17: anabranch.router.v1.Ack
 }
 var file_controlplane_forward_nodepb_node_proto_depIdxs = []int32{
-	9,  // 0: anabranch.node.v1.ProposeRequest.command:type_name -> anabranch.state.v1.Command
-	10, // 1: anabranch.node.v1.ProposeReply.outcome:type_name -> anabranch.state.v1.Outcome
-	8,  // 2: anabranch.node.v1.ExchangeRequest.routers:type_name -> anabranch.node.v1.RouterObservation
-	11, // 3: anabranch.node.v1.RouterObservation.hello:type_name -> anabranch.router.v1.Hello
-	12, // 4: anabranch.node.v1.RouterObservation.report:type_name -> anabranch.router.v1.Report
-	13, // 5: anabranch.node.v1.RouterObservation.ack:type_name -> anabranch.router.v1.Ack
+	13, // 0: anabranch.node.v1.ProposeRequest.command:type_name -> anabranch.state.v1.Command
+	14, // 1: anabranch.node.v1.ProposeReply.outcome:type_name -> anabranch.state.v1.Outcome
+	12, // 2: anabranch.node.v1.ExchangeRequest.routers:type_name -> anabranch.node.v1.RouterObservation
+	15, // 3: anabranch.node.v1.RouterObservation.hello:type_name -> anabranch.router.v1.Hello
+	16, // 4: anabranch.node.v1.RouterObservation.report:type_name -> anabranch.router.v1.Report
+	17, // 5: anabranch.node.v1.RouterObservation.ack:type_name -> anabranch.router.v1.Ack
 	0,  // 6: anabranch.node.v1.Node.Propose:input_type -> anabranch.node.v1.ProposeRequest
 	2,  // 7: anabranch.node.v1.Node.ReadIndex:input_type -> anabranch.node.v1.ReadIndexRequest
 	4,  // 8: anabranch.node.v1.Node.Join:input_type -> anabranch.node.v1.JoinRequest
-	6,  // 9: anabranch.node.v1.Node.Exchange:input_type -> anabranch.node.v1.ExchangeRequest
-	1,  // 10: anabranch.node.v1.Node.Propose:output_type -> anabranch.node.v1.ProposeReply
-	3,  // 11: anabranch.node.v1.Node.ReadIndex:output_type -> anabranch.node.v1.ReadIndexReply
-	5,  // 12: anabranch.node.v1.Node.Join:output_type -> anabranch.node.v1.JoinReply
-	7,  // 13: anabranch.node.v1.Node.Exchange:output_type -> anabranch.node.v1.ExchangeReply
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
+	6,  // 9: anabranch.node.v1.Node.Remove:input_type -> anabranch.node.v1.RemoveRequest
+	8,  // 10: anabranch.node.v1.Node.Transfer:input_type -> anabranch.node.v1.TransferRequest
+	10, // 11: anabranch.node.v1.Node.Exchange:input_type -> anabranch.node.v1.ExchangeRequest
+	1,  // 12: anabranch.node.v1.Node.Propose:output_type -> anabranch.node.v1.ProposeReply
+	3,  // 13: anabranch.node.v1.Node.ReadIndex:output_type -> anabranch.node.v1.ReadIndexReply
+	5,  // 14: anabranch.node.v1.Node.Join:output_type -> anabranch.node.v1.JoinReply
+	7,  // 15: anabranch.node.v1.Node.Remove:output_type -> anabranch.node.v1.RemoveReply
+	9,  // 16: anabranch.node.v1.Node.Transfer:output_type -> anabranch.node.v1.TransferReply
+	11, // 17: anabranch.node.v1.Node.Exchange:output_type -> anabranch.node.v1.ExchangeReply
+	12, // [12:18] is the sub-list for method output_type
+	6,  // [6:12] is the sub-list for method input_type
 	6,  // [6:6] is the sub-list for extension type_name
 	6,  // [6:6] is the sub-list for extension extendee
 	0,  // [0:6] is the sub-list for field type_name
@@ -609,7 +815,7 @@ func file_controlplane_forward_nodepb_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_forward_nodepb_node_proto_rawDesc), len(file_controlplane_forward_nodepb_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -8,6 +8,7 @@
 //
 // History
 //   2026-11-29  version 1.
+//   2026-11-30  Remove and Transfer.
 
 package nodepb
 
@@ -27,6 +28,8 @@ const (
 	Node_Propose_FullMethodName   = "/anabranch.node.v1.Node/Propose"
 	Node_ReadIndex_FullMethodName = "/anabranch.node.v1.Node/ReadIndex"
 	Node_Join_FullMethodName      = "/anabranch.node.v1.Node/Join"
+	Node_Remove_FullMethodName    = "/anabranch.node.v1.Node/Remove"
+	Node_Transfer_FullMethodName  = "/anabranch.node.v1.Node/Transfer"
 	Node_Exchange_FullMethodName  = "/anabranch.node.v1.Node/Exchange"
 )
 
@@ -38,8 +41,12 @@ type NodeClient interface {
 	Propose(ctx context.Context, in *ProposeRequest, opts ...grpc.CallOption) (*ProposeReply, error)
 	// ReadIndex gives the index that a reader must have applied to read linearizably.
 	ReadIndex(ctx context.Context, in *ReadIndexRequest, opts ...grpc.CallOption) (*ReadIndexReply, error)
-	// Join adds the caller; the leader makes it a voter.
+	// Join adds a node, mostly the caller; the leader makes it a voter when it has caught up.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinReply, error)
+	// Remove removes a member; only the leader answers, as with Propose.
+	Remove(ctx context.Context, in *RemoveRequest, opts ...grpc.CallOption) (*RemoveReply, error)
+	// Transfer hands leadership to another voter; only the leader answers.
+	Transfer(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*TransferReply, error)
 	// Exchange hands over what the caller's own routers reported, each second.
 	Exchange(ctx context.Context, in *ExchangeRequest, opts ...grpc.CallOption) (*ExchangeReply, error)
 }
@@ -82,6 +89,26 @@ func (c *nodeClient) Join(ctx context.Context, in *JoinRequest, opts ...grpc.Cal
 	return out, nil
 }
 
+func (c *nodeClient) Remove(ctx context.Context, in *RemoveRequest, opts ...grpc.CallOption) (*RemoveReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveReply)
+	err := c.cc.Invoke(ctx, Node_Remove_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) Transfer(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*TransferReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TransferReply)
+	err := c.cc.Invoke(ctx, Node_Transfer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) Exchange(ctx context.Context, in *ExchangeRequest, opts ...grpc.CallOption) (*ExchangeReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ExchangeReply)
@@ -100,8 +127,12 @@ type NodeServer interface {
 	Propose(context.Context, *ProposeRequest) (*ProposeReply, error)
 	// ReadIndex gives the index that a reader must have applied to read linearizably.
 	ReadIndex(context.Context, *ReadIndexRequest) (*ReadIndexReply, error)
-	// Join adds the caller; the leader makes it a voter.
+	// Join adds a node, mostly the caller; the leader makes it a voter when it has caught up.
 	Join(context.Context, *JoinRequest) (*JoinReply, error)
+	// Remove removes a member; only the leader answers, as with Propose.
+	Remove(context.Context, *RemoveRequest) (*RemoveReply, error)
+	// Transfer hands leadership to another voter; only the leader answers.
+	Transfer(context.Context, *TransferRequest) (*TransferReply, error)
 	// Exchange hands over what the caller's own routers reported, each second.
 	Exchange(context.Context, *ExchangeRequest) (*ExchangeReply, error)
 	mustEmbedUnimplementedNodeServer()
@@ -122,6 +153,12 @@ func (UnimplementedNodeServer) ReadIndex(context.Context, *ReadIndexRequest) (*R
 }
 func (UnimplementedNodeServer) Join(context.Context, *JoinRequest) (*JoinReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
+}
+func (UnimplementedNodeServer) Remove(context.Context, *RemoveRequest) (*RemoveReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Remove not implemented")
+}
+func (UnimplementedNodeServer) Transfer(context.Context, *TransferRequest) (*TransferReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Transfer not implemented")
 }
 func (UnimplementedNodeServer) Exchange(context.Context, *ExchangeRequest) (*ExchangeReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Exchange not implemented")
@@ -201,6 +238,42 @@ func _Node_Join_Handler(srv interface{}, ctx context.Context, dec func(interface
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Remove_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Remove(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Remove_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Remove(ctx, req.(*RemoveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_Transfer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TransferRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Transfer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Transfer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Transfer(ctx, req.(*TransferRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_Exchange_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ExchangeRequest)
 	if err := dec(in); err != nil {
@@ -237,6 +310,14 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Join",
 			Handler:    _Node_Join_Handler,
+		},
+		{
+			MethodName: "Remove",
+			Handler:    _Node_Remove_Handler,
+		},
+		{
+			MethodName: "Transfer",
+			Handler:    _Node_Transfer_Handler,
 		},
 		{
 			MethodName: "Exchange",
