@@ -14,6 +14,8 @@
 //               rules; weights on standby. An older router refuses a table whose kinds it doesn't
 //               know, and takes no notice of the rest.
 //   2026-11-30  version 1: models with the time of their making, which lists of models show.
+//   2026-11-30  version 1: features in hello; slices of tables for one region, and deltas, for
+//               routers that say they know them. Others get whole tables, as before.
 
 package routerpb
 
@@ -31,6 +33,57 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// Feature is something that a router understands beyond what the first version of the contract
+// says.
+type Feature int32
+
+const (
+	Feature_FEATURE_UNSPECIFIED Feature = 0
+	Feature_FEATURE_SLICE       Feature = 1 // tables for its region alone, see Table.region
+	Feature_FEATURE_DELTA       Feature = 2 // TableDelta
+)
+
+// Enum value maps for Feature.
+var (
+	Feature_name = map[int32]string{
+		0: "FEATURE_UNSPECIFIED",
+		1: "FEATURE_SLICE",
+		2: "FEATURE_DELTA",
+	}
+	Feature_value = map[string]int32{
+		"FEATURE_UNSPECIFIED": 0,
+		"FEATURE_SLICE":       1,
+		"FEATURE_DELTA":       2,
+	}
+)
+
+func (x Feature) Enum() *Feature {
+	p := new(Feature)
+	*p = x
+	return p
+}
+
+func (x Feature) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Feature) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_routerpb_router_proto_enumTypes[0].Descriptor()
+}
+
+func (Feature) Type() protoreflect.EnumType {
+	return &file_api_routerpb_router_proto_enumTypes[0]
+}
+
+func (x Feature) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Feature.Descriptor instead.
+func (Feature) EnumDescriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{0}
+}
 
 type FromRouter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -137,6 +190,7 @@ type ToRouter struct {
 	//	*ToRouter_Welcome
 	//	*ToRouter_Table
 	//	*ToRouter_Ping
+	//	*ToRouter_Delta
 	Body          isToRouter_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -206,6 +260,15 @@ func (x *ToRouter) GetPing() *Ping {
 	return nil
 }
 
+func (x *ToRouter) GetDelta() *TableDelta {
+	if x != nil {
+		if x, ok := x.Body.(*ToRouter_Delta); ok {
+			return x.Delta
+		}
+	}
+	return nil
+}
+
 type isToRouter_Body interface {
 	isToRouter_Body()
 }
@@ -222,11 +285,17 @@ type ToRouter_Ping struct {
 	Ping *Ping `protobuf:"bytes,3,opt,name=ping,proto3,oneof"`
 }
 
+type ToRouter_Delta struct {
+	Delta *TableDelta `protobuf:"bytes,4,opt,name=delta,proto3,oneof"` // to routers with FEATURE_DELTA
+}
+
 func (*ToRouter_Welcome) isToRouter_Body() {}
 
 func (*ToRouter_Table) isToRouter_Body() {}
 
 func (*ToRouter_Ping) isToRouter_Body() {}
+
+func (*ToRouter_Delta) isToRouter_Body() {}
 
 // TableRef orders tables: compared by epoch, then revision, within one cluster_id.
 type TableRef struct {
@@ -296,6 +365,8 @@ type Hello struct {
 	Region        string                 `protobuf:"bytes,3,opt,name=region,proto3" json:"region,omitempty"`
 	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"` // build version
 	Holds         *TableRef              `protobuf:"bytes,5,opt,name=holds,proto3" json:"holds,omitempty"`     // unset: none
+	Features      []Feature              `protobuf:"varint,6,rep,packed,name=features,proto3,enum=anabranch.router.v1.Feature" json:"features,omitempty"`
+	HoldsSha256   []byte                 `protobuf:"bytes,7,opt,name=holds_sha256,json=holdsSha256,proto3" json:"holds_sha256,omitempty"` // digest of the table held, see TableDelta; empty: none, or not told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -361,6 +432,20 @@ func (x *Hello) GetVersion() string {
 func (x *Hello) GetHolds() *TableRef {
 	if x != nil {
 		return x.Holds
+	}
+	return nil
+}
+
+func (x *Hello) GetFeatures() []Feature {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *Hello) GetHoldsSha256() []byte {
+	if x != nil {
+		return x.HoldsSha256
 	}
 	return nil
 }
@@ -522,6 +607,204 @@ func (x *TablePush) GetTable() *Table {
 	return nil
 }
 
+// TableDelta makes a table from one that the router holds: each list of the result is put together
+// from runs of the base's list and of entries that are new or differ. An unchanged list is one run.
+type TableDelta struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Nonce    uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"`    // echoed by Ack
+	Base     *TableRef              `protobuf:"bytes,2,opt,name=base,proto3" json:"base,omitempty"`       // to be held, in force or waiting, with the very content that the node thinks of
+	Changed  *Table                 `protobuf:"bytes,3,opt,name=changed,proto3" json:"changed,omitempty"` // of the result: ref, time and region; of each list only what is new or differs
+	Regions  []*Run                 `protobuf:"bytes,4,rep,name=regions,proto3" json:"regions,omitempty"`
+	Clusters []*Run                 `protobuf:"bytes,5,rep,name=clusters,proto3" json:"clusters,omitempty"`
+	Models   []*Run                 `protobuf:"bytes,6,rep,name=models,proto3" json:"models,omitempty"`
+	Tenants  []*Run                 `protobuf:"bytes,7,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	Quotas   []*Run                 `protobuf:"bytes,8,rep,name=quotas,proto3" json:"quotas,omitempty"`
+	Classes  []*Run                 `protobuf:"bytes,9,rep,name=classes,proto3" json:"classes,omitempty"`
+	Weights  []*Run                 `protobuf:"bytes,10,rep,name=weights,proto3" json:"weights,omitempty"`
+	Rules    []*Run                 `protobuf:"bytes,11,rep,name=rules,proto3" json:"rules,omitempty"`
+	// SHA-256 of the result in deterministic encoding. A router that comes to another refuses with
+	// code "digest", one that does not hold the base with "base_missing"; both get the whole table.
+	Sha256        []byte `protobuf:"bytes,12,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TableDelta) Reset() {
+	*x = TableDelta{}
+	mi := &file_api_routerpb_router_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TableDelta) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TableDelta) ProtoMessage() {}
+
+func (x *TableDelta) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TableDelta.ProtoReflect.Descriptor instead.
+func (*TableDelta) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TableDelta) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+func (x *TableDelta) GetBase() *TableRef {
+	if x != nil {
+		return x.Base
+	}
+	return nil
+}
+
+func (x *TableDelta) GetChanged() *Table {
+	if x != nil {
+		return x.Changed
+	}
+	return nil
+}
+
+func (x *TableDelta) GetRegions() []*Run {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *TableDelta) GetClusters() []*Run {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+func (x *TableDelta) GetModels() []*Run {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *TableDelta) GetTenants() []*Run {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *TableDelta) GetQuotas() []*Run {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+func (x *TableDelta) GetClasses() []*Run {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *TableDelta) GetWeights() []*Run {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *TableDelta) GetRules() []*Run {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *TableDelta) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+// Run is a stretch of a list: keep entries of the base's from the index from on, then add entries,
+// the next ones of those changed.
+type Run struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          uint32                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	Keep          uint32                 `protobuf:"varint,2,opt,name=keep,proto3" json:"keep,omitempty"`
+	Add           uint32                 `protobuf:"varint,3,opt,name=add,proto3" json:"add,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Run) Reset() {
+	*x = Run{}
+	mi := &file_api_routerpb_router_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Run) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Run) ProtoMessage() {}
+
+func (x *Run) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Run.ProtoReflect.Descriptor instead.
+func (*Run) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Run) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Run) GetKeep() uint32 {
+	if x != nil {
+		return x.Keep
+	}
+	return 0
+}
+
+func (x *Run) GetAdd() uint32 {
+	if x != nil {
+		return x.Add
+	}
+	return 0
+}
+
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nonce         uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
@@ -536,7 +819,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_api_routerpb_router_proto_msgTypes[7]
+	mi := &file_api_routerpb_router_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +831,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[7]
+	mi := &file_api_routerpb_router_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +844,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{7}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Ack) GetNonce() uint64 {
@@ -624,7 +907,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_api_routerpb_router_proto_msgTypes[8]
+	mi := &file_api_routerpb_router_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +919,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[8]
+	mi := &file_api_routerpb_router_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +932,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{8}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Report) GetAtUnixMs() int64 {
@@ -743,7 +1026,7 @@ type ClusterSignal struct {
 
 func (x *ClusterSignal) Reset() {
 	*x = ClusterSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[9]
+	mi := &file_api_routerpb_router_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +1038,7 @@ func (x *ClusterSignal) String() string {
 func (*ClusterSignal) ProtoMessage() {}
 
 func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[9]
+	mi := &file_api_routerpb_router_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +1051,7 @@ func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterSignal.ProtoReflect.Descriptor instead.
 func (*ClusterSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{9}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ClusterSignal) GetCluster() string {
@@ -910,7 +1193,7 @@ type DemandSignal struct {
 
 func (x *DemandSignal) Reset() {
 	*x = DemandSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[10]
+	mi := &file_api_routerpb_router_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1205,7 @@ func (x *DemandSignal) String() string {
 func (*DemandSignal) ProtoMessage() {}
 
 func (x *DemandSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[10]
+	mi := &file_api_routerpb_router_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1218,7 @@ func (x *DemandSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandSignal.ProtoReflect.Descriptor instead.
 func (*DemandSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{10}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DemandSignal) GetModel() string {
@@ -979,13 +1262,17 @@ type Table struct {
 	Classes       []*Class               `protobuf:"bytes,8,rep,name=classes,proto3" json:"classes,omitempty"`
 	Weights       []*Weights             `protobuf:"bytes,9,rep,name=weights,proto3" json:"weights,omitempty"`
 	Rules         []*Rule                `protobuf:"bytes,10,rep,name=rules,proto3" json:"rules,omitempty"` // the first that matches counts
+	// Set: a slice for the routers of this region alone. It lacks the weights of other sources, the
+	// round trips between other regions, and how clusters are reached that only routers of other
+	// regions call: endpoints, gateways, discovery, names of models and credentials.
+	Region        string `protobuf:"bytes,11,opt,name=region,proto3" json:"region,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_api_routerpb_router_proto_msgTypes[11]
+	mi := &file_api_routerpb_router_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1284,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[11]
+	mi := &file_api_routerpb_router_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1297,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{11}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Table) GetRef() *TableRef {
@@ -1083,6 +1370,13 @@ func (x *Table) GetRules() []*Rule {
 	return nil
 }
 
+func (x *Table) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
 type Region struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1095,7 +1389,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_api_routerpb_router_proto_msgTypes[12]
+	mi := &file_api_routerpb_router_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1401,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[12]
+	mi := &file_api_routerpb_router_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1414,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{12}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Region) GetId() string {
@@ -1172,7 +1466,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_api_routerpb_router_proto_msgTypes[13]
+	mi := &file_api_routerpb_router_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1478,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[13]
+	mi := &file_api_routerpb_router_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1491,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{13}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cluster) GetId() string {
@@ -1306,7 +1600,7 @@ type Discovery struct {
 
 func (x *Discovery) Reset() {
 	*x = Discovery{}
-	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	mi := &file_api_routerpb_router_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1612,7 @@ func (x *Discovery) String() string {
 func (*Discovery) ProtoMessage() {}
 
 func (x *Discovery) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	mi := &file_api_routerpb_router_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1625,7 @@ func (x *Discovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discovery.ProtoReflect.Descriptor instead.
 func (*Discovery) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{14}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Discovery) GetKind() string {
@@ -1394,7 +1688,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1700,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1713,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{15}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Credential) GetType() string {
@@ -1497,7 +1791,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_api_routerpb_router_proto_msgTypes[16]
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1803,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[16]
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1816,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{16}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Endpoint) GetId() string {
@@ -1568,7 +1862,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1874,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1887,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Model) GetId() string {
@@ -1658,7 +1952,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1964,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1977,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Tenant) GetId() string {
@@ -1739,7 +2033,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1751,7 +2045,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1764,7 +2058,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Quota) GetId() string {
@@ -1855,7 +2149,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +2161,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +2174,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Class) GetId() string {
@@ -2007,7 +2301,7 @@ type Hedge struct {
 
 func (x *Hedge) Reset() {
 	*x = Hedge{}
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2313,7 @@ func (x *Hedge) String() string {
 func (*Hedge) ProtoMessage() {}
 
 func (x *Hedge) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2326,7 @@ func (x *Hedge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hedge.ProtoReflect.Descriptor instead.
 func (*Hedge) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Hedge) GetMaxShare() float64 {
@@ -2071,7 +2365,7 @@ type Ejection struct {
 
 func (x *Ejection) Reset() {
 	*x = Ejection{}
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2377,7 @@ func (x *Ejection) String() string {
 func (*Ejection) ProtoMessage() {}
 
 func (x *Ejection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2390,7 @@ func (x *Ejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ejection.ProtoReflect.Descriptor instead.
 func (*Ejection) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Ejection) GetConnectFailures() uint32 {
@@ -2155,7 +2449,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2461,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2474,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Weights) GetModel() string {
@@ -2223,7 +2517,7 @@ type ClusterWeight struct {
 
 func (x *ClusterWeight) Reset() {
 	*x = ClusterWeight{}
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2529,7 @@ func (x *ClusterWeight) String() string {
 func (*ClusterWeight) ProtoMessage() {}
 
 func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2542,7 @@ func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWeight.ProtoReflect.Descriptor instead.
 func (*ClusterWeight) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ClusterWeight) GetCluster() string {
@@ -2298,7 +2592,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2604,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2617,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Rule) GetId() string {
@@ -2401,7 +2695,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2707,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2720,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Match) GetTenants() []string {
@@ -2461,7 +2755,7 @@ type HeaderMatch struct {
 
 func (x *HeaderMatch) Reset() {
 	*x = HeaderMatch{}
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2767,7 @@ func (x *HeaderMatch) String() string {
 func (*HeaderMatch) ProtoMessage() {}
 
 func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2780,7 @@ func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderMatch.ProtoReflect.Descriptor instead.
 func (*HeaderMatch) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HeaderMatch) GetName() string {
@@ -2524,7 +2818,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +2830,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +2843,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Arm) GetId() string {
@@ -2592,7 +2886,7 @@ type Shadow struct {
 
 func (x *Shadow) Reset() {
 	*x = Shadow{}
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2898,7 @@ func (x *Shadow) String() string {
 func (*Shadow) ProtoMessage() {}
 
 func (x *Shadow) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2911,7 @@ func (x *Shadow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shadow.ProtoReflect.Descriptor instead.
 func (*Shadow) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Shadow) GetShare() float64 {
@@ -2651,23 +2945,26 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.anabranch.router.v1.HelloH\x00R\x05hello\x125\n" +
 	"\x06report\x18\x02 \x01(\v2\x1b.anabranch.router.v1.ReportH\x00R\x06report\x12,\n" +
 	"\x03ack\x18\x03 \x01(\v2\x18.anabranch.router.v1.AckH\x00R\x03ackB\x06\n" +
-	"\x04body\"\xb5\x01\n" +
+	"\x04body\"\xee\x01\n" +
 	"\bToRouter\x128\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1c.anabranch.router.v1.WelcomeH\x00R\awelcome\x126\n" +
 	"\x05table\x18\x02 \x01(\v2\x1e.anabranch.router.v1.TablePushH\x00R\x05table\x12/\n" +
-	"\x04ping\x18\x03 \x01(\v2\x19.anabranch.router.v1.PingH\x00R\x04pingB\x06\n" +
+	"\x04ping\x18\x03 \x01(\v2\x19.anabranch.router.v1.PingH\x00R\x04ping\x127\n" +
+	"\x05delta\x18\x04 \x01(\v2\x1f.anabranch.router.v1.TableDeltaH\x00R\x05deltaB\x06\n" +
 	"\x04body\"[\n" +
 	"\bTableRef\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"\xa7\x01\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\"\x84\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x1b\n" +
 	"\trouter_id\x18\x02 \x01(\tR\brouterId\x12\x16\n" +
 	"\x06region\x18\x03 \x01(\tR\x06region\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x123\n" +
-	"\x05holds\x18\x05 \x01(\v2\x1d.anabranch.router.v1.TableRefR\x05holds\"]\n" +
+	"\x05holds\x18\x05 \x01(\v2\x1d.anabranch.router.v1.TableRefR\x05holds\x128\n" +
+	"\bfeatures\x18\x06 \x03(\x0e2\x1c.anabranch.router.v1.FeatureR\bfeatures\x12!\n" +
+	"\fholds_sha256\x18\a \x01(\fR\vholdsSha256\"]\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x1d\n" +
@@ -2678,7 +2975,26 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"at_unix_ms\x18\x01 \x01(\x03R\batUnixMs\"S\n" +
 	"\tTablePush\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x120\n" +
-	"\x05table\x18\x02 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\"\xa4\x01\n" +
+	"\x05table\x18\x02 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\"\xbd\x04\n" +
+	"\n" +
+	"TableDelta\x12\x14\n" +
+	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x121\n" +
+	"\x04base\x18\x02 \x01(\v2\x1d.anabranch.router.v1.TableRefR\x04base\x124\n" +
+	"\achanged\x18\x03 \x01(\v2\x1a.anabranch.router.v1.TableR\achanged\x122\n" +
+	"\aregions\x18\x04 \x03(\v2\x18.anabranch.router.v1.RunR\aregions\x124\n" +
+	"\bclusters\x18\x05 \x03(\v2\x18.anabranch.router.v1.RunR\bclusters\x120\n" +
+	"\x06models\x18\x06 \x03(\v2\x18.anabranch.router.v1.RunR\x06models\x122\n" +
+	"\atenants\x18\a \x03(\v2\x18.anabranch.router.v1.RunR\atenants\x120\n" +
+	"\x06quotas\x18\b \x03(\v2\x18.anabranch.router.v1.RunR\x06quotas\x122\n" +
+	"\aclasses\x18\t \x03(\v2\x18.anabranch.router.v1.RunR\aclasses\x122\n" +
+	"\aweights\x18\n" +
+	" \x03(\v2\x18.anabranch.router.v1.RunR\aweights\x12.\n" +
+	"\x05rules\x18\v \x03(\v2\x18.anabranch.router.v1.RunR\x05rules\x12\x16\n" +
+	"\x06sha256\x18\f \x01(\fR\x06sha256\"?\n" +
+	"\x03Run\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\rR\x04from\x12\x12\n" +
+	"\x04keep\x18\x02 \x01(\rR\x04keep\x12\x10\n" +
+	"\x03add\x18\x03 \x01(\rR\x03add\"\xa4\x01\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x123\n" +
 	"\x05table\x18\x02 \x01(\v2\x1d.anabranch.router.v1.TableRefR\x05table\x12\x0e\n" +
@@ -2724,7 +3040,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12$\n" +
 	"\x0erequests_per_s\x18\x03 \x01(\x01R\frequestsPerS\x12\x1c\n" +
 	"\n" +
-	"work_per_s\x18\x04 \x01(\x01R\bworkPerS\"\x8f\x04\n" +
+	"work_per_s\x18\x04 \x01(\x01R\bworkPerS\"\xa7\x04\n" +
 	"\x05Table\x12/\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1d.anabranch.router.v1.TableRefR\x03ref\x12&\n" +
 	"\x0fcreated_unix_ms\x18\x02 \x01(\x03R\rcreatedUnixMs\x125\n" +
@@ -2736,7 +3052,8 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\aclasses\x18\b \x03(\v2\x1a.anabranch.router.v1.ClassR\aclasses\x126\n" +
 	"\aweights\x18\t \x03(\v2\x1c.anabranch.router.v1.WeightsR\aweights\x12/\n" +
 	"\x05rules\x18\n" +
-	" \x03(\v2\x19.anabranch.router.v1.RuleR\x05rules\"\xc2\x01\n" +
+	" \x03(\v2\x19.anabranch.router.v1.RuleR\x05rules\x12\x16\n" +
+	"\x06region\x18\v \x01(\tR\x06region\"\xc2\x01\n" +
 	"\x06Region\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12\x1b\n" +
@@ -2882,7 +3199,11 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06Shadow\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
-	"\bclusters\x18\x03 \x03(\tR\bclusters2^\n" +
+	"\bclusters\x18\x03 \x03(\tR\bclusters*H\n" +
+	"\aFeature\x12\x17\n" +
+	"\x13FEATURE_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rFEATURE_SLICE\x10\x01\x12\x11\n" +
+	"\rFEATURE_DELTA\x10\x022^\n" +
 	"\rRouterControl\x12M\n" +
 	"\aConnect\x12\x1f.anabranch.router.v1.FromRouter\x1a\x1d.anabranch.router.v1.ToRouter(\x010\x01B\x18Z\x16anabranch/api/routerpbb\x06proto3"
 
@@ -2898,82 +3219,98 @@ func file_api_routerpb_router_proto_rawDescGZIP() []byte {
 	return file_api_routerpb_router_proto_rawDescData
 }
 
-var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_api_routerpb_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_api_routerpb_router_proto_goTypes = []any{
-	(*FromRouter)(nil),    // 0: anabranch.router.v1.FromRouter
-	(*ToRouter)(nil),      // 1: anabranch.router.v1.ToRouter
-	(*TableRef)(nil),      // 2: anabranch.router.v1.TableRef
-	(*Hello)(nil),         // 3: anabranch.router.v1.Hello
-	(*Welcome)(nil),       // 4: anabranch.router.v1.Welcome
-	(*Ping)(nil),          // 5: anabranch.router.v1.Ping
-	(*TablePush)(nil),     // 6: anabranch.router.v1.TablePush
-	(*Ack)(nil),           // 7: anabranch.router.v1.Ack
-	(*Report)(nil),        // 8: anabranch.router.v1.Report
-	(*ClusterSignal)(nil), // 9: anabranch.router.v1.ClusterSignal
-	(*DemandSignal)(nil),  // 10: anabranch.router.v1.DemandSignal
-	(*Table)(nil),         // 11: anabranch.router.v1.Table
-	(*Region)(nil),        // 12: anabranch.router.v1.Region
-	(*Cluster)(nil),       // 13: anabranch.router.v1.Cluster
-	(*Discovery)(nil),     // 14: anabranch.router.v1.Discovery
-	(*Credential)(nil),    // 15: anabranch.router.v1.Credential
-	(*Endpoint)(nil),      // 16: anabranch.router.v1.Endpoint
-	(*Model)(nil),         // 17: anabranch.router.v1.Model
-	(*Tenant)(nil),        // 18: anabranch.router.v1.Tenant
-	(*Quota)(nil),         // 19: anabranch.router.v1.Quota
-	(*Class)(nil),         // 20: anabranch.router.v1.Class
-	(*Hedge)(nil),         // 21: anabranch.router.v1.Hedge
-	(*Ejection)(nil),      // 22: anabranch.router.v1.Ejection
-	(*Weights)(nil),       // 23: anabranch.router.v1.Weights
-	(*ClusterWeight)(nil), // 24: anabranch.router.v1.ClusterWeight
-	(*Rule)(nil),          // 25: anabranch.router.v1.Rule
-	(*Match)(nil),         // 26: anabranch.router.v1.Match
-	(*HeaderMatch)(nil),   // 27: anabranch.router.v1.HeaderMatch
-	(*Arm)(nil),           // 28: anabranch.router.v1.Arm
-	(*Shadow)(nil),        // 29: anabranch.router.v1.Shadow
-	nil,                   // 30: anabranch.router.v1.Region.RttMsEntry
-	nil,                   // 31: anabranch.router.v1.Cluster.ModelNamesEntry
+	(Feature)(0),          // 0: anabranch.router.v1.Feature
+	(*FromRouter)(nil),    // 1: anabranch.router.v1.FromRouter
+	(*ToRouter)(nil),      // 2: anabranch.router.v1.ToRouter
+	(*TableRef)(nil),      // 3: anabranch.router.v1.TableRef
+	(*Hello)(nil),         // 4: anabranch.router.v1.Hello
+	(*Welcome)(nil),       // 5: anabranch.router.v1.Welcome
+	(*Ping)(nil),          // 6: anabranch.router.v1.Ping
+	(*TablePush)(nil),     // 7: anabranch.router.v1.TablePush
+	(*TableDelta)(nil),    // 8: anabranch.router.v1.TableDelta
+	(*Run)(nil),           // 9: anabranch.router.v1.Run
+	(*Ack)(nil),           // 10: anabranch.router.v1.Ack
+	(*Report)(nil),        // 11: anabranch.router.v1.Report
+	(*ClusterSignal)(nil), // 12: anabranch.router.v1.ClusterSignal
+	(*DemandSignal)(nil),  // 13: anabranch.router.v1.DemandSignal
+	(*Table)(nil),         // 14: anabranch.router.v1.Table
+	(*Region)(nil),        // 15: anabranch.router.v1.Region
+	(*Cluster)(nil),       // 16: anabranch.router.v1.Cluster
+	(*Discovery)(nil),     // 17: anabranch.router.v1.Discovery
+	(*Credential)(nil),    // 18: anabranch.router.v1.Credential
+	(*Endpoint)(nil),      // 19: anabranch.router.v1.Endpoint
+	(*Model)(nil),         // 20: anabranch.router.v1.Model
+	(*Tenant)(nil),        // 21: anabranch.router.v1.Tenant
+	(*Quota)(nil),         // 22: anabranch.router.v1.Quota
+	(*Class)(nil),         // 23: anabranch.router.v1.Class
+	(*Hedge)(nil),         // 24: anabranch.router.v1.Hedge
+	(*Ejection)(nil),      // 25: anabranch.router.v1.Ejection
+	(*Weights)(nil),       // 26: anabranch.router.v1.Weights
+	(*ClusterWeight)(nil), // 27: anabranch.router.v1.ClusterWeight
+	(*Rule)(nil),          // 28: anabranch.router.v1.Rule
+	(*Match)(nil),         // 29: anabranch.router.v1.Match
+	(*HeaderMatch)(nil),   // 30: anabranch.router.v1.HeaderMatch
+	(*Arm)(nil),           // 31: anabranch.router.v1.Arm
+	(*Shadow)(nil),        // 32: anabranch.router.v1.Shadow
+	nil,                   // 33: anabranch.router.v1.Region.RttMsEntry
+	nil,                   // 34: anabranch.router.v1.Cluster.ModelNamesEntry
 }
 var file_api_routerpb_router_proto_depIdxs = []int32{
-	3,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
-	8,  // 1: anabranch.router.v1.FromRouter.report:type_name -> anabranch.router.v1.Report
-	7,  // 2: anabranch.router.v1.FromRouter.ack:type_name -> anabranch.router.v1.Ack
-	4,  // 3: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
-	6,  // 4: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
-	5,  // 5: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
-	2,  // 6: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
-	11, // 7: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
-	2,  // 8: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
-	2,  // 9: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
-	9,  // 10: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
-	10, // 11: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
-	2,  // 12: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
-	12, // 13: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
-	13, // 14: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
-	17, // 15: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
-	18, // 16: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
-	19, // 17: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
-	20, // 18: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
-	23, // 19: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
-	25, // 20: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
-	30, // 21: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
-	16, // 22: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
-	15, // 23: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
-	14, // 24: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
-	31, // 25: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
-	22, // 26: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
-	21, // 27: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
-	24, // 28: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
-	26, // 29: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
-	28, // 30: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
-	29, // 31: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
-	27, // 32: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
-	0,  // 33: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
-	1,  // 34: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
-	34, // [34:35] is the sub-list for method output_type
-	33, // [33:34] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	4,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
+	11, // 1: anabranch.router.v1.FromRouter.report:type_name -> anabranch.router.v1.Report
+	10, // 2: anabranch.router.v1.FromRouter.ack:type_name -> anabranch.router.v1.Ack
+	5,  // 3: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
+	7,  // 4: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
+	6,  // 5: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
+	8,  // 6: anabranch.router.v1.ToRouter.delta:type_name -> anabranch.router.v1.TableDelta
+	3,  // 7: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
+	0,  // 8: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
+	14, // 9: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
+	3,  // 10: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
+	14, // 11: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
+	9,  // 12: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
+	9,  // 13: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
+	9,  // 14: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
+	9,  // 15: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
+	9,  // 16: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
+	9,  // 17: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
+	9,  // 18: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
+	9,  // 19: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
+	3,  // 20: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
+	3,  // 21: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
+	12, // 22: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
+	13, // 23: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
+	3,  // 24: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
+	15, // 25: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
+	16, // 26: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
+	20, // 27: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
+	21, // 28: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
+	22, // 29: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
+	23, // 30: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
+	26, // 31: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
+	28, // 32: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
+	33, // 33: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
+	19, // 34: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
+	18, // 35: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
+	17, // 36: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
+	34, // 37: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
+	25, // 38: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
+	24, // 39: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
+	27, // 40: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
+	29, // 41: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
+	31, // 42: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
+	32, // 43: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
+	30, // 44: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
+	1,  // 45: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
+	2,  // 46: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
+	46, // [46:47] is the sub-list for method output_type
+	45, // [45:46] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_api_routerpb_router_proto_init() }
@@ -2990,19 +3327,21 @@ func file_api_routerpb_router_proto_init() {
 		(*ToRouter_Welcome)(nil),
 		(*ToRouter_Table)(nil),
 		(*ToRouter_Ping)(nil),
+		(*ToRouter_Delta)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_routerpb_router_proto_rawDesc), len(file_api_routerpb_router_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   32,
+			NumEnums:      1,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_api_routerpb_router_proto_goTypes,
 		DependencyIndexes: file_api_routerpb_router_proto_depIdxs,
+		EnumInfos:         file_api_routerpb_router_proto_enumTypes,
 		MessageInfos:      file_api_routerpb_router_proto_msgTypes,
 	}.Build()
 	File_api_routerpb_router_proto = out.File

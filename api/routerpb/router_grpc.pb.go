@@ -14,6 +14,8 @@
 //               rules; weights on standby. An older router refuses a table whose kinds it doesn't
 //               know, and takes no notice of the rest.
 //   2026-11-30  version 1: models with the time of their making, which lists of models show.
+//   2026-11-30  version 1: features in hello; slices of tables for one region, and deltas, for
+//               routers that say they know them. Others get whole tables, as before.
 
 package routerpb
 
@@ -41,7 +43,9 @@ const (
 type RouterControlClient interface {
 	// Connect carries one router's session. The router's first message is Hello, at once followed
 	// by a full Report. The server answers Welcome, then pushes the current table unless the router
-	// already holds it. At most one table is in flight; the latest wins.
+	// already holds it: in full, or as what differs from the one it holds. At most one is in flight;
+	// the latest wins. A table that is refused is not sent again, but for a delta that could not be
+	// put together: then the whole comes, once.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FromRouter, ToRouter], error)
 }
 
@@ -74,7 +78,9 @@ type RouterControl_ConnectClient = grpc.BidiStreamingClient[FromRouter, ToRouter
 type RouterControlServer interface {
 	// Connect carries one router's session. The router's first message is Hello, at once followed
 	// by a full Report. The server answers Welcome, then pushes the current table unless the router
-	// already holds it. At most one table is in flight; the latest wins.
+	// already holds it: in full, or as what differs from the one it holds. At most one is in flight;
+	// the latest wins. A table that is refused is not sent again, but for a delta that could not be
+	// put together: then the whole comes, once.
 	Connect(grpc.BidiStreamingServer[FromRouter, ToRouter]) error
 	mustEmbedUnimplementedRouterControlServer()
 }

@@ -1,6 +1,7 @@
 // Package publish serves routers their tables: one gRPC stream each, tables down, reports and
-// acknowledgements up. It works on any node, from that node's own copy of the state. What is in a
-// table, and what reports mean, is for others.
+// acknowledgements up. It works on any node, from that node's own copy of the state, whether there is
+// a leader or not. Routers that understand it get what their region can use of a table, and after the
+// first only what differs. What is in a table, and what reports mean, is for others.
 package publish
 
 import (
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -55,6 +57,12 @@ type Options struct {
 	Ping, Dead time.Duration
 	// MaxStreams at a time; further routers are sent to other nodes. 0: DefaultMaxStreams.
 	MaxStreams int
+	// Fleet tells how many routers are connected to any node, and how many nodes can take them. After
+	// the number of nodes has changed, a node with more than its share lets some routers go, so that
+	// they spread. Nil: routers stay where they are.
+	Fleet func() (routers, nodes int)
+	// Registerer takes the metrics. Nil: none are kept.
+	Registerer prometheus.Registerer
 	// Now is time.Now when nil. Logger is slog.Default() when nil.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -76,8 +84,10 @@ func (o Options) Validate() error {
 // Server implements routerpb.RouterControlServer.
 type Server struct {
 	routerpb.UnimplementedRouterControlServer
-	o      Options
-	logger *slog.Logger
+	o       Options
+	logger  *slog.Logger
+	metrics *metrics
+	forms   forms
 
 	stop     chan struct{} // closed when Run ends
 	children sync.WaitGroup
@@ -85,6 +95,7 @@ type Server struct {
 	mu      sync.Mutex // guards what is below
 	stopped bool
 	streams int
+	taken   uint64 // sessions ever
 	current map[fleet.RouterID]*session
 }
 
@@ -108,18 +119,23 @@ func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics of publish: %w", err)
+	}
 	return &Server{
 		o:       o,
 		logger:  o.Logger.With("component", "publish"),
+		metrics: m,
 		stop:    make(chan struct{}),
 		current: map[fleet.RouterID]*session{},
 	}, nil
 }
 
-// Run blocks until ctx ends, then ends all streams and waits for what they started. A stream that
-// comes later is refused.
+// Run spreads streams until ctx ends, then ends all streams and waits for what they started. A stream
+// that comes later is refused.
 func (s *Server) Run(ctx context.Context) error {
-	<-ctx.Done()
+	s.spread(ctx)
 	s.mu.Lock()
 	if !s.stopped {
 		s.stopped = true
@@ -128,6 +144,26 @@ func (s *Server) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	s.children.Wait()
 	return nil
+}
+
+// spread blocks until ctx ends.
+func (s *Server) spread(ctx context.Context) {
+	if s.o.Fleet == nil {
+		<-ctx.Done()
+		return
+	}
+	tick := time.NewTicker(balanceEvery)
+	defer tick.Stop()
+	var b balance
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			routers, nodes := s.o.Fleet()
+			s.move(b.next(s.Streams(), routers, nodes))
+		}
+	}
 }
 
 // Streams is how many routers are connected now.
@@ -277,6 +313,8 @@ func (s *Server) register(x *session) {
 	if old := s.current[x.router]; old != nil {
 		close(old.replaced)
 	}
+	s.taken++
+	x.number = s.taken
 	s.current[x.router] = x
 }
 

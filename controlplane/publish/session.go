@@ -1,50 +1,73 @@
 package publish
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
+	"anabranch/api/delta"
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
 )
 
+// maxMisfits is how many deltas a router may be unable to put together until it is sent whole tables
+// for the rest of its stream.
+const maxMisfits = 2
+
 // session is one router's stream, from its hello on. Only its own goroutine touches it, but for
-// replaced, which the server closes.
+// replaced and moved, which the server closes.
 type session struct {
 	s        *Server
 	router   fleet.RouterID
 	region   fleet.RegionID
 	send     chan<- *routerpb.ToRouter
 	replaced chan struct{}
+	moved    chan struct{}
+	number   uint64 // in the order of coming; the server's, as is moving, which says that moved is closed
+	moving   bool
+	form     form // of the tables that it gets
+	deltas   bool // it takes deltas
 
-	seen  signal.Observation
-	holds *routerpb.TableRef // what the router has, as far as it said
+	seen   signal.Observation
+	holds  *routerpb.TableRef // what the router has, as far as it said
+	digest []byte             // of that, as its hello said; nil: what this node sent, or not told
 	// refused is the last table that it did not take: nothing is sent until there is a newer one.
 	refused *routerpb.TableRef
 	// flying is the table on its way, and nonce its number; nil: none.
 	flying *routerpb.TableRef
 	nonce  uint64
 	sent   time.Time
+	// partly: what is on its way is a delta. misfits are those that did not fit, and whole is what
+	// must come after one.
+	partly, whole bool
+	misfits       int
 }
 
 func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter) *session {
-	return &session{
+	x := &session{
 		s:        s,
 		router:   fleet.RouterID(hello.GetRouterId()),
 		region:   fleet.RegionID(hello.GetRegion()),
 		send:     send,
 		replaced: make(chan struct{}),
+		moved:    make(chan struct{}),
 		holds:    hello.GetHolds(),
+		digest:   hello.GetHoldsSha256(),
+		deltas:   slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_DELTA),
 		seen: signal.Observation{
 			Node: s.o.Node, Hello: hello, Received: s.o.Now(), Connected: true,
 		},
 	}
+	if slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_SLICE) {
+		x.form.region = x.region
+	}
+	return x
 }
 
 // run carries the stream until either side ends it.
@@ -62,19 +85,16 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 	for {
 		view := s.o.View()
 		changed := s.o.Changed(view.Index())
-		pending := x.next(view)
+		message := x.next(view)
 		var push chan<- *routerpb.ToRouter
-		var message *routerpb.ToRouter
-		if pending != nil {
+		if message != nil {
 			push = x.send
-			message = &routerpb.ToRouter{Body: &routerpb.ToRouter_Table{Table: &routerpb.TablePush{
-				Nonce: x.nonce + 1, Table: pending,
-			}}}
 		}
 		select {
 		case push <- message:
 			x.nonce++
-			x.flying, x.sent = pending.GetRef(), s.o.Now()
+			x.flying, x.partly, x.whole, x.sent = view.Table().GetRef(), message.GetDelta() != nil, false, s.o.Now()
+			s.metrics.count(message)
 		case m := <-received:
 			dead.Reset(s.o.Dead)
 			if err := x.hear(m); err != nil {
@@ -93,6 +113,8 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 			return status.Errorf(codes.DeadlineExceeded, "router was silent for %s", s.o.Dead)
 		case <-x.replaced:
 			return status.Error(codes.Aborted, "the router has connected again")
+		case <-x.moved:
+			return status.Error(codes.Unavailable, "node has more than its share of routers: connect to another")
 		case <-s.stop:
 			return status.Error(codes.Unavailable, "node is stopping")
 		case err := <-lost:
@@ -103,10 +125,10 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 	}
 }
 
-// next is the table to send now, or nil: one at a time, never one that the router has or has
+// next is what to send now, or nil: one table at a time, never one that the router has or has
 // refused, never back behind what it has. A restored state whose epoch has not risen yet has nothing
 // for routers that hold a table: theirs may be the later one, whatever the numbers say.
-func (x *session) next(view *state.View) *routerpb.Table {
+func (x *session) next(view *state.View) *routerpb.ToRouter {
 	table := view.Table()
 	ref := table.GetRef()
 	if view.EpochDue() && x.holds != nil {
@@ -115,7 +137,28 @@ func (x *session) next(view *state.View) *routerpb.Table {
 	if table == nil || x.flying != nil || !newer(ref, x.holds) || !newer(ref, x.refused) {
 		return nil
 	}
-	return table
+	m := x.s.forms.get(table, x.form)
+	if d := x.delta(m, view.Tables()); d != nil {
+		return &routerpb.ToRouter{Body: &routerpb.ToRouter_Delta{Delta: d}}
+	}
+	return &routerpb.ToRouter{Body: &routerpb.ToRouter_Table{Table: &routerpb.TablePush{Nonce: x.nonce + 1, Table: m.whole()}}}
+}
+
+// delta is what differs from what the router has. Nil: it needs the whole.
+func (x *session) delta(m *made, kept []*routerpb.Table) *routerpb.TableDelta {
+	if !x.deltas || x.whole || x.holds == nil {
+		return nil
+	}
+	b := m.from(x.holds, kept, x.form)
+	if b == nil || b.delta == nil || x.digest != nil && !bytes.Equal(x.digest, b.digest) {
+		return nil
+	}
+	d := b.delta
+	return &routerpb.TableDelta{ // shared but for the nonce
+		Nonce: x.nonce + 1, Base: d.GetBase(), Changed: d.GetChanged(), Sha256: d.GetSha256(),
+		Regions: d.GetRegions(), Clusters: d.GetClusters(), Models: d.GetModels(), Tenants: d.GetTenants(),
+		Quotas: d.GetQuotas(), Classes: d.GetClasses(), Weights: d.GetWeights(), Rules: d.GetRules(),
+	}
 }
 
 // newer says whether a router that has seen one table would take another: it is of a different
@@ -136,7 +179,7 @@ func (x *session) hear(m *routerpb.FromRouter) error {
 	case *routerpb.FromRouter_Report:
 		x.seen.Report, x.seen.Received = body.Report, x.s.o.Now()
 		if applied := body.Report.GetApplied(); applied != nil && newer(applied, x.holds) {
-			x.holds = applied // never back: the report may have been written before the last table
+			x.holds, x.digest = applied, nil // never back: the report may have been written before the last table
 		}
 	case *routerpb.FromRouter_Ack:
 		x.acknowledge(body.Ack)
@@ -155,13 +198,27 @@ func (x *session) acknowledge(ack *routerpb.Ack) {
 	}
 	ref := x.flying
 	x.flying = nil
+	x.s.metrics.answered(ack)
+	if x.partly && !ack.GetOk() && (ack.GetCode() == delta.CodeBase || ack.GetCode() == delta.CodeDigest) {
+		x.misfit(ack, ref)
+		return
+	}
 	x.seen.Ack = ack
 	if ack.GetOk() {
-		x.holds = proto.CloneOf(ref)
+		x.holds, x.digest = ref, nil
 		x.s.logger.Debug("table acknowledged", "router", x.router, "epoch", ref.GetEpoch(), "revision", ref.GetRevision())
 		return
 	}
 	x.refused = ref
 	x.s.logger.Error("router refused a table", "router", x.router, "region", x.region, "epoch", ref.GetEpoch(),
 		"revision", ref.GetRevision(), "code", ack.GetCode(), "field", ack.GetField(), "reason", ack.GetMessage())
+}
+
+// misfit notes that the router could not make a table of a delta: it gets the whole next.
+func (x *session) misfit(ack *routerpb.Ack, ref *routerpb.TableRef) {
+	x.whole = true
+	x.misfits++
+	x.deltas = x.misfits < maxMisfits
+	x.s.logger.Warn("router needs the whole table", "router", x.router, "region", x.region, "epoch", ref.GetEpoch(),
+		"revision", ref.GetRevision(), "code", ack.GetCode(), "reason", ack.GetMessage(), "more_deltas", x.deltas)
 }

@@ -60,8 +60,8 @@ type Options struct {
 	Period time.Duration
 	// Silence after which a stream counts as dead; 0: 15 s, three pings.
 	Silence time.Duration
-	// BackoffMin and BackoffMax bound the wait before the next address: full jitter, doubling;
-	// 0: 100 ms and 5 s.
+	// BackoffMin and BackoffMax bound the wait before the next address: full jitter, doubling until a
+	// stream has lived for BackoffMax; 0: 100 ms and 5 s.
 	BackoffMin, BackoffMax time.Duration
 	// Logger; nil: slog.Default().
 	Logger *slog.Logger
@@ -175,10 +175,11 @@ func (c *Client) Run(ctx context.Context) error {
 	failures := 0
 	for at := rand.IntN(len(c.o.Addresses)); ctx.Err() == nil; at++ {
 		address := c.o.Addresses[at%len(c.o.Addresses)]
+		start := time.Now()
 		welcomed, err := c.session(ctx, address)
 		c.disconnected()
-		if welcomed {
-			failures = 0
+		if welcomed && time.Since(start) >= c.o.BackoffMax {
+			failures = 0 // a node that takes routers in and loses them at once is no better than one that doesn't
 		}
 		wait := Backoff(failures, c.o.BackoffMin, c.o.BackoffMax, rand.Float64())
 		failures++

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/dataplane/table"
 )
 
@@ -15,6 +17,7 @@ const (
 	CodeInvalid      = "invalid"       // no code says it better
 	CodeCrashLoop    = "crash_loop"    // this router ended twice within moments of taking it
 	CodeFrozen       = "frozen"        // an order given to this router holds newer tables off
+	CodeOtherRegion  = "other_region"  // it is a slice for the routers of another region
 )
 
 // Refusal is why a pushed table was not taken.
@@ -57,6 +60,15 @@ func judge(held, pushed table.Ref) (verdict, *Refusal) {
 		return take, nil
 	}
 	return refuse, &Refusal{Code: CodeOlder, Field: "ref", Message: fmt.Sprintf("epoch %d revision %d is held", held.Epoch, held.Revision)}
+}
+
+// foreign says why a table is not for the routers of a region; nil: it is, or is a whole one.
+func foreign(pb *routerpb.Table, region fleet.RegionID) *Refusal {
+	if pb.GetRegion() == "" || pb.GetRegion() == string(region) {
+		return nil
+	}
+	return &Refusal{Code: CodeOtherRegion, Field: "region", Message: fmt.Sprintf(
+		"the table is for the routers of %s, this one serves %s", pb.GetRegion(), region)}
 }
 
 // refusalOf turns what table.Build said into a refusal.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"anabranch/api/delta"
 )
 
 // metrics of the client. The codes of refusals are fixed words.
@@ -24,7 +26,7 @@ func newMetrics(r prometheus.Registerer, c *Client) (*metrics, error) {
 			Help: "Routing tables that the control plane pushed and this router did not take, by code.",
 		}, []string{"code"}),
 	}
-	for _, code := range []string{CodeOtherCluster, CodeOlder, CodeInvalid, CodeCrashLoop, CodeFrozen} {
+	for _, code := range []string{CodeOtherCluster, CodeOlder, CodeInvalid, CodeCrashLoop, CodeFrozen, CodeOtherRegion, delta.CodeBase, delta.CodeDigest} {
 		m.refused.WithLabelValues(code) // what can be asked for is there, at 0
 	}
 	if r == nil {

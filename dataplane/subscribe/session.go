@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"anabranch/api/delta"
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
-	"anabranch/dataplane/table"
 )
 
 // maxMessage bounds one message, as the size of the file that keeps a table is bounded.
@@ -20,6 +20,9 @@ const maxMessage = 64 << 20
 
 // farewellWithin bounds the wait for a node to end the stream after the last report.
 const farewellWithin = time.Second
+
+// features are what this build understands beyond the first version of the contract.
+var features = []routerpb.Feature{routerpb.Feature_FEATURE_SLICE, routerpb.Feature_FEATURE_DELTA}
 
 var errSilent = errors.New("the control plane node has fallen silent")
 
@@ -103,10 +106,10 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 	o := &s.c.o
 	hello := &routerpb.Hello{
 		Protocol: Protocol, RouterId: string(o.Router), Region: string(o.Region),
-		Version: o.Version,
+		Version: o.Version, Features: features,
 	}
-	if held := s.c.held(); held != (table.Ref{}) {
-		hello.Holds = held.Proto()
+	if held := o.Holder.Load(); held != nil {
+		hello.Holds, hello.HoldsSha256 = held.Ref.Proto(), delta.Digest(held.Proto())
 	}
 	if err := s.stream.Send(&routerpb.FromRouter{Body: &routerpb.FromRouter_Hello{Hello: hello}}); err != nil {
 		return s.reason(ended, err)
@@ -188,8 +191,13 @@ func (s *session) receive(m *routerpb.ToRouter) error {
 		})
 		s.c.o.Logger.Info("connected to the control plane", "node", w.GetNodeId(), "address", s.address)
 	case *routerpb.ToRouter_Table:
-		ack := s.c.consider(body.Table, now)
-		return s.stream.Send(&routerpb.FromRouter{Body: &routerpb.FromRouter_Ack{Ack: ack}})
+		return s.acknowledge(s.c.consider(body.Table, now))
+	case *routerpb.ToRouter_Delta:
+		return s.acknowledge(s.c.considerDelta(body.Delta, now))
 	}
 	return nil // a ping, or something newer than this build: hearing it was the point
+}
+
+func (s *session) acknowledge(ack *routerpb.Ack) error {
+	return s.stream.Send(&routerpb.FromRouter{Body: &routerpb.FromRouter_Ack{Ack: ack}})
 }

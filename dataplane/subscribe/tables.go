@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"anabranch/api/delta"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/subscribe/lastgood"
 	"anabranch/dataplane/table"
@@ -70,6 +71,9 @@ func (c *Client) load(suspects []table.Ref) (*table.Table, time.Time, error) {
 		if slices.Contains(suspects, table.RefOf(pb.GetRef())) {
 			return errSuspect
 		}
+		if why := foreign(pb, c.o.Region); why != nil {
+			return errors.New(why.Message)
+		}
 		built, err = table.Build(pb)
 		return err
 	})
@@ -87,6 +91,11 @@ func (c *Client) find(ref table.Ref) *table.Table {
 	}
 	saved, err := c.o.LastGood.Find(ref.Epoch, ref.Revision)
 	var built *table.Table
+	if err == nil {
+		if why := foreign(saved.Table, c.o.Region); why != nil {
+			err = errors.New(why.Message)
+		}
+	}
 	if err == nil {
 		built, err = table.Build(saved.Table)
 	}
@@ -106,14 +115,47 @@ func is(ref, named table.Ref) bool {
 
 // consider judges, validates, keeps and swaps one table, and words the answer.
 func (c *Client) consider(push *routerpb.TablePush, now time.Time) *routerpb.Ack {
-	ack := &routerpb.Ack{Nonce: push.GetNonce(), Table: push.GetTable().GetRef(), Ok: true}
 	c.tables.Lock()
 	defer c.tables.Unlock()
-	refusal := c.decide(push.GetTable(), now)
+	return c.answer(push.GetNonce(), push.GetTable().GetRef(), c.decide(push.GetTable(), now))
+}
+
+// considerDelta does so with a table of which what differs from another has come.
+func (c *Client) considerDelta(d *routerpb.TableDelta, now time.Time) *routerpb.Ack {
+	c.tables.Lock()
+	defer c.tables.Unlock()
+	whole, err := delta.Apply(c.base(d.GetBase()), d)
+	var refusal *Refusal
+	switch {
+	case errors.Is(err, delta.ErrBase):
+		refusal = &Refusal{Code: delta.CodeBase, Field: "base", Message: err.Error()}
+	case err != nil:
+		refusal = &Refusal{Code: delta.CodeDigest, Message: err.Error()}
+	default:
+		refusal = c.decide(whole, now)
+	}
+	return c.answer(d.GetNonce(), d.GetChanged().GetRef(), refusal)
+}
+
+// base is the table that a delta starts from: the one in force, or the one that waits. Nil: there is
+// none. The lock is held.
+func (c *Client) base(ref *routerpb.TableRef) *routerpb.Table {
+	if c.waiting != nil && c.waiting.Ref == table.RefOf(ref) {
+		return c.waiting.Proto()
+	}
+	if held := c.o.Holder.Load(); held != nil {
+		return held.Proto()
+	}
+	return nil
+}
+
+// answer words the answer to a table, and tells of a refusal. The lock is held.
+func (c *Client) answer(nonce uint64, ref *routerpb.TableRef, refusal *Refusal) *routerpb.Ack {
+	ack := &routerpb.Ack{Nonce: nonce, Table: ref, Ok: true}
 	if refusal == nil {
 		return ack
 	}
-	pushed := table.RefOf(push.GetTable().GetRef())
+	pushed := table.RefOf(ref)
 	c.o.Logger.Warn("refused a table", "epoch", pushed.Epoch, "revision", pushed.Revision,
 		"code", refusal.Code, "field", refusal.Field, "reason", refusal.Message)
 	c.metrics.refused.WithLabelValues(refusal.Code).Inc()
@@ -141,6 +183,9 @@ func (c *Client) decide(pb *routerpb.Table, now time.Time) *Refusal {
 			"this router ended twice within %s of taking epoch %d revision %d: publish a newer table", proof, c.suspect.Epoch, c.suspect.Revision)}
 	case what == again && frozen:
 		return heldOff()
+	}
+	if refusal := foreign(pb, c.o.Region); refusal != nil {
+		return refusal
 	}
 	built, err := table.Build(pb)
 	switch {

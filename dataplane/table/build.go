@@ -54,8 +54,9 @@ func invalid(code, field, format string, args ...any) error {
 // Build judges a message and indexes it. It refuses, with an [*Invalid], what no router should
 // obey: an empty table, shares that aren't numbers or don't sum to 1, names that lead nowhere,
 // clusters without a target, URLs that can't be dialled, more than [MaxBytes]. Tenants, clusters and
-// places of residence that a rule names may be unknown: they fit nothing, which only narrows it. The
-// table keeps pb, which must not be changed afterwards.
+// places of residence that a rule names may be unknown: they fit nothing, which only narrows it. In a
+// slice for one region, clusters of others need no target. The table keeps pb, which must not be changed
+// afterwards.
 func Build(pb *routerpb.Table) (*Table, error) {
 	if pb == nil || len(pb.Regions) == 0 || len(pb.Clusters) == 0 || len(pb.Models) == 0 {
 		return nil, invalid(CodeEmpty, "table", "has %d regions, %d clusters and %d models; each needs at least one",

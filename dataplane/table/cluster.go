@@ -39,7 +39,11 @@ func (t *Table) addClusters(pb *routerpb.Table) error {
 			ID: id, Region: r.ID, Zone: r.Zone, Kind: p.Kind, Health: p.Health, Cap: p.HealthCap,
 			Drained: p.Drained, Hash: xxhash.Sum64String(p.Id),
 		}
-		for _, step := range []func(string, *routerpb.Cluster) error{c.addTargets, c.addNames, c.addAuth} {
+		targets := c.addTargets
+		if c.untold(pb.GetRegion(), p) {
+			targets = func(string, *routerpb.Cluster) error { return nil }
+		}
+		for _, step := range []func(string, *routerpb.Cluster) error{targets, c.addNames, c.addAuth} {
 			if err := step(at, p); err != nil {
 				return err
 			}
@@ -56,6 +60,13 @@ func (t *Table) addClusters(pb *routerpb.Table) error {
 		r.Clusters = append(r.Clusters, c)
 	}
 	return nil
+}
+
+// untold: in a slice of a table for one region, how a cluster of another is reached is left out, since
+// only the routers there call it.
+func (c *Cluster) untold(slice string, p *routerpb.Cluster) bool {
+	return slice != "" && slice != p.GetRegion() && (c.Kind == KindEndpoints || c.Kind == KindGateway) &&
+		len(p.GetEndpoints()) == 0 && p.GetDiscovery() == nil && p.GetGatewayUrl() == ""
 }
 
 // addTargets reads the fields that belong to the kind.

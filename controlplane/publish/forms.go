@@ -1,0 +1,114 @@
+package publish
+
+import (
+	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"anabranch/api/delta"
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+)
+
+// maxDeltas bounds the deltas kept for one form of the current table. Routers that hold something
+// older than the last tables that many are sent the whole.
+const maxDeltas = 16
+
+// forms makes tables as routers get them, once for all routers that get the same.
+type forms struct {
+	mu    sync.Mutex      // guards what is below
+	table *routerpb.Table // that the forms are of
+	of    map[form]*made
+}
+
+// form is one way to send a table: sliced for a region, or whole (empty).
+type form struct{ region fleet.RegionID }
+
+// made is one form of the current table.
+type made struct {
+	whole func() *routerpb.Table
+
+	mu     sync.Mutex // guards deltas
+	deltas map[number]func() *based
+}
+
+// number is a reference to a table, to be compared.
+type number struct {
+	cluster         string
+	epoch, revision uint64
+}
+
+func numberOf(r *routerpb.TableRef) number {
+	return number{r.GetClusterId(), r.GetEpoch(), r.GetRevision()}
+}
+
+// based is a delta from one earlier table.
+type based struct {
+	delta *routerpb.TableDelta // nil: the whole table is no larger
+	// digest of the table that it starts from.
+	digest []byte
+}
+
+// get gives the form of a table. A newer table drops the forms of the one before; what is asked of
+// that afterwards is not kept.
+func (f *forms) get(t *routerpb.Table, as form) *made {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case t == f.table:
+	case f.table != nil && !newer(t.GetRef(), f.table.GetRef()):
+		return newMade(t, as)
+	default:
+		f.table, f.of = t, map[form]*made{}
+	}
+	m := f.of[as]
+	if m == nil {
+		m = newMade(t, as)
+		f.of[as] = m
+	}
+	return m
+}
+
+func newMade(t *routerpb.Table, as form) *made {
+	return &made{deltas: map[number]func() *based{}, whole: sync.OnceValue(func() *routerpb.Table { return as.apply(t) })}
+}
+
+func (a form) apply(t *routerpb.Table) *routerpb.Table {
+	if a.region == "" {
+		return t
+	}
+	return Slice(t, a.region)
+}
+
+// from gives what differs from the table of a reference, which is looked for among those kept. Nil:
+// it is not there, or there is no room for another delta.
+func (m *made) from(base *routerpb.TableRef, kept []*routerpb.Table, as form) *based {
+	m.mu.Lock()
+	d, ok := m.deltas[numberOf(base)]
+	if !ok {
+		d = m.maker(base, kept, as)
+	}
+	m.mu.Unlock()
+	if d == nil {
+		return nil
+	}
+	return d()
+}
+
+// maker remembers how to make a delta, without making it. The lock is held.
+func (m *made) maker(base *routerpb.TableRef, kept []*routerpb.Table, as form) func() *based {
+	i := slices.IndexFunc(kept, func(t *routerpb.Table) bool { return numberOf(t.GetRef()) == numberOf(base) })
+	if i < 0 || len(m.deltas) >= maxDeltas {
+		return nil
+	}
+	m.deltas[numberOf(base)] = sync.OnceValue(func() *based {
+		before, now := as.apply(kept[i]), m.whole()
+		d := delta.Make(before, now)
+		if proto.Size(d) >= proto.Size(now) {
+			return &based{}
+		}
+		return &based{delta: d, digest: delta.Digest(before)}
+	})
+	return m.deltas[numberOf(base)]
+}
