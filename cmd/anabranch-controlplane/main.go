@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"anabranch/api/fleet"
+	"anabranch/cmd/anabranch-controlplane/datadir"
 	"anabranch/cmd/anabranch-controlplane/node"
 	"anabranch/cmd/settings"
 	"anabranch/controlplane/store"
@@ -101,6 +102,7 @@ comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&f.tokensFile, "tokens-file", "", `JSON file {"admin": "…", "operator": "…", "approver": "…", "viewer": "…"} of the tokens that a new cluster starts with`)
 	fl.Float64Var(&o.TimeScale, "time-scale", 1, "scales election timing, for slow networks (above 1)")
 	f.log.Bind(fl)
+	cmd.AddCommand(datadir.Restore(), datadir.Recover())
 	return cmd
 }
 

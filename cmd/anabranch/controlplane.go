@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"anabranch/cmd/anabranch-controlplane/datadir"
+)
 
 // controlplane is the parent of what concerns the control plane's own nodes rather than what they
 // keep.
@@ -8,10 +12,11 @@ func (a *app) controlplane() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "controlplane",
 		Short:   "Look after the control plane's nodes",
-		Long:    "Look after the control plane's nodes: who is a member, who leads.",
-		Example: `  anabranch controlplane members`,
+		Long:    "Look after the control plane's nodes: who is a member, who leads; backups, and what to do without a majority.",
+		Example: "  anabranch controlplane members\n  anabranch controlplane snapshot save anabranch.backup",
 		Args:    cobra.NoArgs,
 	}
 	cmd.AddCommand(a.members())
+	cmd.AddCommand(a.snapshots(), datadir.Recover())
 	return cmd
 }

@@ -20,12 +20,15 @@ type right string
 const (
 	read  right = "read"
 	write right = "write"
+	// keep is to take away everything there is, hashes of tokens included.
+	keep right = "keep"
 )
 
 // rights says which roles have a right. An approver sees everything and changes nothing by itself.
 var rights = map[right][]string{
 	read:  {"viewer", "operator", "approver", "admin"},
 	write: {"operator", "admin"},
+	keep:  {"admin"},
 }
 
 const tokenKey = "anabranch.token"

@@ -27,6 +27,8 @@ func TestOperationsByRole(t *testing.T) {
 			case public[route]:
 			case role == "" || role == "nobody":
 				want = "401"
+			case route == "GET /v1/controlplane/snapshot" && role != "admin":
+				want = "403"
 			case method != "GET" && role != "operator" && role != "admin":
 				want = "403"
 			}

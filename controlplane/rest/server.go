@@ -14,14 +14,16 @@ import (
 
 // Server answers HTTP. It starts no goroutine.
 type Server struct {
-	o        Options
-	echo     *echo.Echo
-	denials  *limiter
-	fleet    fleetCache
-	metrics  *metrics
-	watches  atomic.Int64
-	draining chan struct{}
-	drain    sync.Once
+	o       Options
+	echo    *echo.Echo
+	denials *limiter
+	fleet   fleetCache
+	metrics *metrics
+	watches atomic.Int64
+	// archiving while a snapshot is being written.
+	archiving atomic.Bool
+	draining  chan struct{}
+	drain     sync.Once
 }
 
 // New makes a server; its error names an option.
@@ -83,6 +85,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/watch", s.watchAll, s.may(read))
 	e.GET("/v1/status", s.status, s.may(read), timed)
 	e.GET("/v1/controlplane/members", s.members, s.may(read), timed)
+	e.GET("/v1/controlplane/snapshot", s.snapshot, s.may(keep))
 	e.GET("/v1/audit", s.audit, s.may(read), timed)
 	e.GET("/v1/table", s.table, s.may(read), timed)
 	e.GET("/v1/fleet", s.getFleet, s.may(read), timed)

@@ -1,0 +1,86 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Silence is how long a server may send nothing in a download.
+const Silence = 30 * time.Second
+
+var errSilent = fmt.Errorf("nothing has come for %s", Silence)
+
+// Download writes what is at a path to w, as it comes: it may be large, and takes as long as it
+// takes, but never more than [Silence] without a byte. Servers are tried in turn until one answers;
+// when one fails in the middle the download has failed, since w has some of it.
+func (c *Client) Download(ctx context.Context, path string, query url.Values, w io.Writer) error {
+	if len(c.Servers) == 0 {
+		return fmt.Errorf("%w: no server named", ErrUnreachable)
+	}
+	var unreached []error
+	for _, server := range c.Servers {
+		err := c.download(ctx, server, path, query, w)
+		var op *url.Error
+		if err == nil || !errors.As(err, &op) || ctx.Err() != nil {
+			return err
+		}
+		unreached = append(unreached, err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(unreached...))
+}
+
+func (c *Client) download(ctx context.Context, server, path string, query url.Values, w io.Writer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(Silence, func() { cancel(errSilent) })
+	defer silence.Stop()
+	target := strings.TrimRight(server, "/") + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return fmt.Errorf("download %s: %w", path, err)
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	h := c.HTTP
+	if h == nil {
+		h = &http.Client{} // bounded by silence
+	}
+	resp, err := h.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		if err != nil {
+			return fmt.Errorf("download %s from %s: %w", path, server, err)
+		}
+		return problem(resp, body, server)
+	}
+	buffer := make([]byte, 256<<10)
+	for {
+		n, err := resp.Body.Read(buffer)
+		silence.Reset(Silence)
+		if _, failed := w.Write(buffer[:n]); failed != nil {
+			return failed
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(context.Cause(ctx), errSilent):
+			return fmt.Errorf("download %s from %s: %w", path, server, errSilent)
+		case err != nil:
+			return fmt.Errorf("download %s from %s: %w", path, server, err)
+		}
+	}
+}
