@@ -20,8 +20,7 @@ type Options struct {
 	Blocks int
 	// MaxAdapters is the number of LoRA slots; 0: none.
 	MaxAdapters int
-	// AdapterLoad is how long bringing an adapter into its slot stops the engine. 0: 100 ms,
-	// some hundred MB from host memory or local disk.
+	// AdapterLoad is how long bringing an adapter into its slot stops the engine. 0: [AdapterLoad].
 	AdapterLoad time.Duration
 	// Start is when the pod was started and StartUp how long it loads until its first step.
 	Start, StartUp time.Duration
@@ -32,6 +31,10 @@ type Options struct {
 	// Cache asks for what the prefix cache stores and drops; see [Engine.CacheEvents].
 	Cache bool
 }
+
+// AdapterLoad is how long loading an adapter takes by default: some hundred MB from host memory or local
+// disk.
+const AdapterLoad = 100 * time.Millisecond
 
 func (o Options) withDefaults() Options {
 	if o.MaxSequences <= 0 {
@@ -44,7 +47,7 @@ func (o Options) withDefaults() Options {
 		o.Blocks = o.Profile.KVTokens / BlockSize
 	}
 	if o.AdapterLoad <= 0 {
-		o.AdapterLoad = 100 * time.Millisecond
+		o.AdapterLoad = AdapterLoad
 	}
 	return o
 }

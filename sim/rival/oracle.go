@@ -1,6 +1,7 @@
 package rival
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -21,8 +22,8 @@ var oracleParameters = []Parameter{
 	{Name: queueCost, About: "seconds that a second of waiting counts for, beyond itself", Default: 0.75, Most: 100, Try: []float64{0, 0.25, 0.5, 0.75, 1, 1.5}},
 }
 
-// oracle knows everything as it is now: what each pod has cached, has still to compute and how slow it
-// is, what is on its way there from any router, what is dead, hangs or can't be reached. It takes the
+// oracle knows everything as it is now: what each pod has cached, which adapters it holds, what it has
+// still to compute and how slow it is, what is on its way there from any router, what is dead, hangs or can't be reached. It takes the
 // cluster and pod with the least true first-token time, round trip included, and what that costs
 // others: of a request that joins a queue those that come before the queue is empty, and of one that is
 // computed though another pod has it cached all that wait, and those whose prompts it drives out. Each
@@ -37,6 +38,7 @@ type oracle struct {
 	tokens map[[2]int]float64 // of them, by cluster and pod
 	at     map[[2]int][]uint64
 	offers []offer
+	names  []string // of adapters, used again and again
 }
 
 // heading is where a request goes, what is to be computed for it there, and until when it is on its way,
@@ -46,6 +48,8 @@ type heading struct {
 	tokens float64
 	until  time.Duration
 	blocks []uint64
+	// adapter that it needs; empty: none.
+	adapter string
 }
 
 func newOracle(v values) rule {
@@ -91,6 +95,8 @@ type offer struct {
 	// Seconds to the first token, and of them waiting for others and its own prefill.
 	seconds, wait, work float64
 	waiting             float64 // requests
+	// load is how long loading its adapter holds up all others there, in seconds.
+	load float64
 }
 
 // take is the best of the offers, or where the request goes if there is none. It is noted as being on its
@@ -99,17 +105,18 @@ func (o *oracle) take(q *query, cluster, pod int) heading {
 	if len(o.offers) == 0 {
 		return heading{to: [2]int{cluster, pod}}
 	}
-	fewest := math.Inf(1) // tokens that anybody would have to compute
+	fewest := math.Inf(1)   // tokens that anybody would have to compute
+	shortest := math.Inf(1) // load that anybody would need
 	var waiting float64
 	for _, x := range o.offers {
-		fewest = min(fewest, x.tokens)
+		fewest, shortest = min(fewest, x.tokens), min(shortest, x.load)
 		waiting += x.waiting / float64(len(o.offers))
 	}
 	var best offer
 	least := math.Inf(1)
 	for _, x := range o.offers {
 		// What would be computed here though it is cached elsewhere is work that need not be.
-		waste := x.work * (x.tokens - fewest) / max(1, x.tokens)
+		waste := x.work*(x.tokens-fewest)/max(1, x.tokens) + x.load - shortest
 		if cost := x.seconds + o.queue*x.wait + o.waste*(1+waiting)*waste; cost < least {
 			best, least = x, cost
 		}
@@ -160,11 +167,29 @@ func (o *oracle) ask(q *query, c, p int, rtt time.Duration) {
 		running: float64(stats.Running), kv: stats.KVUsage(), hold: o.hold.or(guessHold), slow: q.v.Truth.Slow(c, p),
 	}
 	seconds, work := s.first(float64(prompt), cached)
-	seconds += max(0, rest-rtt/2).Seconds()
+	load, slot := o.adapter(q.r.Adapter, to, e, options)
+	seconds += max(0, rest-rtt/2).Seconds() + load + slot
 	o.offers = append(o.offers, offer{
-		heading: heading{to, float64(prompt) - cached, now + rtt/2, q.r.Blocks},
-		seconds: seconds + rtt.Seconds(), wait: max(0, seconds-work), work: work, waiting: float64(stats.Waiting + count),
+		heading: heading{to, float64(prompt) - cached, now + rtt/2, q.r.Blocks, q.r.Adapter},
+		seconds: seconds + rtt.Seconds(), wait: max(0, seconds-work-load), work: work, waiting: float64(stats.Waiting + count),
+		load: load,
 	})
+}
+
+// adapter is how long loading an adapter takes at a pod, and how long it waits for a slot before: both
+// are 0 for one that is there, or that a request without a first token needs there too.
+func (o *oracle) adapter(name string, to [2]int, e *sim.Engine, options *sim.Options) (load, slot float64) {
+	if name == "" {
+		return 0, 0
+	}
+	o.names = e.ResidentAdapters(o.names[:0])
+	if slices.Contains(o.names, name) || slices.ContainsFunc(o.at[to], func(id uint64) bool { return o.under[id].adapter == name }) {
+		return 0, 0
+	}
+	if o.names = e.RunningAdapters(o.names[:0]); len(o.names) >= options.MaxAdapters {
+		slot = o.hold.or(guessHold)
+	}
+	return cmp.Or(options.AdapterLoad, sim.AdapterLoad).Seconds(), slot
 }
 
 // others are the requests without a first token that go to a pod or wait there: the tokens of those that

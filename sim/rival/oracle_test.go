@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"anabranch/sim"
+	"anabranch/sim/workload"
 	"anabranch/sim/world"
 )
 
@@ -189,5 +190,42 @@ func TestOracleKnowsTheTime(t *testing.T) {
 	// The step under way ends in some 80 ms by true time, and a long prompt follows: 100 ms are nearer.
 	if to := p.Route(prompt(1, 2000, 1), s.view).Cluster; to != 1 {
 		t.Errorf("goes to %d, want 1", to)
+	}
+}
+
+// TestOracleSeesAdapters: a prompt goes where its adapter is in a slot, or on its way there.
+func TestOracleSeesAdapters(t *testing.T) {
+	s := regions(3)
+	for i := range s.spec.Clusters[0].Pods {
+		s.spec.Clusters[0].Pods[i].Options.MaxAdapters = 1
+	}
+	truth := s.engines()
+	ask := func(id uint64, adapter string) (r *workload.Request) {
+		r = prompt(id, 500, id)
+		r.Adapter = adapter
+		return r
+	}
+	for i, name := range []string{"red", "green", "blue"} {
+		e := sim.New(sim.Options{Profile: s.spec.Clusters[0].Pods[0].Options.Profile, MaxAdapters: 1})
+		truth.engines[0][i] = e
+		s.local(i).MaxAdapters = 1
+		if err := e.Submit(s.view.Now, sim.Request{ID: uint64(i) + 1, PromptTokens: 500, OutputTokens: 5000, Adapter: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.view.Now += time.Second
+	for _, e := range truth.engines[0] {
+		e.Advance(s.view.Now)
+	}
+	p := s.policy(t, "oracle")
+	for id, name := range []string{"green", "blue", "red", "blue"} {
+		want := map[string]int{"red": 0, "green": 1, "blue": 2}[name]
+		if got := p.Pick(ask(uint64(id)+10, name), 0, -1, s.view).Pod; got != want {
+			t.Errorf("%s goes to pod %d, want %d", name, got, want)
+		}
+	}
+	first := p.Pick(ask(20, "white"), 0, -1, s.view).Pod
+	if got := p.Pick(ask(21, "white"), 0, -1, s.view).Pod; got != first {
+		t.Errorf("two that need an adapter which nobody has go to pods %d and %d", first, got)
 	}
 }
