@@ -150,6 +150,12 @@ func (r *Router) do(ctx context.Context, x *trip, t *try, call *endpoint.Call) {
 	t.a.Commit = func(h http.Header, served proxy.Place) {
 		now := r.now()
 		call.FirstToken(now)
+		if served.HasSaturation && t.endpoint == nil {
+			call.Told(served.Saturation, now)
+		}
+		if x.hop {
+			r.tellLoad(x, fleet.ClusterID(x.q.Header.Get(proxy.HeaderClusterHint))) // which is another now
+		}
 		x.record.FirstByteMs = milliseconds(now.Sub(x.start))
 		x.answers(h, t, served)
 		x.letGo(t)
@@ -234,6 +240,10 @@ func (x *trip) name() string {
 	return x.id
 }
 
+// recordedAttempts is how many attempts a record tells of, of more the first and the last: where no place
+// has room a request may come back for as long as its class lets it wait.
+const recordedAttempts = 24
+
 // note adds an attempt to the record.
 func (x *trip) note(t *try, now time.Time) {
 	result := &t.result
@@ -256,6 +266,10 @@ func (x *trip) note(t *try, now time.Time) {
 		tried.Code = "lost"
 	case result.Err != nil:
 		tried.Code = result.Err.Code
+	}
+	if all := x.record.Attempts; len(all) == recordedAttempts {
+		all[len(all)-1] = tried
+		return
 	}
 	x.record.Attempts = append(x.record.Attempts, tried)
 }

@@ -14,15 +14,13 @@ import (
 
 // Flow control: what happens to a request when every place that may serve it is full.
 
-// maxRounds is how many times one request may come back to the queue because the places that looked
-// as if they had room said that they have none.
-const maxRounds = 4
-
-// deliver waits for room, sends, and does so again if no place had room after all.
+// deliver waits for room, sends, and does so again after a pause if no place had room after all, for as
+// long as the request may wait.
 func (r *Router) deliver(ctx context.Context, x *trip) {
-	until := x.waitUntil(ctx, r.now())
-	for round := 1; ; round++ {
-		pass, refusal := r.gate.Enter(ctx, r.queued(x, until), r.room(x))
+	came := r.now()
+	until := x.waitUntil(ctx, came)
+	for returns := 1; ; returns++ {
+		pass, refusal := r.gate.Enter(ctx, r.queued(x, came, until), r.room(x))
 		if refusal != nil {
 			x.waited(refusal.Waited)
 			x.shed(refusal)
@@ -34,15 +32,30 @@ func (r *Router) deliver(ctx context.Context, x *trip) {
 			r.choose(x)
 		}
 		x.pass = pass
-		again := r.send(ctx, x, round < maxRounds && r.now().Before(until))
+		again := r.send(ctx, x, until)
 		pass.Begun()
 		if !again {
 			return
+		}
+		if dispatch.Rests(r.room(x)()) {
+			r.rest(ctx, x, min(dispatch.Pause(returns, r.random()), until.Sub(r.now())))
 		}
 		x.again()
 		x.choice = route.Choice{}
 		r.choose(x)
 	}
+}
+
+// rest pauses a request, or until its client leaves.
+func (r *Router) rest(ctx context.Context, x *trip, pause time.Duration) {
+	began := r.now()
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	x.waited(r.now().Sub(began))
 }
 
 // waitUntil is how long the request may wait for room: from now on as long as its class allows.
@@ -55,11 +68,11 @@ func (x *trip) waitUntil(ctx context.Context, now time.Time) time.Time {
 }
 
 // queued is the request as the queue sees it.
-func (r *Router) queued(x *trip, until time.Time) queue.Request {
+func (r *Router) queued(x *trip, came, until time.Time) queue.Request {
 	lane, slots := r.sight.Lane(x.model.ID, x.choice.Targets)
 	return queue.Request{
 		Lane: lane, Priority: x.priority, Tenant: string(x.tenant.ID), Flow: x.fairness,
-		Cost: dispatch.Cost(x.prompt, x.output), Bytes: int64(len(x.body)), Deadline: until, Slots: slots,
+		Cost: dispatch.Cost(x.prompt, x.output), Bytes: int64(len(x.body)), Deadline: until, Came: came, Slots: slots,
 	}
 }
 

@@ -263,5 +263,5 @@ func (r *Router) serveHop(w http.ResponseWriter, q *http.Request) {
 		x.refuse(noCapacity())
 		return
 	}
-	r.send(ctx, x, false)
+	r.send(ctx, x, time.Time{})
 }

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"context"
 	"sync"
+	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/dataplane/dispatch"
@@ -32,9 +33,9 @@ func (p *place) mortal() mortal {
 	return p.cluster
 }
 
-// send tries the targets until one answers, none is left, or no retry is allowed. Where it may, it
-// leaves the request unanswered if all that was wrong is that no place had room, and says so.
-func (r *Router) send(ctx context.Context, x *trip, mayWait bool) (again bool) {
+// send tries the targets until one answers, none is left, or no retry is allowed. Before a time, it
+// leaves the request unanswered if all that was wrong is that no place had room, and says so. Zero: never.
+func (r *Router) send(ctx context.Context, x *trip, until time.Time) (again bool) {
 	if x.choice.Code != "" {
 		x.refuse(r.unroutable(x, &x.choice))
 		return false
@@ -65,7 +66,7 @@ func (r *Router) send(ctx context.Context, x *trip, mayWait bool) (again bool) {
 		}
 		walk.Failed(len(targets))
 	}
-	if mayWait && wasBusy(x.last) {
+	if wasBusy(x.last) && r.now().Before(until) && r.sight.Stays(targets) {
 		return true
 	}
 	r.giveUp(x)

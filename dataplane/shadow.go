@@ -167,7 +167,7 @@ func (r *Router) copied(x *trip, s *table.Shadow) *trip {
 
 // sendShadow sends a copy and counts what became of it.
 func (r *Router) sendShadow(ctx context.Context, c *trip) {
-	r.send(ctx, c, false)
+	r.send(ctx, c, time.Time{})
 	c.outcome(c.record)
 	policy, model, used := c.rule.Policy, string(c.model.ID), c.record.Usage
 	cluster := string(c.served)

@@ -392,3 +392,14 @@ func TestOneAtATimeMayTryWhereRequestsGoUnanswered(t *testing.T) {
 		t.Errorf("the first goes to target %d, the second to %d", a, b)
 	}
 }
+
+func TestPlacesThatHaveLeftTheTableAreNotWaitedFor(t *testing.T) {
+	h := newHere(t)
+	if !h.Stays(h.targets) || !h.Stays(h.targets[1:]) {
+		t.Error("those of the table are gone")
+	}
+	gone := []route.Target{{Cluster: &table.Cluster{ID: "gone"}}}
+	if h.Stays(gone) || h.Stays(nil) || !h.Stays(append(gone, h.targets[0])) {
+		t.Error("what is gone is there, or keeps others from being so")
+	}
+}

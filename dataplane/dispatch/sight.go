@@ -6,6 +6,7 @@ package dispatch
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -94,6 +95,12 @@ func (s *Sight) leastFull(targets []route.Target, now time.Time, counts func(*en
 		}
 	}
 	return least, there
+}
+
+// Stays says whether any of the targets is there to wait for: a newer table than the request's may have
+// none of them.
+func (s *Sight) Stays(targets []route.Target) bool {
+	return slices.ContainsFunc(targets, func(t route.Target) bool { return s.Places.Cluster(t.Cluster.ID) != nil })
 }
 
 // Lane is which line a request for a model waits in, and how many requests the place that it waits for

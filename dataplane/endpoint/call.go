@@ -31,6 +31,7 @@ type Call struct {
 	others float64 // requests of other routers that it found there
 	joined moment  // of its endpoint's company, when it began to decode
 	first  atomic.Bool
+	told   bool        // the load of its cluster, as its answer began
 	silent atomic.Bool // it counts as one without an answer
 	done   atomic.Bool
 }
@@ -140,6 +141,13 @@ func (c *Call) FirstToken(now time.Time) {
 	}
 }
 
+// Told says what the router of another region has said of its cluster's load in the head of its answer.
+// Said only with [Result], it counts as news of the end.
+func (c *Call) Told(saturation float64, now time.Time) {
+	c.told = true
+	c.cluster.told.Store(&told{now, max(saturation, 0)})
+}
+
 // Done counts the request out, and learns from it.
 func (c *Call) Done(r Result, now time.Time) {
 	if !c.done.CompareAndSwap(false, true) {
@@ -155,6 +163,9 @@ func (c *Call) Done(r Result, now time.Time) {
 		c.endpoint.yield.done.add(work)
 		met = c.leave(r, unsaid, now)
 	} else {
+		if r.HasSaturation && !c.told {
+			c.Told(r.Saturation, now)
+		}
 		c.cluster.heard(r, now)
 	}
 	ok := r.Outcome == failover.OK && r.FirstToken > 0
@@ -224,9 +235,6 @@ func (c *Call) judge(r Result, unsaid bool, now time.Time) {
 func (c *Cluster) heard(r Result, now time.Time) {
 	if r.Busy {
 		c.busy.backOff(r.RetryAfter, now)
-	}
-	if r.HasSaturation {
-		c.told.Store(&told{now, max(r.Saturation, 0)})
 	}
 	c.breaker.record(r.Outcome, now)
 }

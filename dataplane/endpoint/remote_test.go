@@ -80,6 +80,25 @@ func TestWhatAPeerSaysOfItsLoad(t *testing.T) {
 	}
 }
 
+// What the head of an answer says of the load is news as it comes, and old when the answer ends.
+func TestLoadIsAsOldAsTheHeadOfTheAnswer(t *testing.T) {
+	r, now := still(t)
+	e := r.Cluster("e")
+	long, short := e.Hop(Load{Model: "m", Stream: true}, *now), e.Hop(Load{Model: "m", Stream: true}, *now)
+	long.FirstToken(*now)
+	long.Told(0.4, *now)
+	*now = now.Add(3 * time.Second)
+	if ev := e.Evidence(*now); !ev.Known || ev.Saturation != 0.4 {
+		t.Errorf("while it streams: %+v", ev)
+	}
+	short.Done(Result{Outcome: failover.Ignored, Busy: false, Saturation: 0.95, HasSaturation: true}, *now)
+	long.Done(Result{Outcome: failover.OK, FirstToken: 1, Saturation: 0.4, HasSaturation: true}, *now)
+	*now = now.Add(time.Second)
+	if ev := e.Evidence(*now); ev.Saturation != 0.95 {
+		t.Errorf("the end of an answer that began before made it %+v", ev)
+	}
+}
+
 // Of another region it is learned how long prompts take there, and which are in its caches.
 func TestPrefillInAnotherRegion(t *testing.T) {
 	r, now := still(t)

@@ -96,6 +96,9 @@ type Request struct {
 	// Deadline is the latest time at which starting it makes sense; not after now: it can't wait.
 	// Zero: [Options.Wait] from now.
 	Deadline time.Time
+	// Came is when it first came, if it comes again because a place that looked as if it had room had
+	// none: it then goes before those of its flow that came later. Zero: now.
+	Came time.Time
 	// Slots is how many requests the place that room tells of takes at saturation 1, so that what has
 	// just been let in can be counted. 0: not known; then room is believed as it is while nothing
 	// waits, and what waits goes one by one, and faster as long as room remains.
@@ -226,7 +229,7 @@ func (g *Gate) line(r Request, room func() float64, full float64) (*Pass, *Refus
 	now := g.o.Now()
 	w := &waiter{room: room, slots: r.Slots, full: full, done: make(chan struct{}), item: Item{
 		Lane: r.Lane, Priority: r.Priority, Tenant: r.Tenant, Flow: r.Flow, Cost: r.Cost, Bytes: r.Bytes,
-		Deadline: r.Deadline, Arrived: now,
+		Deadline: r.Deadline, Arrived: now, Came: orElse(r.Came, now),
 	}}
 	w.item.Value = w
 	if r.Deadline.IsZero() {

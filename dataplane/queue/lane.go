@@ -110,7 +110,7 @@ func (l *lane) push(it *Item) {
 		v.payers[it.Tenant] = p
 	}
 	f := p.flow(v, slotOf(it.Flow))
-	f.items.push(it)
+	f.items.insert(it)
 	it.flow = f
 	v.items++
 	v.cost += it.size.cost
@@ -207,6 +207,27 @@ func (l *list) push(it *Item) {
 		l.oldest = it
 	}
 	l.newest = it
+}
+
+// insert puts an item behind those that came no later.
+func (l *list) insert(it *Item) {
+	older := l.newest
+	for older != nil && !it.Came.IsZero() && it.Came.Before(older.Came) {
+		older = older.links[l.which].older
+	}
+	newer := l.oldest
+	if older != nil {
+		newer = older.links[l.which].newer
+		older.links[l.which].newer = it
+	} else {
+		l.oldest = it
+	}
+	if newer != nil {
+		newer.links[l.which].older = it
+	} else {
+		l.newest = it
+	}
+	it.links[l.which] = link{older, newer}
 }
 
 func (l *list) remove(it *Item) {

@@ -36,6 +36,7 @@ func (w world) item(t *rapid.T, n int, now time.Time) *Item {
 		Cost:     rapid.Int64Range(-1, 40).Draw(t, "cost"),
 		Bytes:    rapid.Int64Range(-1, 30).Draw(t, "bytes"),
 		Arrived:  now, Value: n,
+		Came: now.Add(-time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 5}).Draw(t, "came before")) * time.Second),
 	}
 	if rapid.Bool().Draw(t, "has a deadline") {
 		it.Deadline = now.Add(time.Duration(rapid.IntRange(-1, 20).Draw(t, "deadline")) * time.Second)

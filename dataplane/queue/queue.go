@@ -95,8 +95,9 @@ type Item struct {
 	Bytes int64
 	// Deadline is the latest time at which starting it makes sense. Zero: there is none.
 	Deadline time.Time
-	// Arrived is when it was pushed.
-	Arrived time.Time
+	// Arrived is when it was pushed, Came when it came for the first time, by which a flow is in order.
+	// Came zero: it is behind all of its flow.
+	Arrived, Came time.Time
 	// Value is the caller's own.
 	Value any
 

@@ -192,7 +192,7 @@ func (s *slow) Peek(lane uint64) *Item {
 	for _, it := range there {
 		flows = append(flows, slotOf(it.Flow))
 	}
-	return having(there, ofFlow(v.flows[tenant].least(flows)))[0]
+	return slices.MinFunc(having(there, ofFlow(v.flows[tenant].least(flows))), func(a, b *Item) int { return a.Came.Compare(b.Came) })
 }
 
 func (s *slow) Pop(lane uint64) *Item {

@@ -144,3 +144,40 @@ func TestSteppedOffersKeepTheOrder(t *testing.T) {
 		}
 	})
 }
+
+// A request that comes again, since a place had no room after all, goes before those that came after it.
+func TestWhoComesAgainHasKeptItsTurn(t *testing.T) {
+	s := newStepped(t, 1)
+	s.here.begin()
+	var waits []*Wait
+	ask := func(came time.Time) {
+		t.Helper()
+		_, _, wait := s.Offer(Request{Lane: 1, Priority: 50, Tenant: "acme", Deadline: s.now.Add(time.Minute), Came: came, Slots: 1}, s.here.room)
+		if wait == nil {
+			t.Fatal("it does not wait")
+		}
+		waits = append(waits, wait)
+	}
+	came := s.now
+	for range 3 {
+		s.pass(time.Second)
+		ask(time.Time{})
+	}
+	ask(came)
+	ask(came.Add(2500 * time.Millisecond)) // between the second and the third
+	s.here.load.Add(-1)
+	for _, next := range []int{3, 0, 1, 4, 2} {
+		s.pass(DefaultTick)
+		for i, w := range waits {
+			pass, refusal := w.Over()
+			if (pass != nil) != (i == next) || refusal != nil {
+				t.Fatalf("%d: %v, %v while it is the turn of %d", i, pass, refusal, next)
+			}
+			if i == next {
+				pass.Begun()
+				waits[i] = &Wait{s.Gate, &waiter{done: make(chan struct{})}} // has gone
+			}
+		}
+		s.pass(time.Second)
+	}
+}

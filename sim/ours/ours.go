@@ -148,7 +148,11 @@ func (p *ours) Sent(a *world.Attempt, v *world.View) { p.at(v).sent(a) }
 func (p *ours) First(a *world.Attempt, v *world.View) {
 	if y, ok := a.Data.(*try); ok {
 		y.seen = true
-		y.call.FirstToken(p.at(v).now)
+		now := p.at(v).now
+		y.call.FirstToken(now)
+		if h := y.hop; h != nil && h.told {
+			y.call.Told(h.saturation, now)
+		}
 	}
 }
 

@@ -55,8 +55,9 @@ type router struct {
 	current *trip   // that Route or Pick has just decided for
 	kept    *trip   // of another region's router, whose endpoint has failed it at keptAt
 	keptAt  time.Duration
-	waits   []*trip // in the gate
-	open    []*try  // without content, for as long as that matters
+	waits   []*trip // in the gate, or resting, which so many do
+	resting int
+	open    []*try // without content, for as long as that matters
 	field   field
 	input   route.Input
 

@@ -14,11 +14,9 @@ import (
 	"anabranch/sim/world"
 )
 
-// maxRounds is how many times one request may come back to the queue, as in dataplane.
-const maxRounds = 4
-
-// maxAttempts is what the router's own bounds come to.
-const maxAttempts = dispatch.MaxAttempts * maxRounds
+// maxAttempts bounds a request's attempts in the world, which counts them in a byte. The router itself has
+// no bound but the time that a request may wait.
+const maxAttempts = 250
 
 // route is the line that a client's request takes, dataplane.Router.serve: from its arrival, from the
 // queue or from an attempt that failed to the next place.
@@ -27,6 +25,12 @@ func (ro *router) route(r *workload.Request, v *world.View) world.Route {
 	switch {
 	case t == nil:
 		return ro.arrive(r, v)
+	case !t.rests.IsZero():
+		if ro.now.Before(t.rests) {
+			return world.Route{Cluster: -1, Wait: true}
+		}
+		ro.unwait(t)
+		return ro.again(t, v)
 	case t.wait != nil:
 		pass, refusal := t.wait.Over()
 		if pass == nil && refusal == nil {
@@ -62,10 +66,9 @@ func (ro *router) arrive(r *workload.Request, v *world.View) world.Route {
 // queue asks for room.
 func (ro *router) queue(t *trip, v *world.View) world.Route {
 	lane, slots := ro.sight.Lane(t.model.ID, t.choice.Targets)
-	t.round++
 	pass, refusal, wait := ro.gate.Offer(queue.Request{
 		Lane: lane, Priority: t.priority, Tenant: string(t.tenant.ID), Flow: string(t.tenant.ID),
-		Cost: dispatch.Cost(t.prompt, t.output), Bytes: int64(t.load.PromptBytes), Deadline: t.until, Slots: slots,
+		Cost: dispatch.Cost(t.prompt, t.output), Bytes: int64(t.load.PromptBytes), Deadline: t.until, Came: t.came, Slots: slots,
 	}, func() float64 { return ro.sight.Room(t.choice.Targets, t.tenant.ID) })
 	if wait != nil {
 		t.wait = wait
@@ -167,11 +170,14 @@ func (ro *router) mayTry(t *trip) bool {
 // giveUp ends a request where no attempt is left, or lets it wait for room once more.
 func (ro *router) giveUp(t *trip, v *world.View) world.Route {
 	busy := t.trail.Last.Busy
-	if busy && t.round < maxRounds && ro.now.Before(t.until) {
+	if busy && ro.now.Before(t.until) && ro.sight.Stays(t.choice.Targets) {
 		t.pass.Begun()
-		t.trail.Again()
-		ro.choose(t)
-		return ro.queue(t, v)
+		if t.returns++; !dispatch.Rests(ro.sight.Room(t.choice.Targets, t.tenant.ID)) {
+			return ro.again(t, v)
+		}
+		t.rests = ro.now.Add(min(dispatch.Pause(t.returns, ro.random.Uint64()), t.until.Sub(ro.now)))
+		ro.waits, ro.resting = append(ro.waits, t), ro.resting+1
+		return world.Route{Cluster: -1, Wait: true, Reason: ro.why(v, "rests before it asks for room again")}
 	}
 	if busy || t.trail.Last.Cluster == nil {
 		return ro.refuse(t, world.CodeNoCapacity, true, v)

@@ -42,10 +42,14 @@ type trip struct {
 	spot   spot
 	pass   *queue.Pass
 	wait   *queue.Wait
+	came   time.Time
 	until  time.Time
-	round  int
-	made   int // attempts
-	before int // of these, before the present round
+	// returns is how often it has come back from places without room, rests until when it does before it
+	// asks again; zero: it does not.
+	returns int
+	rests   time.Time
+	made    int // attempts
+	before  int // of these, before the present round
 	// reached: a place may have seen it.
 	reached bool
 	blocks  []uint64
@@ -181,7 +185,7 @@ func (ro *router) begin(t *trip, told *hop) bool {
 		PromptTokens: t.prompt, PromptBytes: t.load.PromptBytes, Blocks: t.blocks, Stream: true,
 	}
 	t.trail.Tenant, t.trail.Adapter = t.tenant.ID, t.request.Adapter != ""
-	t.until = ro.now.Add(t.class.Queue)
+	t.came, t.until = ro.now, ro.now.Add(t.class.Queue)
 	return true
 }
 

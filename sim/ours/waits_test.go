@@ -2,6 +2,7 @@ package ours
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,5 +180,64 @@ func TestQuotasAreTakenAndGivenBack(t *testing.T) {
 	}
 	if got := level(); got > 4000-3*100+10_000 || got == 4000 {
 		t.Errorf("%d are left: what was spent without it was not charged", got)
+	}
+}
+
+// Where all regions are full, what looks as if it had room says that it has none, again and again. Nobody
+// is refused for that before the time that its class lets it wait.
+func TestNobodyIsShedBeforeItsTime(t *testing.T) {
+	spec := fleetOf(1, 1, 1)
+	for i := range spec.Clusters {
+		spec.Clusters[i].Pods[0].Options.MaxSequences = 32
+	}
+	load := steady(t, 36, time.Minute, "", 50, workload.Origin{Region: "us", Weight: 3}, workload.Origin{Region: "eu"}, workload.Origin{Region: "ap"})
+	r := run(t, spec, load, New(Options{}), world.Options{Seed: 1, Explain: func(uint64) bool { return true }})
+	shed, back := 0, 0
+	for i := range r.Records {
+		rec := &r.Records[i]
+		steps := r.Explained[rec.ID]
+		returns := 0
+		for _, s := range steps {
+			if strings.Contains(s.Text, "rests before it asks for room again") {
+				returns++
+			}
+		}
+		back = max(back, returns)
+		if returns > 23 {
+			t.Errorf("request %d came back %d times", rec.ID, returns)
+		}
+		if rec.End == world.OK {
+			continue
+		}
+		shed++
+		if after := steps[len(steps)-1].At - rec.At; rec.End != world.Shed || after < 9900*time.Millisecond || after > 11*time.Second {
+			t.Errorf("request %d ends %d after %v", rec.ID, rec.End, after)
+		}
+	}
+	if shed == 0 || back < 4 {
+		t.Errorf("%d are shed, and none came back more than %d times: they are not full", shed, back)
+	}
+}
+
+func TestWhoLeavesWhileItRestsIsForgotten(t *testing.T) {
+	s := full(t)
+	s.views[0].Clusters[0].Pods[0].Running = 0
+	s.views[0].Clusters[0].Pods[0].Waiting = 0
+	s.pass(200 * time.Millisecond)
+	to := s.route(1, 50)
+	q := &workload.Request{ID: 1}
+	a := &world.Attempt{Request: q, Number: 1, Cluster: to.Cluster, Pod: s.Pick(q, to.Cluster, -1, s.views[0]).Pod, Sent: s.now}
+	s.Sent(a, s.views[0])
+	s.Ended(a, world.Full, s.views[0])
+	if to := s.route(1, 50); !to.Wait {
+		t.Fatalf("its only place has no room: %+v", to)
+	}
+	ro := s.routers[0]
+	if id, ok := s.Release(s.views[0]); ok || len(ro.waits) != 1 || ro.resting != 1 {
+		t.Fatalf("%d is released at once; %d wait", id, len(ro.waits))
+	}
+	s.Gone(q, s.views[0])
+	if len(ro.trips) != 0 || len(ro.waits) != 0 || ro.resting != 0 {
+		t.Errorf("%d are under way, %d wait, %d rest", len(ro.trips), len(ro.waits), ro.resting)
 	}
 }
