@@ -31,7 +31,7 @@ const Protocol = 1
 const (
 	DefaultPing       = 5 * time.Second
 	DefaultDead       = 15 * time.Second
-	DefaultMaxStreams = 512
+	DefaultMaxStreams = 1024 // one node that is left serves all routers that package signal takes in
 )
 
 // Signals takes in what routers say.

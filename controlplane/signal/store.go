@@ -125,6 +125,19 @@ func (s *Store) Merge(routers []*nodepb.RouterObservation, now time.Time) {
 	}
 }
 
+// Connected counts the routers that have a stream to some node at now.
+func (s *Store) Connected(now time.Time) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, m := range s.routers {
+		if m.obs.Connected && now.Sub(m.obs.Received) <= StaleFor {
+			n++
+		}
+	}
+	return n
+}
+
 // Snapshot is all that is known at now. It forgets routers that have been silent for long.
 func (s *Store) Snapshot(now time.Time) Snapshot {
 	s.mu.Lock()

@@ -245,3 +245,25 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("%d routers", got)
 	}
 }
+
+func TestConnectedCountsTheRoutersOfAllNodes(t *testing.T) {
+	c := newClock()
+	put := func(node fleet.NodeID, router string) {
+		c.Put(Observation{Node: node, Hello: &routerpb.Hello{RouterId: router, Region: "us"}, Received: c.now, Connected: true})
+	}
+	put("n1", "a")
+	put("n2", "b")
+	put("n2", "c")
+	if got := c.Connected(c.now); got != 3 {
+		t.Errorf("%d, want 3", got)
+	}
+	c.Drop("n2", "c")
+	if got := c.Connected(c.now); got != 2 {
+		t.Errorf("after one has left %d, want 2", got)
+	}
+	c.pass(StaleFor + time.Second)
+	put("n1", "a")
+	if got := c.Connected(c.now); got != 1 {
+		t.Errorf("%d while one has been silent for long, want 1", got)
+	}
+}

@@ -121,13 +121,13 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}); err != nil {
 		return err
 	}
+	registry := n.registry()
 	if n.publish, err = publish.New(publish.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed, Signals: n.signals,
-		Identify: identify, Logger: n.o.Logger,
+		Identify: identify, Fleet: n.fleet, Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err
 	}
-	registry := n.registry()
 	if n.rest, err = rest.New(rest.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed,
 		Propose: n.forward.Propose, ReadBarrier: n.forward.ReadIndex,

@@ -37,6 +37,16 @@ func (n *Node) members() []rest.Member {
 	return out
 }
 
+// fleet counts the routers that are connected to any node, and the nodes that can take them.
+func (n *Node) fleet() (routers, nodes int) {
+	for _, m := range n.members() {
+		if m.Healthy {
+			nodes++
+		}
+	}
+	return n.signals.Connected(time.Now()), nodes
+}
+
 // staleness is the time since this node last heard of the leader; negative: never.
 func (n *Node) staleness() time.Duration {
 	stats := n.store.Stats()
