@@ -39,14 +39,23 @@ func (a *app) get() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
 		Short: "Show resources",
-		Long:  "Show the resources of a kind, or one by name.\n\nKinds: " + strings.Join(plurals(), ", ") + ".",
+		Long: "Show the resources of a kind, or one by name.\n\nKinds: " + strings.Join(plurals(), ", ") + ";\n" +
+			"and routers, which are no resources: where each is connected, the table that it holds and what it\nsaid of the last.",
 		Example: `  anabranch get regions
   anabranch get cluster us-east-1-a -o yaml
-  anabranch get tenants -o json`,
-		Args: cobra.RangeArgs(1, 2), ValidArgs: plurals(),
+  anabranch get tenants -o json
+  anabranch get routers`,
+		Args: cobra.RangeArgs(1, 2), ValidArgs: append(plurals(), "routers"),
 	}
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if routersWord(args[0]) {
+			c, err := a.connect("")
+			if err != nil {
+				return err
+			}
+			return a.getRouters(cmd.Context(), c, append(args, "")[1], *format)
+		}
 		kind, err := kindOf(args[0])
 		if err != nil {
 			return err

@@ -40,18 +40,18 @@ func (a *app) status() *cobra.Command {
 // printStatus prints what every version of the control plane tells.
 func (a *app) printStatus(raw json.RawMessage) error {
 	var s struct {
-		ClusterID string            `json:"clusterId"`
-		Epoch     uint64            `json:"epoch"`
-		Revision  uint64            `json:"revision"`
-		Leader    string            `json:"leader"`
-		Frozen    bool              `json:"frozen"`
-		Routers   []json.RawMessage `json:"routers"`
+		ClusterID string   `json:"clusterId"`
+		Epoch     uint64   `json:"epoch"`
+		Revision  uint64   `json:"revision"`
+		Leader    string   `json:"leader"`
+		Frozen    bool     `json:"frozen"`
+		Routers   []router `json:"routers"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("read status: %w; -o json shows it as it came", err)
 	}
-	return a.printf("cluster   %s, epoch %d\nleader    %s\nrevision  %d\nfrozen    %s\nrouters   %d\n\n",
-		s.ClusterID, s.Epoch, dash(s.Leader), s.Revision, yes(s.Frozen), len(s.Routers))
+	return a.printf("cluster   %s, epoch %d\nleader    %s\nrevision  %d\nfrozen    %s\nrouters   %s\n\n",
+		s.ClusterID, s.Epoch, dash(s.Leader), s.Revision, yes(s.Frozen), following(s.Routers))
 }
 
 // trimURL takes the trailing slash from a URL that people type.

@@ -11,7 +11,6 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
-	"anabranch/controlplane/signal"
 )
 
 // Fleet is the whole picture as one node has it, for the console and for status lines.
@@ -42,18 +41,6 @@ type FleetRegion struct {
 	InFlight          int64    `json:"inFlight"`
 	QuotaStoreOK      bool     `json:"quotaStoreOk"`
 	Routers           []Router `json:"routers"`
-}
-
-// Router is a router that some node has heard of.
-type Router struct {
-	ID              fleet.RouterID `json:"id"`
-	Region          fleet.RegionID `json:"region"`
-	Version         string         `json:"version"`
-	AppliedEpoch    uint64         `json:"appliedEpoch"`
-	AppliedRevision uint64         `json:"appliedRevision"` // of the table; 0: none yet
-	AgeMs           int64          `json:"ageMs"`           // of its last report; -1: none yet
-	Node            fleet.NodeID   `json:"node"`            // that it is, or was, connected to
-	Connected       bool           `json:"connected"`
 }
 
 // FleetCluster is a cluster, its health and its signals.
@@ -135,15 +122,6 @@ func (n standing) fleetRegion(r *policy.Resource) FleetRegion {
 		}
 	}
 	return out
-}
-
-func (n standing) router(o signal.Observation) Router {
-	applied := o.Report.GetApplied()
-	return Router{
-		ID: o.Router(), Region: o.Region(), Version: o.Hello.GetVersion(),
-		AppliedEpoch: applied.GetEpoch(), AppliedRevision: applied.GetRevision(),
-		AgeMs: ms(o.Age(n.signals.At)), Node: o.Node, Connected: o.Connected,
-	}
 }
 
 func (n standing) fleetCluster(c *policy.Resource) FleetCluster {

@@ -116,7 +116,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"GPUSpec": policy.GPUSpec{}, "ModelSpec": policy.ModelSpec{}, "TenantSpec": policy.TenantSpec{}, "APIKeySpec": policy.APIKeySpec{},
 		"TrafficPolicySpec": policy.TrafficPolicySpec{}, "RegionWish": policy.RegionWish{}, "FailoverSpec": policy.FailoverSpec{},
 		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
-		"Problem": Problem{}, "DryRun": DryRun{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "AuditEntry": AuditEntry{},
+		"Problem": Problem{}, "DryRun": DryRun{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "AuditEntry": AuditEntry{},
 		"RegionStatus": RegionStatus{}, "ClusterHealth": ClusterHealth{}, "RegionSignals": RegionSignals{}, "ClusterStatus": ClusterStatus{},
 		"ClusterSignals": ClusterSignals{}, "Endpoints": Endpoints{}, "Observer": Observer{}, "Weight": Weight{},
 		"Fleet": Fleet{}, "FleetRegion": FleetRegion{}, "FleetCluster": FleetCluster{}, "FleetWeights": FleetWeights{}, "FleetWeight": FleetWeight{},
@@ -128,7 +128,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 			t.Errorf("the spec of %s is not among the structs of this test", k)
 		}
 	}
-	structs["MemberList"], structs["AuditEntryList"] = List[Member]{}, List[AuditEntry]{}
+	structs["MemberList"], structs["AuditEntryList"], structs["RouterList"] = List[Member]{}, List[AuditEntry]{}, List[Router]{}
 	for name, s := range contract().Components.Schemas {
 		v, ok := structs[name]
 		if !ok {

@@ -88,6 +88,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/controlplane/snapshot", s.snapshot, s.may(keep))
 	e.GET("/v1/audit", s.audit, s.may(read), timed)
 	e.GET("/v1/table", s.table, s.may(read), timed)
+	e.GET("/v1/routers", s.routers, s.may(read), timed)
 	e.GET("/v1/fleet", s.getFleet, s.may(read), timed)
 	e.GET("/v1/fleet/watch", s.watchFleet, s.may(read))
 	e.GET("/v1/*", func(echo.Context) error { return echo.ErrNotFound }) // not the console

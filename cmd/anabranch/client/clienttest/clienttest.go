@@ -22,6 +22,8 @@ import (
 type Node struct {
 	// URL of the node.
 	URL string
+	// Signals are what the node knows of routers: none, unless a test puts some in.
+	Signals *signal.Store
 
 	t       testing.TB
 	mu      sync.Mutex // guards what follows
@@ -33,7 +35,7 @@ type Node struct {
 // Start runs a node until the test ends.
 func Start(t testing.TB) *Node {
 	t.Helper()
-	n := &Node{t: t, view: state.Empty(), changed: make(chan struct{})}
+	n := &Node{t: t, view: state.Empty(), changed: make(chan struct{}), Signals: signal.New(time.Now)}
 	init := &statepb.Init{ClusterId: "c-1"}
 	for _, role := range []string{"viewer", "operator", "approver", "admin"} {
 		sum := sha256.Sum256([]byte(role + "-token"))
@@ -52,7 +54,7 @@ func Start(t testing.TB) *Node {
 			}
 		},
 		Leader: func() (fleet.NodeID, string) { return "n1", "127.0.0.1:7120" },
-		Ready:  func() bool { return true }, Signals: signal.New(time.Now), Version: "test",
+		Ready:  func() bool { return true }, Signals: n.Signals, Version: "test",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,92 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/signal"
+)
+
+// Router is a router that some node has heard of.
+type Router struct {
+	ID              fleet.RouterID `json:"id"`
+	Region          fleet.RegionID `json:"region"`
+	Version         string         `json:"version"`
+	AppliedEpoch    uint64         `json:"appliedEpoch"`
+	AppliedRevision uint64         `json:"appliedRevision"` // of the table; 0: none yet
+	AgeMs           int64          `json:"ageMs"`           // of its last report; -1: none yet
+	Node            fleet.NodeID   `json:"node"`            // that it is, or was, connected to
+	Connected       bool           `json:"connected"`
+	// Behind: it has not reported the table that this node has.
+	Behind bool `json:"behind"`
+	// Answer is what it said last to a table that it was sent; nil: nothing since it connected.
+	Answer *TableAnswer `json:"answer"`
+}
+
+// TableAnswer is a router's answer to a table.
+type TableAnswer struct {
+	Epoch    uint64 `json:"epoch"`
+	Revision uint64 `json:"revision"`
+	// Taken: the router obeys it. Otherwise Code says why not, Field where in the table, and Message
+	// what is wrong, for people.
+	Taken   bool   `json:"taken"`
+	Code    string `json:"code,omitempty"`
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+func (n standing) router(o signal.Observation) Router {
+	applied, current := o.Report.GetApplied(), n.view.Table().GetRef()
+	return Router{
+		ID: o.Router(), Region: o.Region(), Version: o.Hello.GetVersion(),
+		AppliedEpoch: applied.GetEpoch(), AppliedRevision: applied.GetRevision(),
+		AgeMs: ms(o.Age(n.signals.At)), Node: o.Node, Connected: o.Connected,
+		Behind: applied.GetEpoch() < current.GetEpoch() || applied.GetEpoch() == current.GetEpoch() && applied.GetRevision() < current.GetRevision(),
+		Answer: tableAnswer(o.Ack),
+	}
+}
+
+func tableAnswer(ack *routerpb.Ack) *TableAnswer {
+	if ack == nil {
+		return nil
+	}
+	return &TableAnswer{
+		Epoch: ack.GetTable().GetEpoch(), Revision: ack.GetTable().GetRevision(), Taken: ack.GetOk(),
+		Code: ack.GetCode(), Field: ack.GetField(), Message: ack.GetMessage(),
+	}
+}
+
+// routers lists the routers by id, as this node knows them, perhaps of one region only.
+func (s *Server) routers(c echo.Context) error {
+	limit, err := limitOf(c)
+	if err != nil {
+		return err
+	}
+	from, err := cursorOf(c)
+	if err != nil {
+		return err
+	}
+	region := c.QueryParam("region")
+	if region != "" {
+		if err := fleet.CheckName(region); err != nil {
+			return newProblem(codeInvalidRequest, fmt.Sprintf("region %s.", err))
+		}
+	}
+	n := s.standing(s.localView(c))
+	page := List[Router]{Items: []Router{}}
+	for _, o := range n.signals.Routers { // in the order of their ids
+		if string(o.Router()) <= from.After || region != "" && string(o.Region()) != region {
+			continue
+		}
+		if len(page.Items) == limit {
+			page.NextCursor = cursor{After: string(page.Items[limit-1].ID)}.String()
+			break
+		}
+		page.Items = append(page.Items, n.router(o))
+	}
+	return c.JSON(http.StatusOK, page)
+}
