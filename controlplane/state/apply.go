@@ -10,8 +10,8 @@ import (
 
 // Format is the newest format of commands that this build applies. A change of what an existing
 // command does, also of the verdicts of policy.Check and policy.CheckDelete, is a new format:
-// replicas of two builds must agree on every entry.
-const Format = 1
+// replicas of two builds must agree on every entry. [FormatOf] says which commands need it.
+const Format = 2
 
 // The codes of an outcome; empty means done.
 const (
@@ -22,6 +22,7 @@ const (
 	CodeInUse          = "in_use"          // others still refer to it
 	CodeNotInitialised = "not_initialised" // Init has not been applied
 	CodeSkipped        = "skipped"         // unknown to this build, and ignorable
+	CodeKeyReused      = "key_reused"      // the idempotency key stands for another request
 )
 
 // ErrUnknown means that a command is newer than this build and may not be skipped: the node must
@@ -37,13 +38,17 @@ func Apply(v *View, index uint64, cmd *statepb.Command) (*View, *statepb.Outcome
 	}
 	next := *v
 	next.index = index
-	if known := cmd.GetFormat() <= Format && cmd.GetOp() != nil && knownKind(cmd); !known {
+	if known := cmd.GetFormat() <= Format && cmd.GetOp() != nil && knownContent(cmd); !known {
 		if cmd.GetIgnorable() {
 			return &next, &statepb.Outcome{Revision: index, Code: CodeSkipped}, nil
 		}
-		return nil, nil, fmt.Errorf("apply entry %d of format %d: %w", index, cmd.GetFormat(), ErrUnknown)
+		return nil, nil, fmt.Errorf("apply entry %d of format %d with a build that knows formats up to %d: %w", index, cmd.GetFormat(), Format, ErrUnknown)
 	}
-	out := next.apply(cmd)
+	out := next.repeated(cmd)
+	if out == nil {
+		out = next.apply(cmd)
+		next.remember(v, cmd, out)
+	}
 	out.Revision = index
 	if out.Code != "" {
 		next = *v // nothing of a refused command stays
@@ -52,13 +57,15 @@ func Apply(v *View, index uint64, cmd *statepb.Command) (*View, *statepb.Outcome
 	return &next, out, nil
 }
 
-// knownKind: a kind that this build does not know comes from a newer one.
-func knownKind(cmd *statepb.Command) bool {
+// knownContent: a kind or a feature level that this build does not know comes from a newer one.
+func knownContent(cmd *statepb.Command) bool {
 	switch op := cmd.GetOp().(type) {
 	case *statepb.Command_Put:
 		return policy.Plural(policy.Kind(op.Put.GetKind())) != ""
 	case *statepb.Command_Delete:
 		return policy.Plural(policy.Kind(op.Delete.GetKind())) != ""
+	case *statepb.Command_SetFeatureLevel:
+		return op.SetFeatureLevel.GetLevel() <= Format
 	}
 	return true
 }
@@ -86,6 +93,8 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 		return v.putNode(cmd, op.PutNode)
 	case *statepb.Command_BumpEpoch:
 		return v.bumpEpoch(cmd, op.BumpEpoch)
+	case *statepb.Command_SetFeatureLevel:
+		return v.setFeatureLevel(cmd, op.SetFeatureLevel)
 	case *statepb.Command_Denied:
 		d := op.Denied
 		v.record(cmd, entry{action: "denied", kind: d.GetKind(), name: d.GetName(), code: d.GetCode(), reason: d.GetAction()})

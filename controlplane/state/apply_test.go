@@ -55,6 +55,10 @@ func command(op any) *statepb.Command {
 	switch op := op.(type) {
 	case *statepb.Command_Init:
 		c.Op = op
+	case *statepb.Command_SetFeatureLevel:
+		c.Op = op
+	case *statepb.Command_Checkpoint:
+		c.Op = op
 	case *statepb.Put:
 		c.Op = &statepb.Command_Put{Put: op}
 	case *statepb.Delete:

@@ -18,11 +18,11 @@ import (
 )
 
 // A snapshot is: the magic, the format as 4 bytes, the length of the payload as 8 bytes (big-endian),
-// the payload (a statepb.Snapshot), and the SHA-256 of all before.
+// the payload (a statepb.Snapshot), and the SHA-256 of all before. The format is the committed feature
+// level: while a cluster is being upgraded, older nodes read what newer ones send.
 const (
-	magic          = "ANABSTAT"
-	snapshotFormat = 1
-	headerSize     = len(magic) + 4 + 8
+	magic      = "ANABSTAT"
+	headerSize = len(magic) + 4 + 8
 	// MaxSnapshot is the largest payload that is read, in bytes.
 	MaxSnapshot = 1 << 30
 )
@@ -35,7 +35,7 @@ func Encode(v *View, w io.Writer) error {
 	}
 	head := make([]byte, 0, headerSize)
 	head = append(head, magic...)
-	head = binary.BigEndian.AppendUint32(head, snapshotFormat)
+	head = binary.BigEndian.AppendUint32(head, v.FeatureLevel())
 	head = binary.BigEndian.AppendUint64(head, uint64(len(payload)))
 	h := sha256.New()
 	h.Write(head)
@@ -59,8 +59,8 @@ func Decode(r io.Reader) (*View, error) {
 	switch {
 	case string(head[:len(magic)]) != magic:
 		return nil, errors.New("read snapshot: this is not a snapshot of the control plane's state")
-	case format != snapshotFormat:
-		return nil, fmt.Errorf("read snapshot: format %d is not known to this build, which reads %d", format, snapshotFormat)
+	case format == 0 || format > Format:
+		return nil, fmt.Errorf("read snapshot: format %d is not known to this build, which reads 1 to %d: upgrade this node", format, Format)
 	case size > MaxSnapshot:
 		return nil, fmt.Errorf("read snapshot: %d bytes, the limit is %d", size, MaxSnapshot)
 	}
@@ -100,9 +100,10 @@ func Equal(a, b *View) bool { return Hash(a) == Hash(b) }
 
 func (v *View) bytes() ([]byte, error) {
 	s := &statepb.Snapshot{
-		Format: snapshotFormat, ClusterId: v.clusterID, Epoch: v.epoch, Index: v.index,
+		Format: v.FeatureLevel(), ClusterId: v.clusterID, Epoch: v.epoch, Index: v.index,
 		Tokens: v.tokens, Tables: v.tables, Health: v.health, Reasons: v.reasons,
 		Audit: v.audit.all(), Nodes: v.nodes, EpochDue: v.epochDue, Lineage: v.lineage,
+		FeatureLevel: v.level, Answers: v.answers,
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -124,6 +125,7 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 		index: s.GetIndex(), clusterID: s.GetClusterId(), epoch: s.GetEpoch(), tokens: s.GetTokens(),
 		tables: s.GetTables(), health: s.GetHealth(), reasons: s.GetReasons(), nodes: s.GetNodes(),
 		epochDue: s.GetEpochDue(), lineage: s.GetLineage(),
+		level: s.GetFeatureLevel(), answers: s.GetAnswers(),
 		shelves: map[policy.Kind]*shelf{},
 	}
 	for _, k := range s.GetKindRevisions() {

@@ -77,7 +77,7 @@ func TestADamagedSnapshotIsRefused(t *testing.T) {
 		{"another file", bytes.Repeat([]byte("x"), 100), "not a snapshot"},
 		{"cut", whole[:len(whole)-1], "EOF"},
 		{"a flipped bit", change(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), "checksum"},
-		{"a newer format", change(func(b []byte) []byte { b[len(magic)+3]++; return b }), "format 2"},
+		{"a newer format", change(func(b []byte) []byte { b[len(magic)+3] = Format + 1; return b }), "upgrade this node"},
 		{"a length that lies", change(func(b []byte) []byte {
 			binary.BigEndian.PutUint64(b[len(magic)+4:], 1<<29)
 			return b

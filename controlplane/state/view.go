@@ -42,6 +42,8 @@ type View struct {
 	reasons   []*statepb.WeightReason
 	audit     trail
 	nodes     []*statepb.PutNode
+	level     uint32            // 0: 1
+	answers   []*statepb.Answer // oldest first
 }
 
 // shelf holds the resources of one kind, sorted by name.

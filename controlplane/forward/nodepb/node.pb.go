@@ -9,6 +9,7 @@
 // History
 //   2026-11-29  version 1.
 //   2026-11-30  Remove and Transfer.
+//   2026-11-30  feature_level in exchanges.
 
 package nodepb
 
@@ -506,6 +507,7 @@ type ExchangeRequest struct {
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	AppliedIndex  uint64                 `protobuf:"varint,2,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	Routers       []*RouterObservation   `protobuf:"bytes,3,rep,name=routers,proto3" json:"routers,omitempty"`
+	FeatureLevel  uint32                 `protobuf:"varint,10,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // newest format of commands that the caller applies; 0: 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -561,10 +563,18 @@ func (x *ExchangeRequest) GetRouters() []*RouterObservation {
 	return nil
 }
 
+func (x *ExchangeRequest) GetFeatureLevel() uint32 {
+	if x != nil {
+		return x.FeatureLevel
+	}
+	return 0
+}
+
 type ExchangeReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	AppliedIndex  uint64                 `protobuf:"varint,2,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	FeatureLevel  uint32                 `protobuf:"varint,10,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // as in the request
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -609,6 +619,13 @@ func (x *ExchangeReply) GetNodeId() string {
 func (x *ExchangeReply) GetAppliedIndex() uint64 {
 	if x != nil {
 		return x.AppliedIndex
+	}
+	return 0
+}
+
+func (x *ExchangeReply) GetFeatureLevel() uint32 {
+	if x != nil {
+		return x.FeatureLevel
 	}
 	return 0
 }
@@ -723,14 +740,18 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x0f\n" +
-	"\rTransferReply\"\x8f\x01\n" +
+	"\rTransferReply\"\xb4\x01\n" +
 	"\x0fExchangeRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
 	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12>\n" +
-	"\arouters\x18\x03 \x03(\v2$.anabranch.node.v1.RouterObservationR\arouters\"M\n" +
+	"\arouters\x18\x03 \x03(\v2$.anabranch.node.v1.RouterObservationR\arouters\x12#\n" +
+	"\rfeature_level\x18\n" +
+	" \x01(\rR\ffeatureLevel\"r\n" +
 	"\rExchangeReply\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
-	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\"\xd6\x01\n" +
+	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12#\n" +
+	"\rfeature_level\x18\n" +
+	" \x01(\rR\ffeatureLevel\"\xd6\x01\n" +
 	"\x11RouterObservation\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.anabranch.router.v1.HelloR\x05hello\x123\n" +
 	"\x06report\x18\x02 \x01(\v2\x1b.anabranch.router.v1.ReportR\x06report\x12*\n" +

@@ -9,6 +9,7 @@
 // History
 //   2026-11-29  version 1.
 //   2026-11-30  Remove and Transfer.
+//   2026-11-30  feature_level in exchanges.
 
 package nodepb
 

@@ -9,6 +9,8 @@
 // History
 //   2026-11-29  format 1: init, put, delete, publish, node, epoch, noop.
 //   2026-11-29  snapshot: kind_revisions, so that a deletion is remembered.
+//   2026-11-30  format 2: feature levels, checkpoints, answers kept by idempotency key; the snapshot
+//               says format 2 once the committed feature level is 2.
 //   2026-11-30  snapshot: epoch_due and lineage, of states that were restored or recovered.
 
 package statepb
@@ -37,6 +39,7 @@ type Command struct {
 	Ignorable bool                   `protobuf:"varint,2,opt,name=ignorable,proto3" json:"ignorable,omitempty"` // a node that does not know the operation may skip it
 	AtUnixMs  int64                  `protobuf:"varint,3,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
 	Actor     *Actor                 `protobuf:"bytes,4,opt,name=actor,proto3" json:"actor,omitempty"`
+	Once      *Once                  `protobuf:"bytes,5,opt,name=once,proto3" json:"once,omitempty"` // unset: the command is applied each time that it is met
 	// Types that are valid to be assigned to Op:
 	//
 	//	*Command_Noop
@@ -47,6 +50,8 @@ type Command struct {
 	//	*Command_PutNode
 	//	*Command_BumpEpoch
 	//	*Command_Denied
+	//	*Command_SetFeatureLevel
+	//	*Command_Checkpoint
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -106,6 +111,13 @@ func (x *Command) GetAtUnixMs() int64 {
 func (x *Command) GetActor() *Actor {
 	if x != nil {
 		return x.Actor
+	}
+	return nil
+}
+
+func (x *Command) GetOnce() *Once {
+	if x != nil {
+		return x.Once
 	}
 	return nil
 }
@@ -189,6 +201,24 @@ func (x *Command) GetDenied() *Denied {
 	return nil
 }
 
+func (x *Command) GetSetFeatureLevel() *SetFeatureLevel {
+	if x != nil {
+		if x, ok := x.Op.(*Command_SetFeatureLevel); ok {
+			return x.SetFeatureLevel
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		if x, ok := x.Op.(*Command_Checkpoint); ok {
+			return x.Checkpoint
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -225,6 +255,14 @@ type Command_Denied struct {
 	Denied *Denied `protobuf:"bytes,17,opt,name=denied,proto3,oneof"`
 }
 
+type Command_SetFeatureLevel struct {
+	SetFeatureLevel *SetFeatureLevel `protobuf:"bytes,20,opt,name=set_feature_level,json=setFeatureLevel,proto3,oneof"`
+}
+
+type Command_Checkpoint struct {
+	Checkpoint *Checkpoint `protobuf:"bytes,21,opt,name=checkpoint,proto3,oneof"`
+}
+
 func (*Command_Noop) isCommand_Op() {}
 
 func (*Command_Init) isCommand_Op() {}
@@ -241,6 +279,357 @@ func (*Command_BumpEpoch) isCommand_Op() {}
 
 func (*Command_Denied) isCommand_Op() {}
 
+func (*Command_SetFeatureLevel) isCommand_Op() {}
+
+func (*Command_Checkpoint) isCommand_Op() {}
+
+// Once makes a command do what it does once, however often it is met with the same actor and key
+// within 24 hours. What was refused is not remembered.
+type Once struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	RequestSha256 []byte                 `protobuf:"bytes,2,opt,name=request_sha256,json=requestSha256,proto3" json:"request_sha256,omitempty"` // of what was asked; another one under the same key is refused
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Once) Reset() {
+	*x = Once{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Once) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Once) ProtoMessage() {}
+
+func (x *Once) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Once.ProtoReflect.Descriptor instead.
+func (*Once) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Once) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Once) GetRequestSha256() []byte {
+	if x != nil {
+		return x.RequestSha256
+	}
+	return nil
+}
+
+// Answer is what was answered to a command with a key.
+type Answer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Actor         string                 `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	RequestSha256 []byte                 `protobuf:"bytes,3,opt,name=request_sha256,json=requestSha256,proto3" json:"request_sha256,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,4,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	Index         uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"` // of the command
+	Kind          string                 `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`    // of the resource that it left behind; empty: none
+	Name          string                 `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
+	Doc           []byte                 `protobuf:"bytes,8,opt,name=doc,proto3" json:"doc,omitempty"`
+	Revision      uint64                 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
+	CreatedUnixMs int64                  `protobuf:"varint,10,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
+	UpdatedUnixMs int64                  `protobuf:"varint,11,opt,name=updated_unix_ms,json=updatedUnixMs,proto3" json:"updated_unix_ms,omitempty"`
+	Created       bool                   `protobuf:"varint,12,opt,name=created,proto3" json:"created,omitempty"` // the command created it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Answer) Reset() {
+	*x = Answer{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Answer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Answer) ProtoMessage() {}
+
+func (x *Answer) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
+func (*Answer) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Answer) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Answer) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Answer) GetRequestSha256() []byte {
+	if x != nil {
+		return x.RequestSha256
+	}
+	return nil
+}
+
+func (x *Answer) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Answer) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Answer) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Answer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Answer) GetDoc() []byte {
+	if x != nil {
+		return x.Doc
+	}
+	return nil
+}
+
+func (x *Answer) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Answer) GetCreatedUnixMs() int64 {
+	if x != nil {
+		return x.CreatedUnixMs
+	}
+	return 0
+}
+
+func (x *Answer) GetUpdatedUnixMs() int64 {
+	if x != nil {
+		return x.UpdatedUnixMs
+	}
+	return 0
+}
+
+func (x *Answer) GetCreated() bool {
+	if x != nil {
+		return x.Created
+	}
+	return false
+}
+
+// SetFeatureLevel says that every voter applies commands up to this format. It never falls.
+type SetFeatureLevel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Level         uint32                 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetFeatureLevel) Reset() {
+	*x = SetFeatureLevel{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetFeatureLevel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetFeatureLevel) ProtoMessage() {}
+
+func (x *SetFeatureLevel) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetFeatureLevel.ProtoReflect.Descriptor instead.
+func (*SetFeatureLevel) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SetFeatureLevel) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+// Checkpoint without sums makes every node remember the state as of this command. With sums it holds
+// those of the state as of the command at index, for all who remember that to compare.
+type Checkpoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Schema        string                 `protobuf:"bytes,2,opt,name=schema,proto3" json:"schema,omitempty"` // of the messages in the state, as the proposer knows them: others can't compare
+	Sums          []*Sum                 `protobuf:"bytes,3,rep,name=sums,proto3" json:"sums,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoint) Reset() {
+	*x = Checkpoint{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoint) ProtoMessage() {}
+
+func (x *Checkpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
+func (*Checkpoint) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Checkpoint) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetSchema() string {
+	if x != nil {
+		return x.Schema
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetSums() []*Sum {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+// Sum is the SHA-256 of one part of the state.
+type Sum struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          string                 `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Sha256        []byte                 `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sum) Reset() {
+	*x = Sum{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sum) ProtoMessage() {}
+
+func (x *Sum) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sum.ProtoReflect.Descriptor instead.
+func (*Sum) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Sum) GetPart() string {
+	if x != nil {
+		return x.Part
+	}
+	return ""
+}
+
+func (x *Sum) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
 // Actor is who did it, for the audit trail.
 type Actor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -254,7 +643,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[1]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +655,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[1]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +668,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{1}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Actor) GetName() string {
@@ -318,7 +707,7 @@ type Noop struct {
 
 func (x *Noop) Reset() {
 	*x = Noop{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[2]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -330,7 +719,7 @@ func (x *Noop) String() string {
 func (*Noop) ProtoMessage() {}
 
 func (x *Noop) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[2]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -343,7 +732,7 @@ func (x *Noop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noop.ProtoReflect.Descriptor instead.
 func (*Noop) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{2}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{7}
 }
 
 // Init is the first command of a new cluster; later ones change nothing.
@@ -357,7 +746,7 @@ type Init struct {
 
 func (x *Init) Reset() {
 	*x = Init{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[3]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -369,7 +758,7 @@ func (x *Init) String() string {
 func (*Init) ProtoMessage() {}
 
 func (x *Init) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[3]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -382,7 +771,7 @@ func (x *Init) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Init.ProtoReflect.Descriptor instead.
 func (*Init) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{3}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Init) GetClusterId() string {
@@ -410,7 +799,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[4]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +811,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[4]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +824,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{4}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Token) GetName() string {
@@ -472,7 +861,7 @@ type Put struct {
 
 func (x *Put) Reset() {
 	*x = Put{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[5]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +873,7 @@ func (x *Put) String() string {
 func (*Put) ProtoMessage() {}
 
 func (x *Put) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[5]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +886,7 @@ func (x *Put) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Put.ProtoReflect.Descriptor instead.
 func (*Put) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{5}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Put) GetKind() string {
@@ -546,7 +935,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[6]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +947,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[6]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +960,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{6}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Delete) GetKind() string {
@@ -607,7 +996,7 @@ type Publish struct {
 
 func (x *Publish) Reset() {
 	*x = Publish{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[7]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +1008,7 @@ func (x *Publish) String() string {
 func (*Publish) ProtoMessage() {}
 
 func (x *Publish) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[7]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +1021,7 @@ func (x *Publish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publish.ProtoReflect.Descriptor instead.
 func (*Publish) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{7}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Publish) GetTable() *routerpb.Table {
@@ -672,7 +1061,7 @@ type ClusterHealth struct {
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[8]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +1073,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[8]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +1086,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{8}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -768,7 +1157,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[9]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +1169,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[9]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +1182,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{9}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -837,7 +1226,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +1238,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +1251,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{10}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PutNode) GetId() string {
@@ -902,7 +1291,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +1303,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1316,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{11}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -950,7 +1339,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1351,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1364,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{12}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Denied) GetAction() string {
@@ -1013,13 +1402,14 @@ type Outcome struct {
 	Code          string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`          // "": done; exists | not_found | precondition | invalid | in_use
 	Field         string                 `protobuf:"bytes,3,opt,name=field,proto3" json:"field,omitempty"`
 	Message       string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	Answer        *Answer                `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"` // set: the command was met before, and this was the answer to it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1421,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1434,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -1075,6 +1465,13 @@ func (x *Outcome) GetMessage() string {
 	return ""
 }
 
+func (x *Outcome) GetAnswer() *Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 type AuditEntry struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Index          uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -1095,7 +1492,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1504,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1517,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -1221,7 +1618,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1233,7 +1630,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1246,7 +1643,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Resource) GetKind() string {
@@ -1302,7 +1699,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1711,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1724,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -1358,15 +1755,17 @@ type Snapshot struct {
 	Audit         []*AuditEntry          `protobuf:"bytes,10,rep,name=audit,proto3" json:"audit,omitempty"`
 	Nodes         []*PutNode             `protobuf:"bytes,11,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	KindRevisions []*KindRevision        `protobuf:"bytes,12,rep,name=kind_revisions,json=kindRevisions,proto3" json:"kind_revisions,omitempty"`
-	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"` // no table is published before the epoch has risen
-	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                    // which restore or recovery this history began with; empty: none
+	FeatureLevel  uint32                 `protobuf:"varint,20,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // 0: 1
+	Answers       []*Answer              `protobuf:"bytes,21,rep,name=answers,proto3" json:"answers,omitempty"`                                // oldest first
+	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"`             // no table is published before the epoch has risen
+	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                                // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1777,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1790,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -1478,6 +1877,20 @@ func (x *Snapshot) GetKindRevisions() []*KindRevision {
 	return nil
 }
 
+func (x *Snapshot) GetFeatureLevel() uint32 {
+	if x != nil {
+		return x.FeatureLevel
+	}
+	return 0
+}
+
+func (x *Snapshot) GetAnswers() []*Answer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
 func (x *Snapshot) GetEpochDue() bool {
 	if x != nil {
 		return x.EpochDue
@@ -1496,13 +1909,14 @@ var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xc0\x04\n" +
+	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\x83\x06\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1c\n" +
 	"\tignorable\x18\x02 \x01(\bR\tignorable\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x03 \x01(\x03R\batUnixMs\x12/\n" +
-	"\x05actor\x18\x04 \x01(\v2\x19.anabranch.state.v1.ActorR\x05actor\x12.\n" +
+	"\x05actor\x18\x04 \x01(\v2\x19.anabranch.state.v1.ActorR\x05actor\x12,\n" +
+	"\x04once\x18\x05 \x01(\v2\x18.anabranch.state.v1.OnceR\x04once\x12.\n" +
 	"\x04noop\x18\n" +
 	" \x01(\v2\x18.anabranch.state.v1.NoopH\x00R\x04noop\x12.\n" +
 	"\x04init\x18\v \x01(\v2\x18.anabranch.state.v1.InitH\x00R\x04init\x12+\n" +
@@ -1512,8 +1926,40 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\bput_node\x18\x0f \x01(\v2\x1b.anabranch.state.v1.PutNodeH\x00R\aputNode\x12>\n" +
 	"\n" +
 	"bump_epoch\x18\x10 \x01(\v2\x1d.anabranch.state.v1.BumpEpochH\x00R\tbumpEpoch\x124\n" +
-	"\x06denied\x18\x11 \x01(\v2\x1a.anabranch.state.v1.DeniedH\x00R\x06deniedB\x04\n" +
-	"\x02op\"f\n" +
+	"\x06denied\x18\x11 \x01(\v2\x1a.anabranch.state.v1.DeniedH\x00R\x06denied\x12Q\n" +
+	"\x11set_feature_level\x18\x14 \x01(\v2#.anabranch.state.v1.SetFeatureLevelH\x00R\x0fsetFeatureLevel\x12@\n" +
+	"\n" +
+	"checkpoint\x18\x15 \x01(\v2\x1e.anabranch.state.v1.CheckpointH\x00R\n" +
+	"checkpointB\x04\n" +
+	"\x02op\"?\n" +
+	"\x04Once\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
+	"\x0erequest_sha256\x18\x02 \x01(\fR\rrequestSha256\"\xcb\x02\n" +
+	"\x06Answer\x12\x14\n" +
+	"\x05actor\x18\x01 \x01(\tR\x05actor\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12%\n" +
+	"\x0erequest_sha256\x18\x03 \x01(\fR\rrequestSha256\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\x12\x14\n" +
+	"\x05index\x18\x05 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04kind\x18\x06 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\a \x01(\tR\x04name\x12\x10\n" +
+	"\x03doc\x18\b \x01(\fR\x03doc\x12\x1a\n" +
+	"\brevision\x18\t \x01(\x04R\brevision\x12&\n" +
+	"\x0fcreated_unix_ms\x18\n" +
+	" \x01(\x03R\rcreatedUnixMs\x12&\n" +
+	"\x0fupdated_unix_ms\x18\v \x01(\x03R\rupdatedUnixMs\x12\x18\n" +
+	"\acreated\x18\f \x01(\bR\acreated\"'\n" +
+	"\x0fSetFeatureLevel\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level\"g\n" +
+	"\n" +
+	"Checkpoint\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n" +
+	"\x06schema\x18\x02 \x01(\tR\x06schema\x12+\n" +
+	"\x04sums\x18\x03 \x03(\v2\x17.anabranch.state.v1.SumR\x04sums\"1\n" +
+	"\x03Sum\x12\x12\n" +
+	"\x04part\x18\x01 \x01(\tR\x04part\x12\x16\n" +
+	"\x06sha256\x18\x02 \x01(\fR\x06sha256\"f\n" +
 	"\x05Actor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
@@ -1570,12 +2016,13 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"i\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\x9d\x01\n" +
 	"\aOutcome\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x03 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\xb6\x02\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x122\n" +
+	"\x06answer\x18\x05 \x01(\v2\x1a.anabranch.state.v1.AnswerR\x06answer\"\xb6\x02\n" +
 	"\n" +
 	"AuditEntry\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1c\n" +
@@ -1602,7 +2049,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x0fupdated_unix_ms\x18\x06 \x01(\x03R\rupdatedUnixMs\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xf0\x04\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xcb\x05\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -1617,7 +2064,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x05audit\x18\n" +
 	" \x03(\v2\x1e.anabranch.state.v1.AuditEntryR\x05audit\x121\n" +
 	"\x05nodes\x18\v \x03(\v2\x1b.anabranch.state.v1.PutNodeR\x05nodes\x12G\n" +
-	"\x0ekind_revisions\x18\f \x03(\v2 .anabranch.state.v1.KindRevisionR\rkindRevisions\x12\x1b\n" +
+	"\x0ekind_revisions\x18\f \x03(\v2 .anabranch.state.v1.KindRevisionR\rkindRevisions\x12#\n" +
+	"\rfeature_level\x18\x14 \x01(\rR\ffeatureLevel\x124\n" +
+	"\aanswers\x18\x15 \x03(\v2\x1a.anabranch.state.v1.AnswerR\aanswers\x12\x1b\n" +
 	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
 	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
@@ -1633,55 +2082,66 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
-	(*Command)(nil),        // 0: anabranch.state.v1.Command
-	(*Actor)(nil),          // 1: anabranch.state.v1.Actor
-	(*Noop)(nil),           // 2: anabranch.state.v1.Noop
-	(*Init)(nil),           // 3: anabranch.state.v1.Init
-	(*Token)(nil),          // 4: anabranch.state.v1.Token
-	(*Put)(nil),            // 5: anabranch.state.v1.Put
-	(*Delete)(nil),         // 6: anabranch.state.v1.Delete
-	(*Publish)(nil),        // 7: anabranch.state.v1.Publish
-	(*ClusterHealth)(nil),  // 8: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),   // 9: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),        // 10: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),      // 11: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),         // 12: anabranch.state.v1.Denied
-	(*Outcome)(nil),        // 13: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),     // 14: anabranch.state.v1.AuditEntry
-	(*Resource)(nil),       // 15: anabranch.state.v1.Resource
-	(*KindRevision)(nil),   // 16: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),       // 17: anabranch.state.v1.Snapshot
-	(*routerpb.Table)(nil), // 18: anabranch.router.v1.Table
+	(*Command)(nil),         // 0: anabranch.state.v1.Command
+	(*Once)(nil),            // 1: anabranch.state.v1.Once
+	(*Answer)(nil),          // 2: anabranch.state.v1.Answer
+	(*SetFeatureLevel)(nil), // 3: anabranch.state.v1.SetFeatureLevel
+	(*Checkpoint)(nil),      // 4: anabranch.state.v1.Checkpoint
+	(*Sum)(nil),             // 5: anabranch.state.v1.Sum
+	(*Actor)(nil),           // 6: anabranch.state.v1.Actor
+	(*Noop)(nil),            // 7: anabranch.state.v1.Noop
+	(*Init)(nil),            // 8: anabranch.state.v1.Init
+	(*Token)(nil),           // 9: anabranch.state.v1.Token
+	(*Put)(nil),             // 10: anabranch.state.v1.Put
+	(*Delete)(nil),          // 11: anabranch.state.v1.Delete
+	(*Publish)(nil),         // 12: anabranch.state.v1.Publish
+	(*ClusterHealth)(nil),   // 13: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 14: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 15: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 16: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 17: anabranch.state.v1.Denied
+	(*Outcome)(nil),         // 18: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 19: anabranch.state.v1.AuditEntry
+	(*Resource)(nil),        // 20: anabranch.state.v1.Resource
+	(*KindRevision)(nil),    // 21: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 22: anabranch.state.v1.Snapshot
+	(*routerpb.Table)(nil),  // 23: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
-	1,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
-	2,  // 1: anabranch.state.v1.Command.noop:type_name -> anabranch.state.v1.Noop
-	3,  // 2: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
-	5,  // 3: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
-	6,  // 4: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
-	7,  // 5: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	10, // 6: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	11, // 7: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	12, // 8: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
-	4,  // 9: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	18, // 10: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	8,  // 11: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	9,  // 12: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	4,  // 13: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	15, // 14: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	18, // 15: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	8,  // 16: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	9,  // 17: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	14, // 18: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	10, // 19: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	16, // 20: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
+	1,  // 1: anabranch.state.v1.Command.once:type_name -> anabranch.state.v1.Once
+	7,  // 2: anabranch.state.v1.Command.noop:type_name -> anabranch.state.v1.Noop
+	8,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
+	10, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
+	11, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
+	12, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
+	15, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	16, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	17, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
+	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
+	5,  // 12: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	9,  // 13: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	23, // 14: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	13, // 15: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	14, // 16: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	2,  // 17: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	9,  // 18: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	20, // 19: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	23, // 20: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	13, // 21: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	14, // 22: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	19, // 23: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	15, // 24: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	21, // 25: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 26: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -1698,6 +2158,8 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_PutNode)(nil),
 		(*Command_BumpEpoch)(nil),
 		(*Command_Denied)(nil),
+		(*Command_SetFeatureLevel)(nil),
+		(*Command_Checkpoint)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1705,7 +2167,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

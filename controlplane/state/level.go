@@ -1,0 +1,54 @@
+package state
+
+import (
+	"slices"
+	"strconv"
+
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state/statepb"
+)
+
+// firstKinds are those that builds of format 1 know.
+var firstKinds = []policy.Kind{
+	policy.KindRegion, policy.KindCluster, policy.KindModel, policy.KindTenant,
+	policy.KindTrafficPolicy, policy.KindQuota, policy.KindRateCard,
+}
+
+// FormatOf is the format that a command needs: the oldest builds that apply it are those whose
+// [Format] it is. A command may be proposed once the committed feature level has reached it, or if
+// it is ignorable.
+func FormatOf(cmd *statepb.Command) uint32 {
+	if cmd.GetOnce() != nil {
+		return 2 // format 1 would do it twice
+	}
+	first := true
+	switch op := cmd.GetOp().(type) {
+	case *statepb.Command_Noop, *statepb.Command_Init, *statepb.Command_Publish,
+		*statepb.Command_PutNode, *statepb.Command_BumpEpoch, *statepb.Command_Denied:
+	case *statepb.Command_Put:
+		first = slices.Contains(firstKinds, policy.Kind(op.Put.GetKind()))
+	case *statepb.Command_Delete:
+		first = slices.Contains(firstKinds, policy.Kind(op.Delete.GetKind()))
+	default:
+		first = false
+	}
+	if first {
+		return 1
+	}
+	return Format
+}
+
+// FeatureLevel is the newest format of commands that every voter applies, as far as has been
+// committed; 1 at first. It never falls: a node of an older build that joins later stops at the first
+// thing that it does not know.
+func (v *View) FeatureLevel() uint32 { return max(1, v.level) }
+
+// setFeatureLevel raises the level; a level that is there already changes nothing.
+func (v *View) setFeatureLevel(cmd *statepb.Command, s *statepb.SetFeatureLevel) *statepb.Outcome {
+	if s.GetLevel() <= v.FeatureLevel() {
+		return &statepb.Outcome{}
+	}
+	v.level = s.GetLevel()
+	v.record(cmd, entry{action: "update", kind: "FeatureLevel", name: strconv.FormatUint(uint64(v.level), 10)})
+	return &statepb.Outcome{}
+}
