@@ -40,6 +40,7 @@ var onTheWire = []struct {
 	{store.ErrUnknownOutcome, "unknown_outcome", codes.Unknown},
 	{store.ErrReadOnly, "read_only", codes.ResourceExhausted},
 	{store.ErrTooLarge, "too_large", codes.InvalidArgument},
+	{store.ErrTooNew, "too_new", codes.FailedPrecondition},
 	{store.ErrBusy, "busy", codes.ResourceExhausted},
 	{store.ErrClosed, "closed", codes.Unavailable},
 	{store.ErrForeignCluster, "foreign_cluster", codes.PermissionDenied},

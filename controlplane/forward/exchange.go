@@ -9,6 +9,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/forward/nodepb"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/store"
 )
 
@@ -17,6 +18,8 @@ type PeerStatus struct {
 	ID fleet.NodeID
 	// AppliedIndex is the last command that it had applied when it was last heard.
 	AppliedIndex uint64
+	// FeatureLevel is the newest format of commands that its build applies, as it says itself.
+	FeatureLevel uint32
 	// Age is the time since it was last heard.
 	Age time.Duration
 }
@@ -33,15 +36,17 @@ type peers struct {
 // sign is a sign of life.
 type sign struct {
 	applied uint64
+	level   uint32
 	at      time.Time
 }
 
 func newPeers() *peers { return &peers{known: map[fleet.NodeID]sign{}} }
 
-func (p *peers) heard(id fleet.NodeID, applied uint64) {
+// heard notes what a node said of itself; level 0 comes from builds that do not tell it.
+func (p *peers) heard(id fleet.NodeID, applied uint64, level uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known[id] = sign{applied: applied, at: time.Now()}
+	p.known[id] = sign{applied: applied, level: max(1, level), at: time.Now()}
 }
 
 // keep forgets those who are no members any more.
@@ -60,7 +65,7 @@ func (p *peers) list(now time.Time) []PeerStatus {
 	defer p.mu.Unlock()
 	list := make([]PeerStatus, 0, len(p.known))
 	for id, s := range p.known {
-		list = append(list, PeerStatus{ID: id, AppliedIndex: s.applied, Age: now.Sub(s.at)})
+		list = append(list, PeerStatus{ID: id, AppliedIndex: s.applied, FeatureLevel: s.level, Age: now.Sub(s.at)})
 	}
 	slices.SortFunc(list, func(a, b PeerStatus) int { return cmp.Compare(a.ID, b.ID) })
 	return list
@@ -104,7 +109,7 @@ func (f *Forward) exchangeAll(ctx context.Context) {
 
 // report is what the others are sent.
 func (f *Forward) report() *nodepb.ExchangeRequest {
-	request := &nodepb.ExchangeRequest{NodeId: string(f.store.ID()), AppliedIndex: f.store.View().Index()}
+	request := &nodepb.ExchangeRequest{NodeId: string(f.store.ID()), AppliedIndex: f.store.View().Index(), FeatureLevel: state.Format}
 	if f.o.Local != nil {
 		request.Routers = f.o.Local().GetRouters()
 	}
@@ -124,6 +129,6 @@ func (f *Forward) exchange(ctx context.Context, to store.Member, request *nodepb
 		return
 	}
 	if reply.GetNodeId() == string(to.ID) {
-		f.peers.heard(to.ID, reply.GetAppliedIndex())
+		f.peers.heard(to.ID, reply.GetAppliedIndex(), reply.GetFeatureLevel())
 	}
 }

@@ -46,10 +46,10 @@ func TestAPeerThatIsGoneAges(t *testing.T) {
 
 func TestPeersAreSortedAndForgottenWithTheirMembership(t *testing.T) {
 	p := newPeers()
-	p.heard("n3", 30)
-	p.heard("n1", 10)
-	p.heard("n2", 20)
-	p.heard("n1", 11)
+	p.heard("n3", 30, 1)
+	p.heard("n1", 10, 1)
+	p.heard("n2", 20, 1)
+	p.heard("n1", 11, 1)
 	p.keep([]store.Member{{ID: "n1"}, {ID: "n3"}})
 	got := p.list(time.Now().Add(time.Minute))
 	if len(got) != 2 || got[0].ID != "n1" || got[0].AppliedIndex != 11 || got[1].ID != "n3" || got[1].Age < time.Minute {

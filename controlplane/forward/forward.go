@@ -112,6 +112,7 @@ func (f *Forward) Run(ctx context.Context) error {
 	children.Go(func() { served <- server.Serve(f.store.NodeListener()) })
 	children.Go(func() { f.exchangeAll(ctx) })
 	children.Go(func() { f.admit(ctx) })
+	children.Go(func() { f.raiseLevel(ctx) })
 	children.Go(func() { f.catchUp(ctx) })
 	var err error
 	select {

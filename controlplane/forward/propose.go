@@ -165,7 +165,7 @@ func (f *Forward) others() []store.Member {
 func stamped(cmd *statepb.Command, now time.Time) *statepb.Command {
 	cmd = proto.CloneOf(cmd)
 	if cmd.Format == 0 {
-		cmd.Format = state.Format
+		cmd.Format = state.FormatOf(cmd)
 	}
 	if cmd.AtUnixMs == 0 {
 		cmd.AtUnixMs = now.UnixMilli()

@@ -9,6 +9,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/forward/nodepb"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/store"
 )
 
@@ -103,9 +104,9 @@ func (s *service) Exchange(_ context.Context, r *nodepb.ExchangeRequest) (*nodep
 	if err := fleet.CheckName(r.GetNodeId()); err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "node id %v", err)
 	}
-	s.f.peers.heard(fleet.NodeID(r.GetNodeId()), r.GetAppliedIndex())
+	s.f.peers.heard(fleet.NodeID(r.GetNodeId()), r.GetAppliedIndex(), r.GetFeatureLevel())
 	if s.f.o.Exchange != nil {
 		s.f.o.Exchange(r)
 	}
-	return &nodepb.ExchangeReply{NodeId: string(s.f.store.ID()), AppliedIndex: s.f.store.View().Index()}, nil
+	return &nodepb.ExchangeReply{NodeId: string(s.f.store.ID()), AppliedIndex: s.f.store.View().Index(), FeatureLevel: state.Format}, nil
 }

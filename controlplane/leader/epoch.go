@@ -78,7 +78,7 @@ func (l *loop) settleEpoch(ctx context.Context, s signal.Snapshot) bool {
 	defer cancel()
 	l.proposed = l.o.Now()
 	outcome, err := l.o.Propose(ctx, &statepb.Command{
-		Format:   state.Format,
+		Format:   1,
 		AtUnixMs: l.proposed.UnixMilli(),
 		Actor:    &statepb.Actor{Name: actor, Role: "admin", Reason: "restored or recovered: routers may hold later tables"},
 		Op:       &statepb.Command_BumpEpoch{BumpEpoch: &statepb.BumpEpoch{AtLeast: to}},

@@ -7,7 +7,6 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/plan"
-	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
 	"anabranch/failover"
@@ -132,7 +131,7 @@ func (l *loop) propose(ctx context.Context, publish *statepb.Publish) {
 	defer cancel()
 	l.proposed = l.o.Now()
 	outcome, err := l.o.Propose(ctx, &statepb.Command{
-		Format:   state.Format,
+		Format:   1,
 		AtUnixMs: l.proposed.UnixMilli(),
 		Actor:    &statepb.Actor{Name: actor, Role: "admin", Reason: "computed from policies and signals"},
 		Op:       &statepb.Command_Publish{Publish: publish},

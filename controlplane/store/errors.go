@@ -17,6 +17,8 @@ var (
 	ErrReadOnly = errors.New("read-only: disk nearly full")
 	// ErrTooLarge says that a command exceeds [MaxEntryBytes].
 	ErrTooLarge = errors.New("command too large")
+	// ErrTooNew says that not every voter is known to apply the command: upgrade all nodes first.
+	ErrTooNew = errors.New("the cluster's feature level is too low")
 	// ErrBusy says that the command could not be queued in time; it was not proposed.
 	ErrBusy = errors.New("too busy to take the command")
 	// ErrClosed says that the store is not running (yet, or any more).

@@ -19,6 +19,7 @@ type machine struct {
 	// stopped after an entry that this node cannot apply: whatever follows must not be applied
 	// either, or the node would silently differ from the others.
 	stopped bool
+	marks   marks
 }
 
 // applied is what a proposer gets back.
@@ -39,6 +40,9 @@ func (m *machine) Apply(l *raft.Log) any {
 		var view *state.View
 		var outcome *statepb.Outcome
 		if view, outcome, err = state.Apply(m.views.load(), l.Index, cmd); err == nil {
+			err = m.marks.met(view, cmd)
+		}
+		if err == nil {
 			m.views.set(view)
 			return applied{outcome: outcome}
 		}

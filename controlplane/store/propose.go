@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/proto"
 
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 )
 
@@ -18,8 +20,13 @@ const queueTimeout = 5 * time.Second
 // Propose commits a command through this node, which must lead, and waits until it has been
 // applied here. The outcome tells what Apply thought of it. Errors that are not
 // [ErrUnknownOutcome] mean that it certainly was not proposed: [ErrNotLeader], [ErrReadOnly],
-// [ErrTooLarge], [ErrBusy], [ErrClosed], or ctx's.
+// [ErrTooLarge], [ErrBusy], [ErrClosed], [ErrTooNew], or ctx's. The format is stamped here, whatever
+// cmd says; cmd itself is not changed.
 func (s *Store) Propose(ctx context.Context, cmd *statepb.Command) (*statepb.Outcome, error) {
+	cmd, err := formatted(cmd, s.views.load().FeatureLevel())
+	if err != nil {
+		return nil, err
+	}
 	data, err := pack(cmd)
 	if err != nil {
 		return nil, err
@@ -53,6 +60,20 @@ func (s *Store) Propose(ctx context.Context, cmd *statepb.Command) (*statepb.Out
 		return nil, fmt.Errorf("%w: committed, but this node has stopped applying", ErrUnknownOutcome)
 	}
 	return result.outcome, nil
+}
+
+// formatted gives a command the oldest format that it can do with, and refuses it if the feature level
+// does not allow that. The command that raises the level comes before it.
+func formatted(cmd *statepb.Command, level uint32) (*statepb.Command, error) {
+	needs := state.FormatOf(cmd)
+	if needs > level && !cmd.GetIgnorable() && cmd.GetSetFeatureLevel() == nil {
+		return nil, fmt.Errorf("command of format %d while some voters apply only up to %d: %w", needs, level, ErrTooNew)
+	}
+	if cmd.GetFormat() != needs {
+		cmd = proto.CloneOf(cmd)
+		cmd.Format = needs
+	}
+	return cmd, nil
 }
 
 // proposalError sorts Raft's errors into certain and unknown ones.

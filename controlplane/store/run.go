@@ -39,6 +39,7 @@ func (s *Store) Run(ctx context.Context) error {
 		children.Go(func() { s.watchDisk(life) })
 		children.Go(func() { s.learnCluster(life) })
 		children.Go(func() { s.greetAll(life) })
+		children.Go(func() { s.takeCheckpoints(life) })
 		select {
 		case <-ctx.Done():
 		case <-s.halted:
@@ -70,7 +71,7 @@ func (s *Store) startRaft(transport raft.Transport, notices chan<- bool) (*raft.
 	c.ElectionTimeout *= settleTimes
 	c.NotifyCh = notices
 	c.Logger = raftLogger(s.logger)
-	r, err := raft.NewRaft(c, &machine{views: s.views, halt: s.halt}, s.cache, s.file, s.snapshots, transport)
+	r, err := raft.NewRaft(c, s.machine, s.cache, s.file, s.snapshots, transport)
 	if err != nil {
 		return nil, fmt.Errorf("start Raft: %w", err)
 	}

@@ -45,6 +45,7 @@ type Store struct {
 	snapshots raft.SnapshotStore
 	mux       *mux
 	views     *views
+	machine   *machine
 
 	raft         atomic.Pointer[raft.Raft] // nil before Run and after it
 	barrier      atomic.Uint64             // newest term whose barrier has passed here
@@ -82,6 +83,7 @@ func Open(o Options) (*Store, error) {
 		slots: make(chan struct{}, MaxInFlight), changing: make(chan struct{}, 1), terms: make(chan Term),
 		halted: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	s.machine = &machine{views: s.views, halt: s.halt}
 	if err := s.openFolder(); err != nil {
 		return nil, err
 	}
