@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"anabranch/controlplane/forward/nodepb"
-	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
 )
@@ -40,7 +39,7 @@ func TestACommandIsStampedAndNotChanged(t *testing.T) {
 	now := time.UnixMilli(1764)
 	cmd := register("a", "1")
 	got := stamped(cmd, now)
-	if got.GetFormat() != state.Format || got.GetAtUnixMs() != 1764 || cmd.GetFormat() != 0 || cmd.GetAtUnixMs() != 0 {
+	if got.GetFormat() != 1 || got.GetAtUnixMs() != 1764 || cmd.GetFormat() != 0 || cmd.GetAtUnixMs() != 0 {
 		t.Errorf("stamped %v from %v", got, cmd)
 	}
 	got = stamped(&statepb.Command{Format: 7, AtUnixMs: 5}, now)

@@ -104,6 +104,9 @@ type Stats struct {
 	// did; Transfers those of leadership that it has given away or tried to, by how they ended.
 	Changes   map[Change]uint64
 	Transfers map[TransferEnd]uint64
+	// ComparedIndex is the newest checkpoint whose hashes this node found to be those of its own
+	// state; 0: none since it started.
+	ComparedIndex uint64
 }
 
 // Stats takes a glance.
@@ -113,6 +116,7 @@ func (s *Store) Stats() Stats {
 		ReadOnly:      s.readOnly.Load(),
 		DiskStalled:   s.log.stalled(),
 		FreeDiskBytes: s.freeBytes.Load(),
+		ComparedIndex: s.machine.marks.compared.Load(),
 		Changes:       s.counts.changed(),
 		Transfers:     s.counts.transferred(),
 	}
