@@ -187,6 +187,9 @@ func (f *replayFlags) complete() error {
 
 // send replays the workload and reports what came of it, also when it is ended before its end.
 func (a *app) send(ctx context.Context, w *replayWork, f *replayFlags, format string) error {
+	if err := makeFolder(f.out); err != nil {
+		return err
+	}
 	source, err := w.open()
 	if err != nil {
 		return err

@@ -202,6 +202,9 @@ func TestAReplayThatIsStoppedIsReported(t *testing.T) {
 		_, _ = fmt.Fprint(w, "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: [DONE]\n\n")
 	}))
 	defer target.Close()
+	if code := run(ctx, []string{"anabranch", "replay", "small.jsonl", "--target", target.URL, "--out", "small.jsonl"}, nil, io.Discard, io.Discard); code == 0 || asked.Load() != 0 {
+		t.Errorf("code %d with a file for a folder, after %d requests; want none sent", code, asked.Load())
+	}
 	var out, errs strings.Builder
 	code := run(ctx, []string{"anabranch", "replay", "small.jsonl", "--target", target.URL, "--in-flight", "1", "--out", "out"}, nil, &out, &errs)
 	if code != exitFailed || !strings.Contains(errs.String(), "stopped after 4 requests") {

@@ -146,7 +146,7 @@ func TestSimProofWritesADocument(t *testing.T) {
 func TestSimNamesMistakes(t *testing.T) {
 	good := quickFile(t, quick)
 	for want, args := range map[string][]string{
-		`there is no scenario "no-such"; there are azure-code`: {"run", "no-such"},
+		`there is no scenario "no-such"; there are adapters`: {"run", "no-such"},
 		"no such file":                                {"run", "no/such.yaml"},
 		"read scenario":                               {"run", quickFile(t, "name: [")},
 		`there is no policy "magic"`:                  {"run", good, "--policy", "magic"},

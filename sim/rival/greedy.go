@@ -1,6 +1,10 @@
 package rival
 
 import (
+	"cmp"
+	"slices"
+
+	"anabranch/sim"
 	"anabranch/sim/world"
 )
 
@@ -11,7 +15,7 @@ var greedyParameters = []Parameter{ownParameter}
 // told, and the wait for a place where batch or KV cache are full. Signals are taken as they are,
 // however old. Of its own region's pods it keeps a prefix index as policy weighted does; elsewhere it
 // expects the share of cached tokens that the cluster tells. Its own requests without a first token
-// count at once. The mean prompt that waits and the time that requests hold their places are learned
+// count at once. An adapter that a pod didn't hold when last scraped has to be loaded. The mean prompt that waits and the time that requests hold their places are learned
 // from answers.
 //
 // It is what predicted-latency routing (llm-d's latency scorers) comes to with a perfect model of
@@ -105,6 +109,9 @@ func (g *greedy) pods(q *query, depths []int, p int) float64 {
 		kv: pod.KV, hold: at.hold.or(guessHold), slow: 1,
 	}
 	seconds, _ := s.first(prompt, cachedTokens(q.r.PromptTokens, depths[p]))
+	if q.r.Adapter != "" && !slices.Contains(pod.Adapters, q.r.Adapter) {
+		seconds += cmp.Or(s.options.AdapterLoad, sim.AdapterLoad).Seconds()
+	}
 	return seconds
 }
 

@@ -203,3 +203,25 @@ func TestGreedyBlindToItsOwn(t *testing.T) {
 		s.local(0).InFlight++
 	}
 }
+
+func TestGreedyGoesWhereTheAdapterIs(t *testing.T) {
+	s := regions(3)
+	for i := range s.spec.Clusters[0].Pods {
+		s.spec.Clusters[0].Pods[i].Options.MaxAdapters = 4
+	}
+	p := s.policy(t, "greedy")
+	for i := range 3 {
+		s.local(i).MaxAdapters = 4
+	}
+	s.local(1).Adapters = []string{"red"}
+	r := prompt(1, 500, 1)
+	r.Adapter = "red"
+	if got := p.Pick(r, 0, -1, s.view).Pod; got != 1 {
+		t.Errorf("picks %d, want 1, which has the adapter", got)
+	}
+	s.local(1).Waiting = 50
+	r.ID = 2
+	if got := p.Pick(r, 0, -1, s.view).Pod; got == 1 {
+		t.Error("waits behind fifty prompts to save the loading of an adapter")
+	}
+}

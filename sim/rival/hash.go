@@ -90,8 +90,10 @@ func (q *query) inOrder(key uint64, bound func(int) float64) (int, bool) {
 		}
 	}
 	if best >= 0 {
+		q.say("first with room in its prefix's order")
 		return best, true
 	}
+	q.say("none has room, the least full")
 	return q.least(q.clusters, func(c int) float64 { return float64(q.v.Clusters[c].InFlight) / bound(c) }), false
 }
 

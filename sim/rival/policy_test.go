@@ -154,3 +154,23 @@ func BenchmarkDecision(b *testing.B) {
 		})
 	}
 }
+
+// TestAllSayWhy: of each choice there is a reason for people, and none is made up when nobody wants it.
+func TestAllSayWhy(t *testing.T) {
+	for _, name := range Names() {
+		s := regions(3, 2)
+		s.engines()
+		s.view.Explain = true
+		p := s.policy(t, name)
+		if r := p.Route(prompt(1, 800, 1), s.view); r.Reason == "" {
+			t.Errorf("%s says nothing of its choice of cluster %d", name, r.Cluster)
+		}
+		if r := p.Pick(prompt(2, 800, 2), 0, -1, s.view); r.Reason == "" {
+			t.Errorf("%s says nothing of its choice of pod %d", name, r.Pod)
+		}
+		s.view.Explain = false
+		if r := p.Route(prompt(3, 800, 1), s.view); r.Reason != "" {
+			t.Errorf("%s says %q, though nobody has asked", name, r.Reason)
+		}
+	}
+}

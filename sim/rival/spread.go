@@ -3,9 +3,15 @@ package rival
 // random draws: a cluster with the probability of its share of the pods, and any of its pods.
 type random struct{}
 
-func (random) cluster(q *query) int { return q.draw(q.clusters) }
+func (random) cluster(q *query) int {
+	q.say("drawn by numbers of pods")
+	return q.draw(q.clusters)
+}
 
-func (random) pod(q *query) int { return q.pods[q.v.Rand.IntN(len(q.pods))] }
+func (random) pod(q *query) int {
+	q.say("drawn")
+	return q.pods[q.v.Rand.IntN(len(q.pods))]
+}
 
 // draw is one of the clusters, by their capacity.
 func (q *query) draw(clusters []int) int {
@@ -40,6 +46,7 @@ func (t *roundRobin) of(q *query) *turns {
 }
 
 func (t *roundRobin) cluster(q *query) int {
+	q.say("its turn, by numbers of pods")
 	credit := t.of(q).credit
 	var total float64
 	best := q.clusters[0]
@@ -58,6 +65,7 @@ func (t *roundRobin) cluster(q *query) int {
 // pod is the first at or after the place where the last turn ended, so that pods which come and go
 // change nothing for the others.
 func (t *roundRobin) pod(q *query) int {
+	q.say("its turn")
 	next := &t.of(q).next[q.cluster]
 	chosen := q.pods[0]
 	for _, p := range q.pods {
@@ -77,12 +85,15 @@ func (t *roundRobin) pod(q *query) int {
 type leastOutstanding struct{}
 
 func (leastOutstanding) cluster(q *query) int {
+	q.say("fewest own requests in flight for each pod")
 	return q.least(q.clusters, func(c int) float64 { return float64(q.v.Clusters[c].InFlight+1) / q.capacity(c) })
 }
 
 func (leastOutstanding) pod(q *query) int {
 	pods := q.v.Clusters[q.cluster].Pods
-	return q.least(q.pods, func(p int) float64 { return float64(pods[p].InFlight) })
+	best := q.least(q.pods, func(p int) float64 { return float64(pods[p].InFlight) })
+	q.say("%d own requests in flight, the fewest", pods[best].InFlight)
+	return best
 }
 
 // twoChoices draws two and takes the one with the shorter queue (Mitzenmacher, The Power of Two Choices in
@@ -93,7 +104,10 @@ func (leastOutstanding) pod(q *query) int {
 // ready pods.
 type twoChoices struct{}
 
+const shorter = "the shorter queue of two drawn"
+
 func (twoChoices) cluster(q *query) int {
+	q.say(shorter)
 	a := q.draw(q.clusters)
 	if len(q.clusters) == 1 {
 		return a
@@ -112,6 +126,7 @@ func (twoChoices) cluster(q *query) int {
 }
 
 func (twoChoices) pod(q *query) int {
+	q.say(shorter)
 	n := len(q.pods)
 	if n == 1 {
 		return q.pods[0]

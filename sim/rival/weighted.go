@@ -65,6 +65,7 @@ func (w *weighted) cluster(q *query) int {
 		}
 		low, high = min(low, n), max(high, n)
 	}
+	q.say("best sum of the scores of queue, KV cache and nearness")
 	return q.least(q.clusters, func(c int) float64 {
 		l := q.load(c, false)
 		score := w.queue*minMax(l.waiting/l.ready, low, high) + w.kv*(1-l.kv) + w.near*q.nearness(c)

@@ -184,7 +184,7 @@ func TestExamplesRun(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Example("none"); err == nil || !strings.Contains(err.Error(), "there are azure-code") {
+	if _, err := Example("none"); err == nil || !strings.Contains(err.Error(), "there are adapters") {
 		t.Errorf("%v", err)
 	}
 }
