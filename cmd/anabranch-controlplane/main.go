@@ -19,6 +19,7 @@ import (
 	"anabranch/cmd/anabranch-controlplane/datadir"
 	"anabranch/cmd/anabranch-controlplane/node"
 	"anabranch/cmd/settings"
+	"anabranch/controlplane/backup"
 	"anabranch/controlplane/store"
 	"anabranch/web"
 )
@@ -44,6 +45,7 @@ type flags struct {
 	id         string
 	peers      []string
 	tokensFile string
+	backupDir  string
 }
 
 func command() *cobra.Command {
@@ -101,6 +103,9 @@ comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authority of nodes and routers")
 	fl.StringVar(&f.tokensFile, "tokens-file", "", `JSON file {"admin": "…", "operator": "…", "approver": "…", "viewer": "…"} of the tokens that a new cluster starts with`)
 	fl.Float64Var(&o.TimeScale, "time-scale", 1, "scales election timing, for slow networks (above 1)")
+	fl.StringVar(&f.backupDir, "backup-dir", "", "folder where backups of the state are kept while this node leads (default: none are)")
+	fl.DurationVar(&o.BackupInterval, "backup-interval", backup.DefaultInterval, "time between backups")
+	fl.IntVar(&o.BackupKeep, "backup-keep", backup.DefaultKeep, "how many backups of the cluster to keep at a place")
 	f.log.Bind(fl)
 	cmd.AddCommand(datadir.Restore(), datadir.Recover())
 	return cmd
@@ -121,6 +126,9 @@ func (f flags) apply(o *node.Options) error {
 		tokens, err := readTokens(f.tokensFile)
 		problems = append(problems, err)
 		o.Tokens = tokens
+	}
+	if f.backupDir != "" {
+		o.Backups = append(o.Backups, backup.Dir(f.backupDir))
 	}
 	logger, err := f.log.Logger(os.Stderr)
 	problems = append(problems, err)

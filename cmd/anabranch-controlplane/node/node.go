@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -20,6 +22,7 @@ import (
 	"anabranch/api/identity"
 	"anabranch/api/routerpb"
 	"anabranch/cmd/lifecycle"
+	"anabranch/controlplane/backup"
 	"anabranch/controlplane/forward"
 	"anabranch/controlplane/forward/nodepb"
 	"anabranch/controlplane/leader"
@@ -48,6 +51,7 @@ type Node struct {
 	leader  *leader.Leader
 	publish *publish.Server
 	rest    *rest.Server
+	backups *backup.Schedule // nil: none are taken
 	grpc    *grpc.Server
 	http    *http.Server
 
@@ -122,6 +126,9 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		return err
 	}
 	registry := n.registry()
+	if err := n.wireBackups(registry); err != nil {
+		return err
+	}
 	if n.publish, err = publish.New(publish.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed, Signals: n.signals,
 		Identify: identify, Fleet: n.fleet, Registerer: registry, Logger: n.o.Logger,
@@ -155,6 +162,33 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	)
 	routerpb.RegisterRouterControlServer(n.grpc, n.publish)
 	return nil
+}
+
+// wireBackups makes the schedule of backups, if any are wanted.
+func (n *Node) wireBackups(registry *prometheus.Registry) error {
+	if len(n.o.Backups) == 0 {
+		return nil
+	}
+	var err error
+	n.backups, err = backup.New(backup.Options{
+		Places: n.o.Backups, Interval: n.o.BackupInterval, Keep: n.o.BackupKeep,
+		Scratch: filepath.Join(n.o.DataDir, "backup"),
+		Leading: n.store.IsLeader, ReadBarrier: n.forward.ReadIndex, View: n.store.View,
+		Node: n.store.ID(), Version: n.o.Version, Logger: n.o.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	return registry.Register(n.backups)
+}
+
+// takeBackups runs the schedule.
+func (n *Node) takeBackups(ctx context.Context) error {
+	if n.backups == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return n.backups.Run(ctx)
 }
 
 // close frees what open took of a node that never runs.
@@ -194,6 +228,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "forward", Run: n.forward.Run},
 		lifecycle.Part{Name: "membership", Run: n.takePart},
 		lifecycle.Part{Name: "leader", Run: n.leader.Run},
+		lifecycle.Part{Name: "backup", Run: n.takeBackups},
 		lifecycle.Part{Name: "publish", Run: n.publish.Run},
 		lifecycle.Part{Name: "grpc", Run: n.serveGRPC},
 		lifecycle.Part{Name: "http", Run: n.serveHTTP, Stop: n.http.Shutdown},

@@ -65,7 +65,7 @@ func options(dir string, id fleet.NodeID) Options {
 	}
 }
 
-func cluster(t *testing.T, size int) []*member {
+func cluster(t *testing.T, size int, change ...func(*Options)) []*member {
 	t.Helper()
 	dir := t.TempDir()
 	listeners := make([]net.Listener, size)
@@ -82,6 +82,9 @@ func cluster(t *testing.T, size int) []*member {
 	for i, l := range listeners {
 		o := options(dir, peers[i].ID)
 		o.RaftListener, o.Peers = l, peers
+		for _, f := range change {
+			f(&o)
+		}
 		members[i] = run(t, o)
 	}
 	for _, m := range members {
@@ -245,6 +248,8 @@ func TestOptionsNameTheFlag(t *testing.T) {
 		{"open to the network", "--raft", func(o *Options) { o.Raft = ":7120" }},
 		{"role", `role "root"`, func(o *Options) { o.Tokens = map[string]string{"root": admin} }},
 		{"one token for two", `"admin" and "viewer" have the same token`, func(o *Options) { o.Tokens = map[string]string{"admin": admin, "viewer": admin} }},
+		{"backups all the time", "--backup-interval", func(o *Options) { o.BackupInterval = time.Millisecond }},
+		{"backups below none", "--backup-keep", func(o *Options) { o.BackupKeep = -1 }},
 		{"short token", "shorter than", func(o *Options) { o.Tokens = map[string]string{"admin": "x"} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,9 +11,11 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/api/identity"
+	"anabranch/controlplane/backup"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
@@ -47,6 +49,11 @@ type Options struct {
 	Tokens map[string]string
 	// TimeScale of elections; 0: 1.
 	TimeScale float64
+	// Backups are the places where this node keeps backups while it leads, every BackupInterval and the
+	// newest BackupKeep of them; 0: the defaults of package backup. Empty: it takes none.
+	Backups        []backup.Place
+	BackupInterval time.Duration
+	BackupKeep     int
 	// Console is the built web console. Nil: none.
 	Console fs.FS
 	Version string
@@ -84,8 +91,18 @@ func (o Options) Validate() error {
 			}
 		}
 	}
-	problems = append(problems, o.validateTokens())
+	problems = append(problems, o.validateTokens(), o.validateBackups())
 	return errors.Join(problems...)
+}
+
+func (o Options) validateBackups() error {
+	switch {
+	case o.BackupInterval != 0 && o.BackupInterval < backup.MinInterval:
+		return fmt.Errorf("--backup-interval: %s is too short, the least is %s", o.BackupInterval, backup.MinInterval)
+	case o.BackupKeep < 0:
+		return fmt.Errorf("--backup-keep: %d is negative: say how many to keep", o.BackupKeep)
+	}
+	return nil
 }
 
 func (o Options) validateTokens() error {

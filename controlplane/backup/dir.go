@@ -1,0 +1,53 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Dir is a folder as a [Place]: on another disk than the data, or better on another machine. It is
+// made when it is missing.
+type Dir string
+
+// String is the folder.
+func (d Dir) String() string { return string(d) }
+
+// Put writes the file beside its name, syncs it, proves it good by reading it again, and renames it.
+func (d Dir) Put(_ context.Context, name string, archive io.ReadSeeker, size int64) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return err
+	}
+	_, err := Save(filepath.Join(string(d), name), func(w io.Writer) error {
+		n, err := io.Copy(w, archive)
+		if err == nil && n != size {
+			err = fmt.Errorf("copied %d bytes of %d: %w", n, size, io.ErrUnexpectedEOF)
+		}
+		return err
+	})
+	return err
+}
+
+// Names lists the folder; one that is not there yet is empty.
+func (d Dir) Names(context.Context) ([]string, error) {
+	entries, err := os.ReadDir(string(d))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+// Delete removes a file.
+func (d Dir) Delete(_ context.Context, name string) error {
+	return os.Remove(filepath.Join(string(d), name))
+}
