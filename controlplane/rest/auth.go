@@ -22,13 +22,16 @@ const (
 	write right = "write"
 	// keep is to take away everything there is, hashes of tokens included.
 	keep right = "keep"
+	// manage is to change the control plane itself.
+	manage right = "manage"
 )
 
 // rights says which roles have a right. An approver sees everything and changes nothing by itself.
 var rights = map[right][]string{
-	read:  {"viewer", "operator", "approver", "admin"},
-	write: {"operator", "admin"},
-	keep:  {"admin"},
+	read:   {"viewer", "operator", "approver", "admin"},
+	write:  {"operator", "admin"},
+	keep:   {"admin"},
+	manage: {"admin"},
 }
 
 const tokenKey = "anabranch.token"

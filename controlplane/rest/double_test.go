@@ -40,9 +40,11 @@ type double struct {
 	clock   time.Time
 	signals *signal.Store
 	members []Member
-	leader  fleet.NodeID
-	propose int // calls of Propose
-	before  func(*double, *statepb.Command)
+	// membership answers what it is told to, and remembers what it was asked.
+	membership membershipDouble
+	leader     fleet.NodeID
+	propose    int // calls of Propose
+	before     func(*double, *statepb.Command)
 }
 
 // roles have a token each, named after the role.
@@ -93,7 +95,7 @@ func unserved(t *testing.T, change ...func(*Options)) *double {
 	d.members = []Member{{ID: "n1", Address: "127.0.0.1:7120", Voter: true, Leader: true, Healthy: true, AppliedIndex: 1}}
 	o := Options{
 		Node: "n2", View: d.current, Changed: d.changedAfter, Propose: d.commit, ReadBarrier: d.barrier,
-		Members: func() []Member { return d.members }, Leader: func() (fleet.NodeID, string) { return d.leader, "" },
+		Members: func() []Member { return d.members }, Membership: &d.membership, Leader: func() (fleet.NodeID, string) { return d.leader, "" },
 		Ready:     func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.ready },
 		Staleness: func() time.Duration { return 250 * time.Millisecond },
 		Signals:   d.signals, Version: "test", Now: d.now,

@@ -42,6 +42,8 @@ func problemOf(err error) *Problem {
 	switch {
 	case errors.As(err, &p):
 		return p
+	case problemOfMembership(err) != nil:
+		return problemOfMembership(err)
 	case errors.As(err, &h):
 		return problemOfRouter(h)
 	case errors.As(err, &tooLarge), errors.Is(err, store.ErrTooLarge):

@@ -70,7 +70,7 @@ var operations = sync.OnceValue(func() map[string]operation {
 // documented finds the operation of a request, if its path is one of the API's.
 func documented(method, path string) (operation, bool) {
 	path, _, _ = strings.Cut(path, "?")
-	for _, template := range []string{path, regexp.MustCompile(`^(/v1/[a-z]+)/[^/]+$`).ReplaceAllString(path, "$1/{name}")} {
+	for _, template := range []string{path, regexp.MustCompile(`^(/v1/[a-z]+|/v1/controlplane/members)/[^/]+$`).ReplaceAllString(path, "$1/{name}")} {
 		if o, ok := operations()[method+" "+template]; ok {
 			return o, true
 		}
@@ -117,6 +117,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"TrafficPolicySpec": policy.TrafficPolicySpec{}, "RegionWish": policy.RegionWish{}, "FailoverSpec": policy.FailoverSpec{},
 		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
 		"Problem": Problem{}, "DryRun": DryRun{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "AuditEntry": AuditEntry{},
+		"NewMember": NewMember{}, "TransferOrder": TransferOrder{}, "Transferred": Transferred{},
 		"RegionStatus": RegionStatus{}, "ClusterHealth": ClusterHealth{}, "RegionSignals": RegionSignals{}, "ClusterStatus": ClusterStatus{},
 		"ClusterSignals": ClusterSignals{}, "Endpoints": Endpoints{}, "Observer": Observer{}, "Weight": Weight{},
 		"Fleet": Fleet{}, "FleetRegion": FleetRegion{}, "FleetCluster": FleetCluster{}, "FleetWeights": FleetWeights{}, "FleetWeight": FleetWeight{},

@@ -37,20 +37,8 @@ const (
 	DefaultFleetInterval = time.Second
 )
 
-// Member is one node of the control plane.
-type Member struct {
-	ID      fleet.NodeID `json:"id"`
-	Address string       `json:"address"`
-	Voter   bool         `json:"voter"`
-	Leader  bool         `json:"leader"`
-	// Healthy: it was heard of lately.
-	Healthy bool `json:"healthy"`
-	// AppliedIndex is how far its state is, as far as this node knows.
-	AppliedIndex uint64 `json:"appliedIndex"`
-}
-
-// Options are what the server stands on. View, Changed, Propose, ReadBarrier, Members, Leader, Ready
-// and Signals are required.
+// Options are what the server stands on. View, Changed, Propose, ReadBarrier, Members, Membership,
+// Leader, Ready and Signals are required.
 type Options struct {
 	// Node is this node.
 	Node fleet.NodeID
@@ -63,6 +51,8 @@ type Options struct {
 	// ReadBarrier returns when this node's view holds all that was committed before the call.
 	ReadBarrier func(context.Context) error
 	Members     func() []Member
+	// Membership changes what Members tells.
+	Membership Membership
 	// Leader is the leader as this node knows it; empty: none.
 	Leader func() (fleet.NodeID, string)
 	// Ready: the state has caught up since the start.
@@ -98,6 +88,7 @@ func (o Options) Validate() error {
 		{"Propose", o.Propose == nil},
 		{"ReadBarrier", o.ReadBarrier == nil},
 		{"Members", o.Members == nil},
+		{"Membership", o.Membership == nil},
 		{"Leader", o.Leader == nil},
 		{"Ready", o.Ready == nil},
 		{"Signals", o.Signals == nil},

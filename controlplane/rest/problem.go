@@ -51,6 +51,13 @@ const (
 	codeReadOnly        = "read_only"
 	codeBusy            = "busy"
 	codeTimeout         = "timeout"
+	codeTooFewVoters    = "too_few_voters"
+	codeQuorumAtRisk    = "quorum_at_risk"
+	codeAddressTaken    = "address_taken"
+	codeNodeNotThere    = "node_not_there"
+	codeForeignCluster  = "foreign_cluster"
+	codeNotVoter        = "not_a_voter"
+	codeNoSuccessor     = "no_successor"
 )
 
 // titles and statuses of the codes.
@@ -78,6 +85,13 @@ var kinds = map[string]struct {
 	codeReadOnly:        {http.StatusServiceUnavailable, "The control plane takes no changes now"},
 	codeBusy:            {http.StatusServiceUnavailable, "Too much at once"},
 	codeTimeout:         {http.StatusServiceUnavailable, "It took too long"},
+	codeTooFewVoters:    {http.StatusConflict, "Too few voters would be left"},
+	codeQuorumAtRisk:    {http.StatusConflict, "The majority would be lost"},
+	codeAddressTaken:    {http.StatusConflict, "Another member has the address"},
+	codeNodeNotThere:    {http.StatusConflict, "The node does not answer at its address"},
+	codeForeignCluster:  {http.StatusConflict, "The node belongs to another cluster"},
+	codeNotVoter:        {http.StatusConflict, "The member does not vote yet"},
+	codeNoSuccessor:     {http.StatusServiceUnavailable, "Nobody took the leadership over"},
 }
 
 // Error makes a Problem an error, for handlers to return.

@@ -47,10 +47,6 @@ func (s *Server) status(c echo.Context) error {
 	return c.JSON(http.StatusOK, st)
 }
 
-func (s *Server) members(c echo.Context) error {
-	return c.JSON(http.StatusOK, List[Member]{Items: s.memberList()})
-}
-
 // AuditEntry is one entry of the audit trail. SHA256 is over the entry and PreviousSHA256, so the
 // trail is a chain.
 type AuditEntry struct {

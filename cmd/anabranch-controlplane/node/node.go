@@ -138,7 +138,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	if n.rest, err = rest.New(rest.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed,
 		Propose: n.forward.Propose, ReadBarrier: n.forward.ReadIndex,
-		Members: n.members, Leader: n.store.Leader, Ready: n.store.Ready, Staleness: n.staleness,
+		Members: n.members, Membership: n.forward, Leader: n.store.Leader, Ready: n.store.Ready, Staleness: n.staleness,
 		Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
 		Logger: n.o.Logger, Version: n.o.Version,
 	}); err != nil {

@@ -7,35 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"anabranch/controlplane/rest"
 )
-
-// silent is how long another node may say nothing and still count as healthy: three exchanges.
-const silent = 3 * time.Second
-
-// members tells of all nodes as this one sees them.
-func (n *Node) members() []rest.Member {
-	type heard struct {
-		applied uint64
-		age     time.Duration
-	}
-	known := map[string]heard{}
-	for _, p := range n.forward.Peers() {
-		known[string(p.ID)] = heard{p.AppliedIndex, p.Age}
-	}
-	var out []rest.Member
-	for _, m := range n.store.Members() {
-		item := rest.Member{ID: m.ID, Address: m.Address, Voter: m.Voter, Leader: m.Leader}
-		if m.ID == n.ID() {
-			item.Healthy, item.AppliedIndex = true, n.store.View().Index()
-		} else if p, ok := known[string(m.ID)]; ok {
-			item.Healthy, item.AppliedIndex = p.age < silent, p.applied
-		}
-		out = append(out, item)
-	}
-	return out
-}
 
 // fleet counts the routers that are connected to any node, and the nodes that can take them.
 func (n *Node) fleet() (routers, nodes int) {
@@ -63,6 +35,7 @@ func (n *Node) staleness() time.Duration {
 func (n *Node) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(newMembershipMetrics(n.store.Stats, n.members))
 	gauge := func(name, help string, value func() float64) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "anabranch", Subsystem: "controlplane", Name: name, Help: help,

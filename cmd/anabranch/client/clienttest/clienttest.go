@@ -30,12 +30,16 @@ type Node struct {
 	view    *state.View
 	changed chan struct{}
 	before  func(*statepb.Command)
+	nodes   []rest.Member
 }
 
 // Start runs a node until the test ends.
 func Start(t testing.TB) *Node {
 	t.Helper()
-	n := &Node{t: t, view: state.Empty(), changed: make(chan struct{}), Signals: signal.New(time.Now)}
+	n := &Node{t: t, view: state.Empty(), changed: make(chan struct{}), Signals: signal.New(time.Now), nodes: []rest.Member{
+		{ID: "n1", Address: "127.0.0.1:7120", Voter: true, Leader: true, Healthy: true, Version: "test"},
+		{ID: "n2", Address: "127.0.0.1:7121", Voter: true, Behind: 3, LastContactMs: 4200},
+	}}
 	init := &statepb.Init{ClusterId: "c-1"}
 	for _, role := range []string{"viewer", "operator", "approver", "admin"} {
 		sum := sha256.Sum256([]byte(role + "-token"))
@@ -47,13 +51,8 @@ func Start(t testing.TB) *Node {
 	server, err := rest.New(rest.Options{
 		Node: "n1", View: n.View, Changed: n.after, Propose: n.propose,
 		ReadBarrier: func(context.Context) error { return nil },
-		Members: func() []rest.Member {
-			return []rest.Member{
-				{ID: "n1", Address: "127.0.0.1:7120", Voter: true, Leader: true, Healthy: true, AppliedIndex: n.View().Index()},
-				{ID: "n2", Address: "127.0.0.1:7121", Voter: true},
-			}
-		},
-		Leader: func() (fleet.NodeID, string) { return "n1", "127.0.0.1:7120" },
+		Members:     n.members, Membership: membership{n},
+		Leader: func() (fleet.NodeID, string) { return n.leading(), "" },
 		Ready:  func() bool { return true }, Signals: n.Signals, Version: "test",
 	})
 	if err != nil {
