@@ -296,7 +296,7 @@ func TestAnEntryThatCannotBeAppliedStopsTheNode(t *testing.T) {
 	at := leader.View().Index()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := leader.Propose(ctx, &statepb.Command{Format: 99, Op: &statepb.Command_Noop{Noop: &statepb.Noop{}}})
+	_, err := leader.Propose(ctx, level(99))
 	if !errors.Is(err, ErrUnknownOutcome) {
 		t.Errorf("propose: %v, want unknown outcome", err)
 	}
