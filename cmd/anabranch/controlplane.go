@@ -16,7 +16,7 @@ func (a *app) controlplane() *cobra.Command {
 		Example: "  anabranch controlplane members\n  anabranch controlplane snapshot save anabranch.backup",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(a.members())
+	cmd.AddCommand(a.members(), a.join(), a.removeMember(), a.transfer())
 	cmd.AddCommand(a.snapshots(), datadir.Recover())
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,12 @@ type member struct {
 	Leader       bool   `json:"leader"`
 	Healthy      bool   `json:"healthy"`
 	AppliedIndex uint64 `json:"appliedIndex"`
+	Behind       uint64 `json:"behind"`
+	// LastContactMs is -1 for never.
+	LastContactMs int64  `json:"lastContactMs"`
+	Version       string `json:"version"`
+	// FeatureLevel is 0 while it is not known.
+	FeatureLevel uint32 `json:"featureLevel"`
 }
 
 func (a *app) printMembers(ctx context.Context, c *client.Client) error {
@@ -29,13 +36,27 @@ func (a *app) printMembers(ctx context.Context, c *client.Client) error {
 	}
 	rows := make([][]string, 0, len(list.Items))
 	for _, m := range list.Items {
-		health := "unhealthy"
-		if m.Healthy {
-			health = "healthy"
-		}
-		rows = append(rows, []string{m.ID, m.Address, yes(m.Voter), yes(m.Leader), health, strconv.FormatUint(m.AppliedIndex, 10)})
+		rows = append(rows, m.row())
 	}
-	return a.table([]string{"NODE", "ADDRESS", "VOTER", "LEADER", "HEALTH", "APPLIED"}, rows)
+	return a.table([]string{"NODE", "ADDRESS", "VOTER", "LEADER", "HEALTH", "APPLIED", "BEHIND", "HEARD", "VERSION", "LEVEL"}, rows)
+}
+
+// row shows the member in a table.
+func (m member) row() []string {
+	health, heard, level := "unhealthy", "never", "-"
+	if m.Healthy {
+		health = "healthy"
+	}
+	if m.LastContactMs >= 0 {
+		heard = (time.Duration(m.LastContactMs) * time.Millisecond).Round(100 * time.Millisecond).String()
+	}
+	if m.FeatureLevel > 0 {
+		level = strconv.FormatUint(uint64(m.FeatureLevel), 10)
+	}
+	return []string{
+		m.ID, m.Address, yes(m.Voter), yes(m.Leader), health, strconv.FormatUint(m.AppliedIndex, 10),
+		strconv.FormatUint(m.Behind, 10), heard, dash(m.Version), level,
+	}
 }
 
 func (a *app) members() *cobra.Command {

@@ -35,6 +35,8 @@ type Member struct {
 	LastContactMs int64 `json:"lastContactMs"`
 	// Version of its build, as it told when it came; empty: it has not.
 	Version string `json:"version"`
+	// FeatureLevel is the newest format of commands that its build applies; 0: not known.
+	FeatureLevel uint32 `json:"featureLevel"`
 }
 
 // Membership changes who is a member and who leads, through whichever node leads. Its errors are

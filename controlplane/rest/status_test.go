@@ -65,7 +65,7 @@ func TestTheFleetAtAGlance(t *testing.T) {
 	const want = `{
   "at": "2026-11-29T12:00:02Z", "revision": 8, "epoch": 1, "clusterId": "c-1", "leader": "n1", "node": "n2",
   "tableRevision": 8, "tableCreatedAt": "2026-11-29T12:00:00Z",
-  "members": [{"id": "n1", "address": "127.0.0.1:7120", "voter": true, "leader": true, "healthy": true, "appliedIndex": 1, "behind": 0, "lastContactMs": 0, "version": ""}],
+  "members": [{"id": "n1", "address": "127.0.0.1:7120", "voter": true, "leader": true, "healthy": true, "appliedIndex": 1, "behind": 0, "lastContactMs": 0, "version": "", "featureLevel": 0}],
   "regions": [
     {"name": "eu", "zone": "europe", "health": "RAMPING", "requestsPerSecond": 0, "failuresPerSecond": 0, "inFlight": 0, "quotaStoreOk": false, "routers": []},
     {"name": "us", "zone": "us", "health": "HEALTHY", "requestsPerSecond": 40, "failuresPerSecond": 2, "inFlight": 7, "quotaStoreOk": true, "routers": [

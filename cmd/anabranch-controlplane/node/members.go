@@ -33,8 +33,10 @@ func describe(members []store.Member, own fleet.NodeID, view *state.View, peers 
 		item := rest.Member{ID: m.ID, Address: m.Address, Voter: m.Voter, Leader: m.Leader, LastContactMs: -1}
 		if m.ID == own {
 			item.Healthy, item.AppliedIndex, item.LastContactMs = true, view.Index(), 0
+			item.FeatureLevel = state.Format
 		} else if p, ok := known[m.ID]; ok {
 			item.Healthy, item.AppliedIndex, item.LastContactMs = p.Age < silent, p.AppliedIndex, p.Age.Milliseconds()
+			item.FeatureLevel = p.FeatureLevel
 		}
 		item.Behind = furthest - item.AppliedIndex
 		if node, ok := view.Node(string(m.ID)); ok {

@@ -43,12 +43,12 @@ func TestMembersAreToldFromAllThatIsKnown(t *testing.T) {
 		{ID: "n3", Address: "c:1"},
 		{ID: "n4", Address: "d:1"},
 	}, "n1", viewAt(t), []forward.PeerStatus{
-		{ID: "n2", AppliedIndex: 7, Age: 1200 * time.Millisecond},
+		{ID: "n2", AppliedIndex: 7, Age: 1200 * time.Millisecond, FeatureLevel: 1},
 		{ID: "n3", AppliedIndex: 4, Age: time.Minute},
 	})
 	want := []rest.Member{
-		{ID: "n1", Address: "a:1", Voter: true, Healthy: true, AppliedIndex: 2, Behind: 5},
-		{ID: "n2", Address: "b:1", Voter: true, Leader: true, Healthy: true, AppliedIndex: 7, LastContactMs: 1200, Version: "v2"},
+		{ID: "n1", Address: "a:1", Voter: true, Healthy: true, AppliedIndex: 2, Behind: 5, FeatureLevel: state.Format},
+		{ID: "n2", Address: "b:1", Voter: true, Leader: true, Healthy: true, AppliedIndex: 7, LastContactMs: 1200, Version: "v2", FeatureLevel: 1},
 		{ID: "n3", Address: "c:1", AppliedIndex: 4, Behind: 3, LastContactMs: 60000},
 		{ID: "n4", Address: "d:1", Behind: 7, LastContactMs: -1},
 	}

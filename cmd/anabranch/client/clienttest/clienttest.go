@@ -37,7 +37,7 @@ type Node struct {
 func Start(t testing.TB) *Node {
 	t.Helper()
 	n := &Node{t: t, view: state.Empty(), changed: make(chan struct{}), Signals: signal.New(time.Now), nodes: []rest.Member{
-		{ID: "n1", Address: "127.0.0.1:7120", Voter: true, Leader: true, Healthy: true, Version: "test"},
+		{ID: "n1", Address: "127.0.0.1:7120", Voter: true, Leader: true, Healthy: true, Version: "test", FeatureLevel: 2},
 		{ID: "n2", Address: "127.0.0.1:7121", Voter: true, Behind: 3, LastContactMs: 4200},
 	}}
 	init := &statepb.Init{ClusterId: "c-1"}

@@ -81,3 +81,16 @@ func (m membership) Transfer(_ context.Context, to fleet.NodeID) (fleet.NodeID, 
 	}
 	return m.n.nodes[at].ID, nil
 }
+
+// Promote makes a member a voter, and says whether it is one.
+func (n *Node) Promote(id fleet.NodeID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, m := range n.nodes {
+		if m.ID == id {
+			n.nodes[i].Voter = true
+			return true
+		}
+	}
+	return false
+}
