@@ -20,6 +20,7 @@ import (
 	"anabranch/cmd/anabranch-controlplane/node"
 	"anabranch/cmd/settings"
 	"anabranch/controlplane/backup"
+	"anabranch/controlplane/backup/bucket"
 	"anabranch/controlplane/store"
 	"anabranch/web"
 )
@@ -46,6 +47,7 @@ type flags struct {
 	peers      []string
 	tokensFile string
 	backupDir  string
+	bucket     bucket.Options
 }
 
 func command() *cobra.Command {
@@ -76,7 +78,7 @@ comes later gets --join with the Raft address of any member instead.`,
 			if err := settings.Fill(cmd.Flags(), "ANABRANCH_", f.config); err != nil {
 				return err
 			}
-			if err := f.apply(&o); err != nil {
+			if err := f.apply(cmd.Context(), &o); err != nil {
 				return err
 			}
 			n, err := node.New(o)
@@ -104,6 +106,9 @@ comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&f.tokensFile, "tokens-file", "", `JSON file {"admin": "…", "operator": "…", "approver": "…", "viewer": "…"} of the tokens that a new cluster starts with`)
 	fl.Float64Var(&o.TimeScale, "time-scale", 1, "scales election timing, for slow networks (above 1)")
 	fl.StringVar(&f.backupDir, "backup-dir", "", "folder where backups of the state are kept while this node leads (default: none are)")
+	fl.StringVar(&f.bucket.URL, "backup-s3", "", "bucket where backups are kept as well, s3://bucket/prefix; credentials as for AWS's own tools")
+	fl.StringVar(&f.bucket.Endpoint, "backup-s3-endpoint", "", "https://host:port of a store that speaks S3's API (default: AWS)")
+	fl.StringVar(&f.bucket.Region, "backup-s3-region", "", "region of the bucket (default: AWS_REGION or the profile's)")
 	fl.DurationVar(&o.BackupInterval, "backup-interval", backup.DefaultInterval, "time between backups")
 	fl.IntVar(&o.BackupKeep, "backup-keep", backup.DefaultKeep, "how many backups of the cluster to keep at a place")
 	f.log.Bind(fl)
@@ -111,7 +116,7 @@ comes later gets --join with the Raft address of any member instead.`,
 	return cmd
 }
 
-func (f flags) apply(o *node.Options) error {
+func (f flags) apply(ctx context.Context, o *node.Options) error {
 	var problems []error
 	o.ID = fleet.NodeID(f.id)
 	for _, peer := range f.peers {
@@ -129,6 +134,11 @@ func (f flags) apply(o *node.Options) error {
 	}
 	if f.backupDir != "" {
 		o.Backups = append(o.Backups, backup.Dir(f.backupDir))
+	}
+	if f.bucket.URL != "" {
+		b, err := bucket.New(ctx, f.bucket)
+		problems = append(problems, err)
+		o.Backups = append(o.Backups, b)
 	}
 	logger, err := f.log.Logger(os.Stderr)
 	problems = append(problems, err)
