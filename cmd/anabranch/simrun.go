@@ -125,6 +125,11 @@ func (a *app) printVariant(v *scenario.PlayedVariant, i int, figures []string) e
 	if err := v.Report.Text(a.out, report.Options{Columns: figures, Bold: a.color}); err != nil {
 		return err
 	}
+	if text := v.PeakText(); text != "" {
+		if err := a.printf("\n%s\n", text); err != nil {
+			return err
+		}
+	}
 	for _, policy := range scenario.Policies() {
 		if v.Found[policy] == nil {
 			continue

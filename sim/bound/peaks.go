@@ -16,8 +16,8 @@ type Peak struct {
 	OwnHours, FleetHours float64
 }
 
-// most is how many groups of regions with different rules there may be.
-const most = 10
+// MaxGroups is how many groups of regions with different rules there may be.
+const MaxGroups = 10
 
 // Peaks provisions so many regions for the intervals, where a GPU does gpu work a second. The fleet is
 // the smallest that can do each interval's work within its rules; which of several smallest ones is
@@ -30,8 +30,8 @@ func Peaks(regions int, gpu float64, intervals []Interval) (Peak, error) {
 		return Peak{}, err
 	}
 	group, groups := alike(regions, intervals)
-	if groups > most {
-		return Peak{}, fmt.Errorf("%d regions differ in whose work they may do, at most %d may", groups, most)
+	if groups > MaxGroups {
+		return Peak{}, fmt.Errorf("%d regions differ in whose work they may do, at most %d may", groups, MaxGroups)
 	}
 	own := make([]float64, regions)
 	needs := make([]int64, 1<<groups) // work a second × 1000 that only these groups may do, at its peak

@@ -216,10 +216,10 @@ func TestWrongPeaks(t *testing.T) {
 		}
 	}
 	var apart []Demand
-	for r := range most + 1 {
+	for r := range MaxGroups + 1 {
 		apart = append(apart, Demand{Work: 1, Home: r, May: []int{r}})
 	}
-	if _, err := Peaks(most+1, 1, hours(apart)); err == nil || !strings.Contains(err.Error(), "at most 10 may") {
+	if _, err := Peaks(MaxGroups+1, 1, hours(apart)); err == nil || !strings.Contains(err.Error(), "at most 10 may") {
 		t.Errorf("too many groups: %v", err)
 	}
 }

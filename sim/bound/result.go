@@ -47,11 +47,11 @@ func FromResult(r *world.Result, every time.Duration) Run {
 		if x.Cluster < 0 {
 			continue
 		}
-		work := int64(x.Prompt-x.Cached) + int64(math.Round(spec.Models[x.Model].OutputWeight*float64(x.Output)))
+		done := work(r, x)
 		at := int((x.At - start) / every)
-		sums[at][[2]int32{x.Model, x.Tenant}] += work
-		peak[at][x.Cluster] += work
-		run.Served[x.Cluster] += work
+		sums[at][[2]int32{x.Model, x.Tenant}] += done
+		peak[at][x.Cluster] += done
+		run.Served[x.Cluster] += done
 	}
 	for i := range n {
 		in := Interval{Length: every}
@@ -67,6 +67,11 @@ func FromResult(r *world.Result, every time.Duration) Run {
 		}
 	}
 	return run
+}
+
+// work of an answer.
+func work(r *world.Result, x *world.Record) int64 {
+	return int64(x.Prompt-x.Cached) + int64(math.Round(r.Spec.Models[x.Model].OutputWeight*float64(x.Output)))
 }
 
 // cluster is a cluster's rate and price over the run, by what its pods were paid for.
@@ -95,23 +100,28 @@ func cluster(r *world.Result, c int) Cluster {
 
 // may are the clusters of the model where the tenant may be served.
 func may(r *world.Result, key [2]int32) []int {
-	var residency []string
-	var tenant fleet.TenantID
-	if t := int(key[1]); t >= 0 && t < len(r.Tenants) {
-		tenant = r.Tenants[t]
-	}
-	for _, t := range r.Spec.Tenants {
-		if t.ID == tenant {
-			residency = t.Residency
-		}
-	}
+	within := residency(r, key[1])
 	clusters := []int{}
 	for c := range r.Spec.Clusters {
-		if r.Spec.Clusters[c].Model == r.Spec.Models[key[0]].ID && r.Spec.May(residency, r.Spec.RegionOf(c)) {
+		if r.Spec.Clusters[c].Model == r.Spec.Models[key[0]].ID && r.Spec.May(within, r.Spec.RegionOf(c)) {
 			clusters = append(clusters, c)
 		}
 	}
 	return clusters
+}
+
+// residency of a tenant; nil: anywhere.
+func residency(r *world.Result, tenant int32) []string {
+	var id fleet.TenantID
+	if t := int(tenant); t >= 0 && t < len(r.Tenants) {
+		id = r.Tenants[t]
+	}
+	for _, t := range r.Spec.Tenants {
+		if t.ID == id {
+			return t.Residency
+		}
+	}
+	return nil
 }
 
 func sorted(sums map[[2]int32]int64) [][2]int32 {

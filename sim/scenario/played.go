@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"anabranch/sim/bound"
 	"anabranch/sim/report"
 	"anabranch/sim/workload"
 )
@@ -23,7 +24,11 @@ type PlayedVariant struct {
 	// Workload is what came, by the first seed.
 	Workload workload.Stats
 	// Thinned is the share of a trace's requests that was used. 0: no trace was read.
-	Thinned  float64
+	Thinned float64
+	// Peak is what pods its regions would need at their busiest, each for itself and all as one fleet, by
+	// the first policy and seed. Zero: there is one region, or more than
+	// [bound.MaxGroups], or nothing was done.
+	Peak     bound.Peak
 	Report   *report.Report
 	Verdicts []Judged
 	// Found are the parameters that a search has found, by policy.
@@ -73,6 +78,17 @@ func (j Judged) Text() string {
 		text += " (" + j.Why + ")"
 	}
 	return text
+}
+
+// PeakText says what one fleet saves against regions that each have pods for their own peak; empty:
+// there is nothing to say.
+func (v *PlayedVariant) PeakText() string {
+	p := v.Peak
+	if p.OwnHours == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Regions with pods for their own busiest time each need %.3g pod-hours at the rate of prefill, one fleet for the busiest time of all %.3g (%+.0f %%).",
+		p.OwnHours, p.FleetHours, 100*(p.FleetHours/p.OwnHours-1))
 }
 
 // FoundText are the parameters that were found for a policy, for people; empty: none was searched.

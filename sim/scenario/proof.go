@@ -138,6 +138,9 @@ func (p *Played) section(b *bytes.Buffer) error {
 		if v.Thinned > 0 && v.Thinned < 1 {
 			fmt.Fprintf(b, " Of the trace one request in %.0f was used, and the fleet is as much smaller.", 1/v.Thinned)
 		}
+		if text := v.PeakText(); text != "" {
+			b.WriteString(" " + text)
+		}
 		b.WriteString("\n\n")
 		for _, policy := range Policies() {
 			if text := v.FoundText(policy); text != "" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"anabranch/sim/bound"
 	"anabranch/sim/report"
 	"anabranch/sim/report/stat"
 	"anabranch/sim/workload"
@@ -108,5 +109,23 @@ func TestAProofShowsWhatWasExpectedAndPlayed(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+}
+
+func TestAProofSaysWhatOneFleetSaves(t *testing.T) {
+	v := PlayedVariant{Report: report.New("", madeUp("ours", 500, 510)), Peak: bound.Peak{OwnHours: 12, FleetHours: 7.5}}
+	if text := proofOf(t, v); !strings.Contains(text, "each need 12 pod-hours at the rate of prefill, one fleet for the busiest time of all 7.5 (-38 %).") {
+		t.Error(text)
+	}
+	if v.Peak = (bound.Peak{}); v.PeakText() != "" {
+		t.Errorf("of one region it says %q", v.PeakText())
+	}
+	s := parse(t, strings.Replace(small, "regions: [{region: us-east-1}]", "regions: [{region: us-east-1}, {region: eu-west-1}]", 1))
+	played, err := s.Run(t.Context(), Options{Policies: []string{"random"}, Variants: []string{"slow"}, Seeds: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := played.Variants[0].Peak; !(p.OwnHours > 0 && p.FleetHours > 0 && p.FleetHours <= p.OwnHours) {
+		t.Errorf("two regions need %+v", p)
 	}
 }

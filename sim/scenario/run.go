@@ -168,14 +168,19 @@ func (s *Scenario) play(ctx context.Context, o *Options, lanes []*lane, meter *m
 			}
 		}
 	}
-	figures := make([]report.Figures, len(runs))
+	figures, peaks := make([]report.Figures, len(runs)), make([]bound.Peak, len(runs))
 	if err := inParallel(ctx, o.Parallel, len(runs), func(ctx context.Context, i int) error {
 		r := runs[i]
 		result, err := r.once(ctx, r.policy, r.seed, o, world.Options{Progress: meter.part()})
 		if err != nil {
 			return fmt.Errorf("%s: %s with seed %d: %w", r.title(), r.policy, r.seed, err)
 		}
-		figures[i], err = r.figures(result)
+		if figures[i], err = r.figures(result); err != nil {
+			return err
+		}
+		if n := len(r.Fleet.Regions); n > 1 && n <= bound.MaxGroups {
+			peaks[i], err = bound.RegionPeaks(result, r.boundEvery())
+		}
 		return err
 	}); err != nil {
 		return nil, err
@@ -187,7 +192,8 @@ func (s *Scenario) play(ctx context.Context, o *Options, lanes []*lane, meter *m
 		if err != nil {
 			return nil, err
 		}
-		figures = figures[n:]
+		v.Peak = peaks[0]
+		figures, peaks = figures[n:], peaks[n:]
 		played.Variants = append(played.Variants, v)
 	}
 	return played, nil
