@@ -49,12 +49,12 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &tooLarge), errors.Is(err, store.ErrTooLarge):
 		return newProblem(codeTooLarge, fmt.Sprintf("The limit is %d bytes.", MaxBody))
 	case errors.Is(err, store.ErrUnknownOutcome):
-		return newProblem(codeUnknownOutcome, "The leader was lost while it committed the change. Read the resource before trying again.")
+		return newProblem(codeUnknownOutcome, "The leader was lost while it committed the change. Send it again with the same Idempotency-Key, or read the resource first.")
 	case errors.Is(err, forward.ErrNoLeader), errors.As(err, &notLeader), errors.Is(err, store.ErrClosed), errors.Is(err, forward.ErrRefused):
 		return newProblem(codeNoLeader, "Nothing was changed. Reads with ?consistency=stale are still answered.").after(time.Second)
 	case errors.Is(err, store.ErrReadOnly):
 		return newProblem(codeReadOnly, "A disk of the control plane is nearly full. Nothing was changed.").after(30 * time.Second)
-	case errors.Is(err, store.ErrBusy):
+	case errors.Is(err, store.ErrBusy), errors.Is(err, store.ErrTooNew):
 		return newProblem(codeBusy, "Nothing was changed.").after(time.Second)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return newProblem(codeTimeout, "The request ended before there was an answer.").after(time.Second)
@@ -91,6 +91,8 @@ func problemOfOutcome(out *statepb.Outcome) *Problem {
 	case state.CodeInvalid:
 		at.Fix = "correct the field, or create what it names first"
 		return newProblem(codeInvalid, out.GetMessage(), at)
+	case state.CodeKeyReused:
+		return problemKeyReused()
 	case state.CodeNotInitialised:
 		return problemNotInitialised()
 	}

@@ -43,6 +43,7 @@ const (
 	codeTooLarge        = "too_large"
 	codeMediaType       = "unsupported_media_type"
 	codeInvalid         = "invalid"
+	codeKeyReused       = "idempotency_key_reused"
 	codeRequired        = "precondition_required"
 	codeInternal        = "internal"
 	codeNotInitialised  = "not_initialised"
@@ -77,6 +78,7 @@ var kinds = map[string]struct {
 	codeTooLarge:        {http.StatusRequestEntityTooLarge, "The body is too large"},
 	codeMediaType:       {http.StatusUnsupportedMediaType, "The body's type is not supported"},
 	codeInvalid:         {http.StatusUnprocessableEntity, "The resource is not valid"},
+	codeKeyReused:       {http.StatusUnprocessableEntity, "The idempotency key stands for another request"},
 	codeRequired:        {http.StatusPreconditionRequired, "A precondition is required"},
 	codeInternal:        {http.StatusInternalServerError, "Something went wrong in the control plane"},
 	codeNotInitialised:  {http.StatusServiceUnavailable, "The control plane is not initialised yet"},

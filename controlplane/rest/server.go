@@ -76,11 +76,11 @@ func (s *Server) routes() *echo.Echo {
 		all, one := "/v1/"+policy.Plural(kind), "/v1/"+policy.Plural(kind)+"/:name"
 		r := resources{s, kind}
 		e.GET(all, r.listOrWatch, s.may(read))
-		e.POST(all, r.create, s.may(write), timed)
+		e.POST(all, r.create, s.may(write), timed, s.keyed)
 		e.GET(one, r.get, s.may(read), timed)
-		e.PUT(one, r.replace, s.may(write), timed)
-		e.PATCH(one, r.patch, s.may(write), timed)
-		e.DELETE(one, r.remove, s.may(write), timed)
+		e.PUT(one, r.replace, s.may(write), timed, s.keyed)
+		e.PATCH(one, r.patch, s.may(write), timed, s.keyed)
+		e.DELETE(one, r.remove, s.may(write), timed, s.keyed)
 	}
 	e.GET("/v1/watch", s.watchAll, s.may(read))
 	e.GET("/v1/status", s.status, s.may(read), timed)

@@ -186,6 +186,9 @@ func (r resources) make(c echo.Context, view *state.View, ch change) error {
 	if err != nil {
 		return fmt.Errorf("change %s %q: %w", r.kind, ch.name, err)
 	}
+	if a := out.GetAnswer(); a != nil { // the first one came through while this one was on its way
+		return r.answerAgain(c, a)
+	}
 	if p := problemOfOutcome(out); p != nil {
 		if p.Code == codeExists && c.Request().Method == http.MethodPut {
 			p = newProblem(codePrecondition, p.Detail)
@@ -208,7 +211,7 @@ func (r resources) make(c echo.Context, view *state.View, ch change) error {
 }
 
 func (r resources) command(c echo.Context, ch change) *statepb.Command {
-	cmd := &statepb.Command{Format: commandFormat, AtUnixMs: r.o.Now().UnixMilli(), Actor: actor(c)}
+	cmd := &statepb.Command{Format: commandFormat, AtUnixMs: r.o.Now().UnixMilli(), Actor: actor(c), Once: once(c)}
 	if ch.next == nil {
 		cmd.Op = &statepb.Command_Delete{Delete: &statepb.Delete{Kind: string(r.kind), Name: ch.name, IfRevision: ch.when.revision}}
 		return cmd
