@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // maxAnswer bounds what is read of an answer, in bytes.
@@ -31,6 +33,8 @@ type Client struct {
 	Token string
 	// Reason is kept in the audit trail with each change; empty: none.
 	Reason string
+	// Pause is the time before a write is sent again whose outcome is not known; 0: [Pause].
+	Pause time.Duration
 	// HTTP does the calls; nil: a client of its own with [Timeout].
 	HTTP *http.Client
 }
@@ -55,12 +59,27 @@ type Call struct {
 	IfMatch, IfNoneMatch string
 	// Body is JSON; nil: none.
 	Body []byte
+
+	key string // Idempotency-Key, of writes
 }
 
 // Do makes the call. An answer of 300 and above is a *[ProblemError]. A server that can't be connected
-// to is passed over, which is safe for changes too; one that fails later is not, because the change
-// may have been made.
+// to is passed over, which is safe for changes too. One that fails later may have made the change:
+// a write with a precondition is sent again with the same Idempotency-Key, others are not.
 func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
+	if call.Method == http.MethodGet {
+		return c.anywhere(ctx, call)
+	}
+	call.key = uuid.NewString()
+	a, err := c.anywhere(ctx, call)
+	if unknown(err) && ctx.Err() == nil {
+		return c.again(ctx, call, err)
+	}
+	return a, err
+}
+
+// anywhere makes a call to the first server that can be reached.
+func (c *Client) anywhere(ctx context.Context, call Call) (*Answer, error) {
 	if len(c.Servers) == 0 {
 		return nil, fmt.Errorf("%w: no server named", ErrUnreachable)
 	}
@@ -90,6 +109,7 @@ func (c *Client) one(ctx context.Context, server string, call Call) (*Answer, er
 	}
 	for name, value := range map[string]string{
 		"If-Match": call.IfMatch, "If-None-Match": call.IfNoneMatch, "X-Anabranch-Reason": c.Reason,
+		"Idempotency-Key": call.key,
 	} {
 		if value != "" {
 			req.Header.Set(name, value)
@@ -112,7 +132,7 @@ func (c *Client) one(ctx context.Context, server string, call Call) (*Answer, er
 	defer func() { _ = resp.Body.Close() }() // only read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("read answer to %s %s: %w", call.Method, call.Path, err)
+		return nil, fmt.Errorf("read answer to %s %s: %w: %w", call.Method, call.Path, errCut, err)
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		return nil, problem(resp, body, server)

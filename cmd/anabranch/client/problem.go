@@ -23,6 +23,8 @@ type ProblemError struct {
 	Errors []policy.Problem `json:"errors,omitempty"`
 	// Server is the node that said so.
 	Server string `json:"-"`
+
+	keyed bool // the server keeps keys
 }
 
 // problem reads the answer as a problem document, or makes one of whatever it is.
@@ -36,7 +38,7 @@ func problem(resp *http.Response, body []byte, server string) *ProblemError {
 		}
 		p = &ProblemError{Title: http.StatusText(resp.StatusCode), Detail: text[:min(len(text), 300)]}
 	}
-	p.Status, p.Server = resp.StatusCode, server
+	p.Status, p.Server, p.keyed = resp.StatusCode, server, resp.Header.Get("Idempotency-Key") != ""
 	return p
 }
 
