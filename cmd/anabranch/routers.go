@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"anabranch/cmd/anabranch/client"
@@ -108,7 +109,7 @@ func (r *router) row() []string {
 // following sums routers up for a status: how many there are, and how many of them are behind, have
 // refused the last table, or are not connected.
 func following(routers []router) string {
-	out := strconv.Itoa(len(routers))
+	out := []string{strconv.Itoa(len(routers))}
 	behind, refused, away := 0, 0, 0
 	for _, r := range routers {
 		switch {
@@ -126,8 +127,8 @@ func following(routers []router) string {
 		what string
 	}{{behind, "behind"}, {refused, "refused the last table"}, {away, "not connected"}} {
 		if of.n > 0 {
-			out += fmt.Sprintf(", %d %s", of.n, of.what)
+			out = append(out, fmt.Sprintf("%d %s", of.n, of.what))
 		}
 	}
-	return out
+	return strings.Join(out, ", ")
 }

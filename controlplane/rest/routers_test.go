@@ -57,7 +57,7 @@ func TestRoutersComeInPages(t *testing.T) {
 	}
 	var got []string
 	next := ""
-	for pages := 0; pages < 5; pages++ {
+	for range 5 {
 		var page List[Router]
 		d.do("viewer", "GET", "/v1/routers?region=us&limit=2&cursor="+next, "").want(200, "").into(&page)
 		for _, r := range page.Items {

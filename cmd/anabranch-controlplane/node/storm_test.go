@@ -1,0 +1,178 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/publish"
+	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state"
+	"anabranch/controlplane/state/statepb"
+)
+
+// virtualNode serves streams in virtual time from a state that stands still.
+type virtualNode struct {
+	t    *testing.T
+	view *state.View
+
+	mu       sync.Mutex // guards listener
+	listener *bufconn.Listener
+	stop     func()
+}
+
+func newVirtualNode(t *testing.T) *virtualNode {
+	n := &virtualNode{t: t, view: state.Empty()}
+	for _, c := range []*statepb.Command{
+		{Op: &statepb.Command_Init{Init: &statepb.Init{ClusterId: "c-1"}}},
+		{Op: &statepb.Command_Publish{Publish: &statepb.Publish{Table: fleetTable()}}},
+	} {
+		c.Format, c.AtUnixMs = state.Format, 1
+		next, out, err := state.Apply(n.view, n.view.Index()+1, c)
+		if err != nil || out.GetCode() != "" {
+			t.Fatalf("apply: %v %v", err, out)
+		}
+		n.view = next
+	}
+	return n
+}
+
+// up starts the node, as after a restart: it knows the state and none of the routers.
+func (n *virtualNode) up() {
+	server, err := publish.New(publish.Options{
+		Node: "n1", Signals: signal.New(nil), Logger: slog.New(slog.DiscardHandler),
+		View: func() *state.View { return n.view }, Changed: func(uint64) <-chan struct{} { return nil },
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(n.t.Context())
+	g := grpc.NewServer(grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10))
+	routerpb.RegisterRouterControlServer(g, server)
+	l := bufconn.Listen(4 << 10)
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		if err := server.Run(ctx); err != nil {
+			n.t.Error(err)
+		}
+	})
+	parts.Go(func() {
+		if err := g.Serve(l); err != nil {
+			n.t.Error(err)
+		}
+	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.listener = l
+	n.stop = func() {
+		cancel()
+		g.Stop()
+		parts.Wait()
+	}
+}
+
+// down ends the node and all its streams at once.
+func (n *virtualNode) down() {
+	n.mu.Lock()
+	n.listener = nil
+	n.mu.Unlock()
+	n.stop()
+}
+
+var errRefused = errors.New("connection refused")
+
+// dial counts an attempt as work, whether anybody listens or not.
+func (n *virtualNode) dial(c func() *crowd) grpc.DialOption {
+	return grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		c().work.Add(1)
+		n.mu.Lock()
+		l := n.listener
+		n.mu.Unlock()
+		if l == nil {
+			return nil, errRefused
+		}
+		return l.DialContext(ctx)
+	})
+}
+
+// seconds gives the work and the bytes of each of n virtual seconds.
+func (c *crowd) seconds(n int) (work, bytes []int64) {
+	for range n {
+		<-time.After(time.Second)
+		synctest.Wait()
+		work, bytes = append(work, c.work.Swap(0)), append(bytes, c.bytes.Swap(0))
+	}
+	return work, bytes
+}
+
+// longest is the longest stretch of seconds above a limit.
+func longest(values []int64, limit int64) (n int) {
+	run := 0
+	for _, v := range values {
+		if run++; v <= limit {
+			run = 0
+		}
+		n = max(n, run)
+	}
+	return n
+}
+
+// In virtual time: all routers of a node lose it at once and find it again, after a moment or after
+// long. The work that this makes, connecting included, is above twice the steady work for seconds only.
+func TestAllRoutersThatReconnectAtOnceAreNoStorm(t *testing.T) {
+	for name, away := range map[string]time.Duration{"a restart": 0, "an outage": 15 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newVirtualNode(t)
+				n.up()
+				const routers = 1000
+				ready := make(chan struct{})
+				var c *crowd
+				c = gather(t, 0, routers, []string{"passthrough:///node"}, n.dial(func() *crowd { <-ready; return c }))
+				close(ready)
+				c.await(n.view.Table().GetRef().GetRevision())
+				c.seconds(3)
+				work, _ := c.seconds(5)
+				var steady int64
+				for _, w := range work {
+					steady += w / int64(len(work))
+				}
+				n.down()
+				var during []int64
+				if away > 0 {
+					during, _ = c.seconds(int(away / time.Second))
+				}
+				n.up()
+				after, bytes := c.seconds(15)
+				t.Logf("steady %d a second; while it was away %v; after that %v, bytes %v", steady, during, after, bytes)
+				if steady < routers {
+					t.Errorf("%d routers do %d a second", routers, steady)
+				}
+				if s := longest(append(during, after...), 2*steady); s > 10 {
+					t.Errorf("above twice the steady load for %d s", s)
+				}
+				if last := after[len(after)-1]; last > steady*5/4 || last < steady*3/4 {
+					t.Errorf("%d a second in the end: not all are back", last)
+				}
+				sum := int64(0)
+				for _, b := range bytes {
+					sum += b
+				}
+				if sum > 200*routers { // nobody is sent the table that it holds
+					t.Errorf("%d bytes for %d routers", sum, routers)
+				}
+				c.leave()
+				n.down()
+			})
+		})
+	}
+}
