@@ -100,6 +100,7 @@ comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&o.RaftAdvertise, "raft-advertise", "", "address at which other nodes reach --raft (default: --raft, which then must name a host)")
 	fl.StringSliceVar(&f.peers, "peers", nil, "all members of a new cluster, as id=host:port,…")
 	fl.StringSliceVar(&o.Join, "join", nil, "Raft addresses of members of the cluster to join")
+	fl.BoolVar(&o.LeaveOnStop, "leave-on-stop", false, "leave the cluster when stopped, for nodes that come and go with --join; refused with three voters or fewer")
 	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this node (PEM, URI name anabranch://node/<id>)")
 	fl.StringVar(&o.TLS.Key, "tls-key", "", "its key")
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authority of nodes and routers")

@@ -84,12 +84,17 @@ func (f *Forward) askToJoin(ctx context.Context, address string) error {
 func (f *Forward) admit(ctx context.Context) {
 	tick := time.NewTicker(f.o.Interval)
 	defer tick.Stop()
-	waiting := candidates{}
+	waiting, member := candidates{}, false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if was := member; f.store.Stats().Member != was {
+			if member = !was; was {
+				f.logger.Warn("this node is no member of the cluster any more: stop it, its data folder is of no more use")
+			}
 		}
 		if !f.store.IsLeader() {
 			clear(waiting)

@@ -133,7 +133,7 @@ func (s *Server) readyz(c echo.Context) error {
 	default:
 	}
 	if !s.o.Ready() {
-		return c.String(http.StatusServiceUnavailable, "not ready: the state has not caught up with the leader since the start\n")
+		return c.String(http.StatusServiceUnavailable, "not ready: the state has not caught up with the leader since the start, or the node is no member\n")
 	}
 	return c.String(http.StatusOK, "ready\n")
 }

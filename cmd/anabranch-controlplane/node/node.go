@@ -138,7 +138,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	if n.rest, err = rest.New(rest.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed,
 		Propose: n.forward.Propose, ReadBarrier: n.forward.ReadIndex,
-		Members: n.members, Membership: n.forward, Leader: n.store.Leader, Ready: n.store.Ready, Staleness: n.staleness,
+		Members: n.members, Membership: n.forward, Leader: n.store.Leader, Ready: n.ready, Staleness: n.staleness,
 		Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
 		Logger: n.o.Logger, Version: n.o.Version,
 	}); err != nil {
@@ -226,7 +226,7 @@ func (n *Node) Run(ctx context.Context) error {
 	return lifecycle.Run(ctx, n.log,
 		lifecycle.Part{Name: "store", Run: n.store.Run},
 		lifecycle.Part{Name: "forward", Run: n.forward.Run},
-		lifecycle.Part{Name: "membership", Run: n.takePart},
+		lifecycle.Part{Name: "membership", Run: n.takePart, Stop: n.leave},
 		lifecycle.Part{Name: "leader", Run: n.leader.Run},
 		lifecycle.Part{Name: "backup", Run: n.takeBackups},
 		lifecycle.Part{Name: "publish", Run: n.publish.Run},

@@ -43,6 +43,8 @@ type Options struct {
 	// both are ignored. At most one is set.
 	Peers []store.Peer
 	Join  []string
+	// LeaveOnStop has the node removed from the cluster when it stops, if three voters remain.
+	LeaveOnStop bool
 	// TLS towards nodes and routers. Empty: plain, allowed on loopback only.
 	TLS identity.Files
 	// Tokens maps a role to the bearer token that a new cluster starts with.
