@@ -21,7 +21,7 @@ type Router struct {
 	AgeMs           int64          `json:"ageMs"`           // of its last report; -1: none yet
 	Node            fleet.NodeID   `json:"node"`            // that it is, or was, connected to
 	Connected       bool           `json:"connected"`
-	// Behind: it has not reported the table that this node has.
+	// Behind: it has neither reported nor taken the table that this node has.
 	Behind bool `json:"behind"`
 	// Answer is what it said last to a table that it was sent; nil: nothing since it connected.
 	Answer *TableAnswer `json:"answer"`
@@ -41,13 +41,24 @@ type TableAnswer struct {
 
 func (n standing) router(o signal.Observation) Router {
 	applied, current := o.Report.GetApplied(), n.view.Table().GetRef()
+	if o.Ack.GetOk() && earlier(applied, o.Ack.GetTable()) {
+		applied = o.Ack.GetTable() // which the next report will say too
+	}
 	return Router{
 		ID: o.Router(), Region: o.Region(), Version: o.Hello.GetVersion(),
 		AppliedEpoch: applied.GetEpoch(), AppliedRevision: applied.GetRevision(),
 		AgeMs: ms(o.Age(n.signals.At)), Node: o.Node, Connected: o.Connected,
-		Behind: applied.GetEpoch() < current.GetEpoch() || applied.GetEpoch() == current.GetEpoch() && applied.GetRevision() < current.GetRevision(),
+		Behind: earlier(applied, current),
 		Answer: tableAnswer(o.Ack),
 	}
+}
+
+// earlier compares tables of one control plane.
+func earlier(a, b *routerpb.TableRef) bool {
+	if a.GetEpoch() != b.GetEpoch() {
+		return a.GetEpoch() < b.GetEpoch()
+	}
+	return a.GetRevision() < b.GetRevision()
 }
 
 func tableAnswer(ack *routerpb.Ack) *TableAnswer {

@@ -23,7 +23,7 @@ func TestRoutersAndWhatTheySaidOfTables(t *testing.T) {
 	d := peopled(t) // the table is revision 8, and r-us holds it
 	refused := &routerpb.Ack{Table: &routerpb.TableRef{Epoch: 1, Revision: 8}, Code: "weights_sum", Field: "weights[0]", Message: "shares sum to 2, want 1"}
 	d.join("r-eu", "eu", 7, refused)
-	d.join("r-ap", "ap", 8, &routerpb.Ack{Table: &routerpb.TableRef{Epoch: 1, Revision: 8}, Ok: true})
+	d.join("r-ap", "ap", 7, &routerpb.Ack{Table: &routerpb.TableRef{Epoch: 1, Revision: 8}, Ok: true})
 	d.advance(2 * time.Second)
 	var page List[Router]
 	a := d.do("viewer", "GET", "/v1/routers", "").want(200, "")
@@ -32,7 +32,7 @@ func TestRoutersAndWhatTheySaidOfTables(t *testing.T) {
 		t.Fatalf("got %+v", page)
 	}
 	ap, eu, us := page.Items[0], page.Items[1], page.Items[2]
-	if ap.ID != "r-ap" || ap.Behind || ap.Answer == nil || *ap.Answer != (TableAnswer{Epoch: 1, Revision: 8, Taken: true}) {
+	if ap.ID != "r-ap" || ap.Behind || ap.AppliedRevision != 8 || ap.Answer == nil || *ap.Answer != (TableAnswer{Epoch: 1, Revision: 8, Taken: true}) {
 		t.Errorf("r-ap %+v", ap)
 	}
 	if want := (TableAnswer{Epoch: 1, Revision: 8, Code: "weights_sum", Field: "weights[0]", Message: "shares sum to 2, want 1"}); eu.Answer == nil || *eu.Answer != want ||
@@ -48,6 +48,29 @@ func TestRoutersAndWhatTheySaidOfTables(t *testing.T) {
 	}
 	d.failing(fmt.Errorf("no leader"))
 	d.do("viewer", "GET", "/v1/routers", "").want(200, "") // it is local by nature
+}
+
+func TestTheOrderOfTablesIsByEpochThenRevision(t *testing.T) {
+	ref := func(epoch, revision uint64) *routerpb.TableRef {
+		return &routerpb.TableRef{Epoch: epoch, Revision: revision}
+	}
+	tests := map[string]struct {
+		a, b *routerpb.TableRef
+		want bool
+	}{
+		"none before any":    {nil, ref(1, 1), true},
+		"none and none":      {nil, nil, false},
+		"the same":           {ref(1, 4), ref(1, 4), false},
+		"an earlier one":     {ref(1, 3), ref(1, 4), true},
+		"a later one":        {ref(1, 5), ref(1, 4), false},
+		"of an epoch before": {ref(1, 9), ref(2, 4), true},
+		"of an epoch after":  {ref(2, 4), ref(1, 9), false},
+	}
+	for name, tt := range tests {
+		if got := earlier(tt.a, tt.b); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 }
 
 func TestRoutersComeInPages(t *testing.T) {
