@@ -48,15 +48,14 @@ func (l *lane) newPolicy(name string, spec *world.Spec) (world.Policy, error) {
 // oursOptions are Anabranch's with what the document says of its resources.
 func (s *Scenario) oursOptions(spec *world.Spec) (ours.Options, error) {
 	var o ours.Options
-	if s.Resources == "" {
-		return o, nil
+	if s.Resources != "" {
+		resources, problems := policy.ParseAll([]byte(s.Resources))
+		if len(problems) > 0 {
+			p := problems[0]
+			return o, fmt.Errorf("line %d: %s: %s; %s", p.Line, p.Field, p.Reason, p.Fix)
+		}
+		o.Resources = resources
 	}
-	resources, problems := policy.ParseAll([]byte(s.Resources))
-	if len(problems) > 0 {
-		p := problems[0]
-		return o, fmt.Errorf("line %d: %s: %s; %s", p.Line, p.Field, p.Reason, p.Fix)
-	}
-	o.Resources = resources
 	return o, o.Validate(spec)
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"anabranch/sim/rival"
 )
 
 const (
@@ -145,7 +147,7 @@ func (s *Scenario) variant(name string, full bool) (*Scenario, error) {
 	tree := clone(s.tree)
 	if full {
 		if err := change(tree, s.Full); err != nil {
-			return nil, fmt.Errorf("full: %w", err)
+			return nil, err
 		}
 	}
 	var v Variant
@@ -160,8 +162,11 @@ func (s *Scenario) variant(name string, full bool) (*Scenario, error) {
 		}
 	}
 	out, err := read(tree)
-	if err != nil {
+	switch {
+	case err != nil && name != "":
 		return nil, fmt.Errorf("variant %s: %w", name, err)
+	case err != nil:
+		return nil, err
 	}
 	out.tree = tree
 	if len(v.Policies) > 0 {
@@ -213,7 +218,7 @@ func (s *Scenario) Validate() error {
 	if err := s.validateVariant(""); err != nil {
 		return err
 	}
-	if _, err := s.variant("", true); err != nil {
+	if err := s.validateFull(); err != nil {
 		return err
 	}
 	for _, v := range s.Vary {
@@ -229,6 +234,22 @@ func (s *Scenario) Validate() error {
 			}
 			return fmt.Errorf("%s: %w", field, err)
 		}
+	}
+	return nil
+}
+
+// validateFull checks what differs in a full run.
+func (s *Scenario) validateFull() error {
+	if len(s.Full) == 0 {
+		return nil
+	}
+	v, err := s.variant("", true)
+	if err != nil {
+		return fmt.Errorf("full: %w", err)
+	}
+	v.Vary, v.Full = nil, nil
+	if err := v.validateVariant(""); err != nil {
+		return fmt.Errorf("full: %w", err)
 	}
 	return nil
 }
@@ -263,6 +284,14 @@ func (s *Scenario) validateVariant(name string) error {
 	for i, p := range slices.Concat(v.Policies, v.Search, []string{v.Baseline}) {
 		if !slices.Contains(Policies(), p) {
 			return fmt.Errorf("%spolicies[%d]: %w", in, i, noPolicy(p))
+		}
+	}
+	if v.Interval < 0 {
+		return fmt.Errorf("%sinterval: %v is below 0", in, v.Interval)
+	}
+	for _, p := range v.Search {
+		if len(rival.Parameters(p)) == 0 {
+			return fmt.Errorf("%ssearch: %s has no parameters to search", in, p)
 		}
 	}
 	for _, list := range [][]string{v.Policies, v.Search} {

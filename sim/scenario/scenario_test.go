@@ -169,6 +169,11 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"policy twice", "policies: [random]", "policies: [random, ours, random]", "variant fast: policies: random is there twice"},
 		{"check's policy", "ours.ends.failed == 0", "our.ends.failed == 0", `expect[0]: that: there is no policy "our"; there are ours`},
 		{"check's rivals", "ours.ends.failed == 0", "ours.ends.failed <= best(spil).ends.failed", `there is no policy "spil"`},
+		{"quota of nobody", "  events:", "  quotas: [{tenant: acme, tokens: 5}]\n  events:", `quotas[0].tenant: "acme" is not among tenants`},
+		{"interval", "name: small", "name: small\ninterval: -5s", "interval: -5s is below 0"},
+		{"search of nothing", "name: small", "name: small\nsearch: [random]", "search: random has no parameters"},
+		{"full's field", "name: small", "name: small\nfull: {fleet.speed: 1}", `full: line 3: fleet has no field "speed"`},
+		{"full's own check", "name: small", "name: small\nfull: {workload.0.traffic.requests: -5}", "full: workload[0]: traffic: requests: is -5"},
 		{"no YAML", "name: small", "name: [", "line"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

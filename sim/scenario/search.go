@@ -31,7 +31,7 @@ func searchesOf(lanes []*lane) []search {
 	var all []search
 	for _, l := range lanes {
 		for _, p := range l.Search {
-			if slices.Contains(l.policies, p) && len(rival.Parameters(p)) > 0 {
+			if slices.Contains(l.policies, p) {
 				all = append(all, search{lane: l, policy: p})
 			}
 		}

@@ -16,6 +16,7 @@ import (
 const (
 	maxPods    = 100_000
 	maxRouters = 1_000
+	maxTokens  = 10_000_000_000 // of a quota: routers count exactly up to seven times as many
 )
 
 // Validate says what is wrong with the spec: which field, and what it should be.
@@ -167,12 +168,12 @@ func (c *checker) theTenants() error {
 	for i, q := range c.spec.Quotas {
 		at := fmt.Sprintf("quotas[%d]", i)
 		switch {
-		case q.Tenant == "":
-			return fmt.Errorf("%s.tenant: is empty, name one", at)
-		case q.Tokens <= 0:
-			return fmt.Errorf("%s.tokens: %d a minute, give more than 0", at, q.Tokens)
-		case q.Burst < 0:
-			return fmt.Errorf("%s.burst: %d is below 0, leave it 0 for a minute's tokens", at, q.Burst)
+		case !seen[q.Tenant]:
+			return fmt.Errorf("%s.tenant: %q is not among tenants, add it there", at, q.Tenant)
+		case q.Tokens <= 0 || q.Tokens > maxTokens:
+			return fmt.Errorf("%s.tokens: %d a minute, give more than 0 and at most %d", at, q.Tokens, int64(maxTokens))
+		case q.Burst < 0 || q.Burst > maxTokens:
+			return fmt.Errorf("%s.burst: %d, give at most %d, or leave it 0 for a minute's tokens", at, q.Burst, int64(maxTokens))
 		}
 	}
 	return nil
