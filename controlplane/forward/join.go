@@ -102,7 +102,7 @@ func (f *Forward) admit(ctx context.Context) {
 			continue
 		}
 		now := time.Now()
-		for _, id := range waiting.due(now, f.store.Members(), f.peers.list(now), f.store.View().Index(), f.silence(), f.o.CaughtUpFor) {
+		for _, id := range waiting.due(now, f.store.Members(), f.peers.list(now), f.store.View(), f.silence(), f.o.CaughtUpFor) {
 			if err := f.store.AddVoter(ctx, id); err != nil {
 				f.logger.Warn("make a member a voter", "node", id, "error", err)
 			}
@@ -113,13 +113,20 @@ func (f *Forward) admit(ctx context.Context) {
 // candidates are members that do not vote yet, and since when each has been within MaxLag.
 type candidates map[fleet.NodeID]time.Time
 
-// due says which members have been within MaxLag of index for all of long, as far as known tells,
-// and are to vote. It forgets them, and those that fall behind or are silent.
-func (c candidates) due(now time.Time, members []store.Member, known []PeerStatus, index uint64, silence, long time.Duration) []fleet.NodeID {
+// position is how far a state is and what is used in it; a view is one.
+type position interface {
+	Index() uint64
+	FeatureLevel() uint32
+}
+
+// due says which members have been within MaxLag of the state at for all of long, as far as known
+// tells, and are to vote. It forgets them, and those that fall behind or are silent. A build that
+// does not apply all that is in use never votes: it will stop at what it does not know.
+func (c candidates) due(now time.Time, members []store.Member, known []PeerStatus, at position, silence, long time.Duration) []fleet.NodeID {
 	var due []fleet.NodeID
 	near := map[fleet.NodeID]bool{}
 	for _, m := range members {
-		if m.Voter || !caughtUp(known, m.ID, index, silence) {
+		if m.Voter || !caughtUp(known, m.ID, at, silence) {
 			continue
 		}
 		near[m.ID] = true
@@ -136,12 +143,12 @@ func (c candidates) due(now time.Time, members []store.Member, known []PeerStatu
 	return due
 }
 
-// caughtUp says whether a member has applied all but MaxLag of the commands up to index, as of at
-// most maxAge ago.
-func caughtUp(known []PeerStatus, id fleet.NodeID, index uint64, maxAge time.Duration) bool {
+// caughtUp says whether a member has applied all but MaxLag of the commands up to the state at, and
+// knows all that is used in it, as of at most maxAge ago.
+func caughtUp(known []PeerStatus, id fleet.NodeID, at position, maxAge time.Duration) bool {
 	for _, p := range known {
 		if p.ID == id {
-			return p.Age <= maxAge && p.AppliedIndex > 0 && p.AppliedIndex+MaxLag >= index
+			return p.Age <= maxAge && p.AppliedIndex > 0 && p.AppliedIndex+MaxLag >= at.Index() && max(1, p.FeatureLevel) >= at.FeatureLevel()
 		}
 	}
 	return false

@@ -85,8 +85,14 @@ func TestANodeThatMovedTellsTheLeader(t *testing.T) {
 	f.mustPropose(register("a", "1"))
 }
 
+// at is a state at this index that uses feature level 2.
+type at uint64
+
+func (a at) Index() uint64      { return uint64(a) }
+func (at) FeatureLevel() uint32 { return 2 }
+
 func TestWhoHasCaughtUp(t *testing.T) {
-	known := []PeerStatus{{ID: "n4", AppliedIndex: 1000, Age: time.Second}}
+	known := []PeerStatus{{ID: "n4", AppliedIndex: 1000, FeatureLevel: 2, Age: time.Second}}
 	for _, c := range []struct {
 		name  string
 		id    fleet.NodeID
@@ -99,11 +105,14 @@ func TestWhoHasCaughtUp(t *testing.T) {
 		{"just within", "n4", known, 1000 + MaxLag, true},
 		{"too far", "n4", known, 1001 + MaxLag, false},
 		{"never heard", "n5", known, 0, false},
-		{"heard long ago", "n4", []PeerStatus{{ID: "n4", AppliedIndex: 1000, Age: 4 * time.Second}}, 1000, false},
-		{"has nothing yet", "n4", []PeerStatus{{ID: "n4"}}, 100, false},
+		{"heard long ago", "n4", []PeerStatus{{ID: "n4", AppliedIndex: 1000, FeatureLevel: 2, Age: 4 * time.Second}}, 1000, false},
+		{"has nothing yet", "n4", []PeerStatus{{ID: "n4", FeatureLevel: 2}}, 100, false},
+		{"an older build", "n4", []PeerStatus{{ID: "n4", AppliedIndex: 1000, FeatureLevel: 1}}, 1000, false},
+		{"a build that is older still and tells no level", "n4", []PeerStatus{{ID: "n4", AppliedIndex: 1000}}, 1000, false},
+		{"a newer build", "n4", []PeerStatus{{ID: "n4", AppliedIndex: 1000, FeatureLevel: 3}}, 1000, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := caughtUp(c.known, c.id, c.index, 3*time.Second); got != c.want {
+			if got := caughtUp(c.known, c.id, at(c.index), 3*time.Second); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

@@ -127,12 +127,12 @@ func TestCandidatesVoteAfterTenSecondsNearTheEnd(t *testing.T) {
 		{applied: 1000, due: true}, // ten seconds after 900
 		{applied: 1000},            // proposed once; if that failed, it waits again
 	} {
-		got := c.due(start.Add(time.Duration(i)*time.Second), members, []PeerStatus{{ID: "n4", AppliedIndex: s.applied, Age: s.age}}, 1000, 3*time.Second, 10*time.Second)
+		got := c.due(start.Add(time.Duration(i)*time.Second), members, []PeerStatus{{ID: "n4", AppliedIndex: s.applied, FeatureLevel: 2, Age: s.age}}, at(1000), 3*time.Second, 10*time.Second)
 		if (len(got) == 1) != s.due {
 			t.Errorf("at %d s with %d: due %v, want %v", i, s.applied, got, s.due)
 		}
 	}
-	if got := c.due(start.Add(time.Hour), members[:1], nil, 1000, 3*time.Second, 10*time.Second); len(got) != 0 || len(c) != 0 {
+	if got := c.due(start.Add(time.Hour), members[:1], nil, at(1000), 3*time.Second, 10*time.Second); len(got) != 0 || len(c) != 0 {
 		t.Errorf("one that was removed is due (%v) or remembered (%v)", got, c)
 	}
 }
