@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Dir is a folder as a [Place]: on another disk than the data, or better on another machine. It is
@@ -21,6 +22,7 @@ func (d Dir) Put(_ context.Context, name string, archive io.ReadSeeker, size int
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
 	}
+	d.sweep()
 	_, err := Save(filepath.Join(string(d), name), func(w io.Writer) error {
 		n, err := io.Copy(w, archive)
 		if err == nil && n != size {
@@ -29,6 +31,17 @@ func (d Dir) Put(_ context.Context, name string, archive io.ReadSeeker, size int
 		return err
 	})
 	return err
+}
+
+// sweep removes what crashes have left of copies, once nobody can be writing it any more. What stays
+// will be looked at again.
+func (d Dir) sweep() {
+	parts, _ := filepath.Glob(filepath.Join(string(d), "anabranch-*"+suffix+partSuffix)) // the pattern is good
+	for _, part := range parts {
+		if info, err := os.Stat(part); err == nil && time.Since(info.ModTime()) > 2*timeout {
+			_ = os.Remove(part)
+		}
+	}
 }
 
 // Names lists the folder; one that is not there yet is empty.

@@ -282,6 +282,27 @@ func TestAFolderTakesOnlyWhatIsGood(t *testing.T) {
 	}
 }
 
+func TestWhatCrashesLeftIsSweptOnceItIsOld(t *testing.T) {
+	d := Dir(t.TempDir())
+	good := string(archive(t, view(t, 1)))
+	old := time.Now().Add(-3 * timeout)
+	for name, at := range map[string]time.Time{
+		"anabranch-c-1.backup.part": old, "anabranch-c-2.backup.part": time.Now(), "anabranch-c-3.backup": old, "other.part": old,
+	} {
+		path := filepath.Join(string(d), name)
+		if err := errors.Join(os.WriteFile(path, []byte("x"), 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Put(t.Context(), "new", strings.NewReader(good), int64(len(good))); err != nil {
+		t.Fatal(err)
+	}
+	names, err := d.Names(t.Context())
+	if want := []string{"anabranch-c-2.backup.part", "anabranch-c-3.backup", "new", "other.part"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("left are %v, %v", names, err)
+	}
+}
+
 func TestOptionsNameWhatIsMissing(t *testing.T) {
 	good := newRig(t, 0, 0).o
 	if good.Interval != DefaultInterval || good.Keep != DefaultKeep {
