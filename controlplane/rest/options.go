@@ -19,12 +19,16 @@ import (
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
+	"anabranch/controlplane/store"
 )
 
 // Bounds and time-outs.
 const (
 	// MaxBody is the largest request body in bytes.
 	MaxBody = 256 << 10
+	// TableBudget is how many bytes of its log entry, compressed, a routing table may take after a
+	// write: a quarter is left for weights and health to change.
+	TableBudget = store.MaxEntryBytes * 3 / 4
 	// RequestTimeout bounds everything but watches.
 	RequestTimeout = 15 * time.Second
 	// BarrierTimeout bounds the wait for a leader of a strong read.
@@ -50,7 +54,10 @@ type Options struct {
 	Propose func(context.Context, *statepb.Command) (*statepb.Outcome, error)
 	// ReadBarrier returns when this node's view holds all that was committed before the call.
 	ReadBarrier func(context.Context) error
-	Members     func() []Member
+	// TableSize is how many bytes of a log entry the table of a state would take. Nil: writes are not
+	// judged by it.
+	TableSize func(*state.View) (int, error)
+	Members   func() []Member
 	// Membership changes what Members tells.
 	Membership Membership
 	// Leader is the leader as this node knows it; empty: none.

@@ -44,6 +44,7 @@ const (
 	codeMediaType       = "unsupported_media_type"
 	codeInvalid         = "invalid"
 	codeKeyReused       = "idempotency_key_reused"
+	codeOverBudget      = "over_budget"
 	codeRequired        = "precondition_required"
 	codeInternal        = "internal"
 	codeNotInitialised  = "not_initialised"
@@ -79,6 +80,7 @@ var kinds = map[string]struct {
 	codeMediaType:       {http.StatusUnsupportedMediaType, "The body's type is not supported"},
 	codeInvalid:         {http.StatusUnprocessableEntity, "The resource is not valid"},
 	codeKeyReused:       {http.StatusUnprocessableEntity, "The idempotency key stands for another request"},
+	codeOverBudget:      {http.StatusUnprocessableEntity, "There would be more than fits"},
 	codeRequired:        {http.StatusPreconditionRequired, "A precondition is required"},
 	codeInternal:        {http.StatusInternalServerError, "Something went wrong in the control plane"},
 	codeNotInitialised:  {http.StatusServiceUnavailable, "The control plane is not initialised yet"},

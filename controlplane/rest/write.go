@@ -179,10 +179,14 @@ func (r resources) make(c echo.Context, view *state.View, ch change) error {
 	if err != nil {
 		return err
 	}
+	cmd := r.command(c, ch)
+	if err := r.fits(view, cmd); err != nil {
+		return err
+	}
 	if dry {
 		return r.pretend(c, view, ch)
 	}
-	out, err := r.o.Propose(c.Request().Context(), r.command(c, ch))
+	out, err := r.o.Propose(c.Request().Context(), cmd)
 	if err != nil {
 		return fmt.Errorf("change %s %q: %w", r.kind, ch.name, err)
 	}

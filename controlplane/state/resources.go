@@ -25,6 +25,9 @@ func (v *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
 			return stale(s.items[at], want)
 		}
 	}
+	if out := v.tooLarge(p, s, at, found); out != nil {
+		return out
+	}
 	r, err := policy.FromCanonical(kind, p.GetName(), p.GetDoc())
 	if err != nil {
 		return refuse(CodeInvalid, "", err.Error())
@@ -49,6 +52,34 @@ func (v *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
 	}
 	v.record(cmd, entry{action: action, kind: p.GetKind(), name: p.GetName()})
 	return &statepb.Outcome{}
+}
+
+// tooLarge judges the size of a document, and of all of them; nil: it fits. What is over a limit already
+// may shrink.
+func (v *View) tooLarge(p *statepb.Put, s *shelf, at int, found bool) *statepb.Outcome {
+	if v.FeatureLevel() < 2 {
+		return nil
+	}
+	size, was := len(p.GetDoc()), 0
+	if found {
+		was = len(s.docs[at])
+	}
+	if size <= was {
+		return nil
+	}
+	if size > MaxDoc {
+		return refuse(CodeInvalid, "spec", fmt.Sprintf("the document has %d bytes, the limit is %d", size, MaxDoc))
+	}
+	total := size - was
+	for _, kind := range policy.Kinds() {
+		for _, doc := range v.shelf(kind).docs {
+			total += len(doc)
+		}
+	}
+	if total > MaxDocs {
+		return refuse(CodeInvalid, "spec", fmt.Sprintf("all documents together would have %d bytes, the limit is %d", total, MaxDocs))
+	}
+	return nil
 }
 
 func stale(r *policy.Resource, want uint64) *statepb.Outcome {

@@ -22,6 +22,10 @@ const (
 	MaxAudit = 10_000
 	// MaxResources is how many resources of one kind there may be.
 	MaxResources = 10_000
+	// MaxDoc is the largest document of a resource, in bytes of canonical JSON; MaxDocs is for all
+	// together, so that a snapshot stays readable. Both hold from feature level 2 on.
+	MaxDoc  = 128 << 10
+	MaxDocs = 64 << 20
 	// MaxNodes is how many control plane nodes are remembered.
 	MaxNodes = 64
 )

@@ -26,24 +26,39 @@ var gzipMagic = []byte{0x1f, 0x8b}
 
 // pack is a command as it stands in the log.
 func pack(cmd *statepb.Command) ([]byte, error) {
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(cmd)
+	data, plain, err := squeeze(cmd)
 	if err != nil {
-		return nil, fmt.Errorf("encode command: %w", err)
-	}
-	plain := len(data)
-	if plain > packAbove && plain <= maxPlain {
-		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		_, err := w.Write(data)
-		if err := errors.Join(err, w.Close()); err != nil {
-			return nil, fmt.Errorf("compress command: %w", err)
-		}
-		data = packed.Bytes()
+		return nil, err
 	}
 	if len(data) > MaxEntryBytes {
 		return nil, fmt.Errorf("command of %d bytes, %d compressed, the limit is %d: %w", plain, len(data), MaxEntryBytes, ErrTooLarge)
 	}
 	return data, nil
+}
+
+// EntryBytes is the size of a command in the log, which may be above [MaxEntryBytes].
+func EntryBytes(cmd *statepb.Command) (int, error) {
+	data, _, err := squeeze(cmd)
+	return len(data), err
+}
+
+// squeeze encodes a command and compresses it if it is large, and tells its size before that.
+func squeeze(cmd *statepb.Command) (data []byte, plain int, err error) {
+	data, err = proto.MarshalOptions{Deterministic: true}.Marshal(cmd)
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode command: %w", err)
+	}
+	plain = len(data)
+	if plain > packAbove && plain <= maxPlain {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err := w.Write(data)
+		if err := errors.Join(err, w.Close()); err != nil {
+			return nil, 0, fmt.Errorf("compress command: %w", err)
+		}
+		data = packed.Bytes()
+	}
+	return data, plain, nil
 }
 
 // unpack reads a command of the log.

@@ -111,3 +111,22 @@ func TestAnEntryThatIsNoneIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSizeOfAnEntryIsToldBeyondTheLimitToo(t *testing.T) {
+	small := register("a", "1")
+	packed, err := pack(small)
+	if n, sizeErr := EntryBytes(small); err != nil || sizeErr != nil || n != len(packed) {
+		t.Errorf("%d bytes, %v; packed %d, %v", n, sizeErr, len(packed), err)
+	}
+	random := make([]byte, 2*MaxEntryBytes)
+	for i := range random {
+		random[i] = byte(rand.IntN(256))
+	}
+	large := &statepb.Command{Op: &statepb.Command_Put{Put: &statepb.Put{Doc: random}}}
+	if n, err := EntryBytes(large); err != nil || n < 2*MaxEntryBytes {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if _, err := pack(large); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("packed: %v", err)
+	}
+}

@@ -29,6 +29,7 @@ import (
 	"anabranch/controlplane/publish"
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
 )
@@ -141,6 +142,10 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		Members: n.members, Membership: n.forward, Leader: n.store.Leader, Ready: n.ready, Staleness: n.staleness,
 		Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
 		Logger: n.o.Logger, Version: n.o.Version,
+		TableSize: func(v *state.View) (int, error) {
+			now := time.Now()
+			return leader.TableSize(v, n.signals.Snapshot(now), now)
+		},
 	}); err != nil {
 		return err
 	}
