@@ -21,7 +21,8 @@ type Remains struct {
 	// whether a majority ever had them.
 	View *state.View
 	// LastIndex and LastTerm are those of the last entry: of several survivors the one with the
-	// higher term, then the higher index, has what was acknowledged.
+	// higher term, then the higher index, has what any of them has of what was acknowledged. What a
+	// majority acknowledged that is lost altogether is gone.
 	LastIndex, LastTerm uint64
 	// Term is the last one that the node has taken part in.
 	Term uint64

@@ -92,8 +92,8 @@ func Recover() *cobra.Command {
 
 It makes a cluster of one node of what the data folder holds; the node must not run. Copy the folder
 first. If several nodes are left, look at each with --dry-run, and take the one with the highest last
-term, then the highest last index: it has everything that was acknowledged. Then start it without
---peers, and add new nodes with empty folders by --join.
+term, then the highest last index: it has all that any of them has. Changes that only the lost nodes had
+are gone. Then start it without --peers, and add new nodes with empty folders by --join.
 
 Nodes of before that come back with their old folders are refused: empty these, and let them join.
 Routers go on serving meanwhile, and follow the recovered node.`,
