@@ -71,9 +71,12 @@ func TestANodeThatMovedTellsTheLeader(t *testing.T) {
 	}
 	f.stop()
 	o := f.o
-	o.Listener = l
+	o.Listener, o.RaftAdvertise = l, l.Addr().String() // the list of peers tells the old one
 	f.start(o)
 	moved := f.store.Address()
+	if moved != l.Addr().String() {
+		t.Fatalf("it tells others %s, and listens at %s", moved, l.Addr())
+	}
 	eventually(t, "the new address", func() bool {
 		for _, m := range c.leader().store.Members() {
 			if m.ID == f.o.ID {

@@ -141,10 +141,10 @@ func TestAnOperatorAddsAndRemovesThroughAnyNode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, 3)
 	c.begin()
+	through := c.follower()
 	fourth := c.add(store.Options{ID: "n4", RaftListen: "127.0.0.1:0"})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	through := c.follower()
 	eventually(t, "the leader hears all", func() bool { return len(c.leader().Peers()) == 2 })
 	for _, r := range []struct {
 		name    string
