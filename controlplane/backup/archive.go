@@ -46,19 +46,23 @@ type Meta struct {
 	Epoch     uint64 `json:"epoch"`
 	// Revision is the index of the last command that is in the state.
 	Revision uint64 `json:"revision"`
-	// StateSHA256 is the state's own hash, [state.Hash], in hexadecimal.
+	// StateSHA256 is the hash of the snapshot in the archive, in hexadecimal. It is of the bytes, so that
+	// builds which would write the same state otherwise still read it.
 	StateSHA256 string `json:"stateSha256"`
 	Origin
 }
 
 // describe is the meta data of a view.
-func describe(v *state.View, o Origin) Meta {
-	sum := state.Hash(v)
+func describe(v *state.View, o Origin) (Meta, error) {
+	h := sha256.New()
+	if err := state.Encode(v, h); err != nil {
+		return Meta{}, err
+	}
 	o.At = o.At.UTC().Truncate(time.Millisecond)
 	return Meta{
 		Format: Format, ClusterID: v.ClusterID(), Epoch: v.Epoch(), Revision: v.Index(),
-		StateSHA256: hex.EncodeToString(sum[:]), Origin: o,
-	}
+		StateSHA256: hex.EncodeToString(h.Sum(nil)), Origin: o,
+	}, nil
 }
 
 // Write writes an archive of v. A state that has not been initialised is refused: there is nothing
@@ -67,7 +71,10 @@ func Write(w io.Writer, v *state.View, o Origin) (Meta, error) {
 	if v.ClusterID() == "" {
 		return Meta{}, errors.New("write archive: the cluster has not been initialised, there is nothing to keep")
 	}
-	m := describe(v, o)
+	m, err := describe(v, o)
+	if err != nil {
+		return Meta{}, fmt.Errorf("write archive: %w", err)
+	}
 	text, err := json.Marshal(m)
 	if err != nil {
 		return Meta{}, fmt.Errorf("write archive: %w", err)
@@ -100,7 +107,8 @@ func Read(r io.Reader) (Meta, *state.View, error) {
 	if err != nil {
 		return Meta{}, nil, fmt.Errorf("read archive: %w", err)
 	}
-	v, err := state.Decode(hashed)
+	inner := sha256.New()
+	v, err := state.Decode(io.TeeReader(hashed, inner))
 	if err != nil {
 		return m, nil, fmt.Errorf("read archive: %w: %w", ErrDamaged, err)
 	}
@@ -114,9 +122,12 @@ func Read(r io.Reader) (Meta, *state.View, error) {
 	if n, err := r.Read(want[:1]); n > 0 || err != nil && !errors.Is(err, io.EOF) {
 		return m, nil, fmt.Errorf("read archive: %w: there is something after its end", errors.Join(ErrDamaged, err))
 	}
-	if found := describe(v, m.Origin); found != m {
+	if v.ClusterID() != m.ClusterID || v.Epoch() != m.Epoch || v.Index() != m.Revision {
 		return m, nil, fmt.Errorf("read archive: %w: it holds revision %d of cluster %s, epoch %d, and claims revision %d of %s, epoch %d",
-			ErrDamaged, found.Revision, found.ClusterID, found.Epoch, m.Revision, m.ClusterID, m.Epoch)
+			ErrDamaged, v.Index(), v.ClusterID(), v.Epoch(), m.Revision, m.ClusterID, m.Epoch)
+	}
+	if hex.EncodeToString(inner.Sum(nil)) != m.StateSHA256 {
+		return m, nil, fmt.Errorf("read archive: %w: the state is not the one that it claims to hold", ErrDamaged)
 	}
 	return m, v, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"anabranch/api/routerpb"
+	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 )
@@ -130,14 +131,40 @@ func TestWhatIsNoArchiveIsNamed(t *testing.T) {
 // The checksum is right, but the parts are of two archives.
 func TestAnArchiveThatContradictsItselfIsRefused(t *testing.T) {
 	v, other := view(t, 2), view(t, 3)
-	claims := describe(v, origin)
+	claims, err := describe(v, origin)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var b bytes.Buffer
 	if _, err := Write(&b, other, origin); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := Read(bytes.NewReader(reseal(t, b.Bytes(), claims)))
+	_, _, err = Read(bytes.NewReader(reseal(t, b.Bytes(), claims)))
 	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "claims revision") {
 		t.Errorf("got %v", err)
+	}
+	claims.Revision = other.Index() // of that revision, but another state
+	_, _, err = Read(bytes.NewReader(reseal(t, b.Bytes(), claims)))
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "not the one") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A backup that cannot be read years later is none: whoever changes what a state is must read this.
+func TestABackupOfFormat1IsRead(t *testing.T) {
+	m, v, err := Load(filepath.Join("testdata", "format1.backup"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Meta{
+		Format: 1, ClusterID: "c-1", Epoch: 1, Revision: 4, Origin: Origin{At: m.At, Node: "n2", Version: "test"},
+		StateSHA256: m.StateSHA256,
+	}
+	if m != want || m.At.UnixMilli() != origin.At.UnixMilli() {
+		t.Errorf("meta data %+v", m)
+	}
+	if len(v.List(policy.KindRegion)) != 2 || v.Table().GetRef().GetRevision() != 4 || len(v.Tokens()) != 1 || len(v.Audit(0, 0)) != 4 {
+		t.Errorf("%d regions, table %v, %d tokens, %d audit entries", len(v.List(policy.KindRegion)), v.Table().GetRef(), len(v.Tokens()), len(v.Audit(0, 0)))
 	}
 }
 

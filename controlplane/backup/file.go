@@ -18,22 +18,28 @@ const partSuffix = ".part"
 // written beside path, synced, read back as [Read] does, and renamed; what stood at path is
 // replaced. Nobody but its owner may read it: it holds hashes of tokens.
 func Save(path string, write func(io.Writer) error) (Meta, error) {
+	m, _, err := save(path, write)
+	return m, err
+}
+
+// save is Save, and gives the state that was read back.
+func save(path string, write func(io.Writer) error) (Meta, *state.View, error) {
 	part := path + partSuffix
-	m, err := fill(part, write)
+	m, v, err := fill(part, write)
 	if err == nil {
 		err = os.Rename(part, path)
 	}
 	if err != nil {
 		_ = os.Remove(part) // what went wrong is told already
-		return Meta{}, fmt.Errorf("save %s: %w", path, err)
+		return Meta{}, nil, fmt.Errorf("save %s: %w", path, err)
 	}
-	return m, syncFolder(filepath.Dir(path))
+	return m, v, syncFolder(filepath.Dir(path))
 }
 
-func fill(part string, write func(io.Writer) error) (Meta, error) {
+func fill(part string, write func(io.Writer) error) (Meta, *state.View, error) {
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return Meta{}, err
+		return Meta{}, nil, err
 	}
 	buffered := bufio.NewWriterSize(f, 1<<20)
 	err = write(buffered)
@@ -44,10 +50,9 @@ func fill(part string, write func(io.Writer) error) (Meta, error) {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return Meta{}, err
+		return Meta{}, nil, err
 	}
-	m, _, err := Load(part)
-	return m, err
+	return Load(part)
 }
 
 // Load reads an archive from a file, and proves it good.

@@ -226,7 +226,7 @@ func (s *Schedule) take(ctx context.Context, p Place, scratch string, now time.T
 	if err := os.MkdirAll(s.o.Scratch, 0o700); err != nil {
 		return "", fmt.Errorf("take backup: %w", err)
 	}
-	m, err := Save(scratch, func(w io.Writer) error {
+	m, back, err := save(scratch, func(w io.Writer) error {
 		_, err := Write(w, view, Origin{At: now, Node: s.o.Node, Version: s.o.Version})
 		return err
 	})
@@ -234,6 +234,9 @@ func (s *Schedule) take(ctx context.Context, p Place, scratch string, now time.T
 		return "", fmt.Errorf("take backup: %w", err)
 	}
 	defer func() { _ = os.Remove(scratch) }() // the next one replaces it anyway
+	if !state.Equal(view, back) {
+		return "", fmt.Errorf("take backup: %w: what was read back is not the state at %d", ErrDamaged, view.Index())
+	}
 	f, err := os.Open(scratch)
 	if err != nil {
 		return "", fmt.Errorf("take backup: %w", err)
