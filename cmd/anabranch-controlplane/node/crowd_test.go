@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,22 @@ import (
 )
 
 var crowdRegions = []fleet.RegionID{"us", "eu", "ap"}
+
+// crowdSize is a thousand routers, and fewer where each costs ten times as much, under the race detector,
+// or little time is given.
+func crowdSize() int {
+	if testing.Short() {
+		return 100
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-race" && s.Value == "true" {
+				return 100
+			}
+		}
+	}
+	return 1000
+}
 
 // fleetTable is a valid table of three regions, six clusters, twenty models in three classes and a
 // hundred tenants: some 40 KB, a third of it weights.

@@ -134,7 +134,7 @@ func TestAllRoutersThatReconnectAtOnceAreNoStorm(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newVirtualNode(t)
 				n.up()
-				const routers = 1000
+				routers := crowdSize()
 				ready := make(chan struct{})
 				var c *crowd
 				c = gather(t, 0, routers, []string{"passthrough:///node"}, n.dial(func() *crowd { <-ready; return c }))
@@ -154,7 +154,7 @@ func TestAllRoutersThatReconnectAtOnceAreNoStorm(t *testing.T) {
 				n.up()
 				after, bytes := c.seconds(15)
 				t.Logf("steady %d a second; while it was away %v; after that %v, bytes %v", steady, during, after, bytes)
-				if steady < routers {
+				if steady < int64(routers) {
 					t.Errorf("%d routers do %d a second", routers, steady)
 				}
 				if s := longest(append(during, after...), 2*steady); s > 10 {
@@ -167,7 +167,7 @@ func TestAllRoutersThatReconnectAtOnceAreNoStorm(t *testing.T) {
 				for _, b := range bytes {
 					sum += b
 				}
-				if sum > 200*routers { // nobody is sent the table that it holds
+				if sum > 200*int64(routers) { // nobody is sent the table that it holds
 					t.Errorf("%d bytes for %d routers", sum, routers)
 				}
 				c.leave()
