@@ -145,6 +145,7 @@ func TestUniformLoad(t *testing.T) {
 // TestOracleIsNoWorse: what knows everything loses to none on the worlds that it should be a reference
 // for, but for what chance may do.
 func TestOracleIsNoWorse(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		spec func() *world.Spec
@@ -157,6 +158,7 @@ func TestOracleIsNoWorse(t *testing.T) {
 		{"three regions", three, uniform(80, 1800, everywhere...)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			known := play(t, c.spec(), c.load, "oracle", Options{})
 			for _, name := range blind() {
 				other := play(t, c.spec(), c.load, name, Options{})
