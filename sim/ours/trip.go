@@ -14,6 +14,7 @@ import (
 	"anabranch/dataplane/table"
 	"anabranch/sim"
 	"anabranch/sim/workload"
+	"anabranch/sim/world"
 )
 
 // trip is one request at one router: as dataplane's of the name.
@@ -95,7 +96,7 @@ func (ro *router) read(t *trip) {
 	ro.allHash = r.Chain(ro.allHash[:0])
 	salt := route.Salt(t.tenant.ID)
 	for i := perBlock - 1; i < len(ro.allHash) && len(t.blocks) < inference.MaxBlocks; i += perBlock {
-		t.blocks = append(t.blocks, mix(ro.allHash[i]^salt))
+		t.blocks = append(t.blocks, world.Mix(ro.allHash[i]^salt))
 	}
 	t.load.PromptBytes = r.PromptTokens * sim.BytesPerToken
 }
@@ -107,14 +108,6 @@ func (ro *router) beginning(bytes int) uint64 {
 		return 0
 	}
 	return pick.Key(ro.allHash[n-1], "")
-}
-
-// mix is the finaliser of SplitMix64.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // asks is the name that places know what is asked for by.

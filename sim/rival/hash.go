@@ -7,6 +7,7 @@ import (
 	"anabranch/dataplane/pick"
 	"anabranch/sim"
 	"anabranch/sim/workload"
+	"anabranch/sim/world"
 )
 
 // blockBytes is how much of a prompt's text a block is.
@@ -36,24 +37,16 @@ var boundedParameters = []Parameter{
 func beginning(r *workload.Request, length float64) uint64 {
 	n := min(int(length)/blockBytes, r.PromptTokens/sim.BlockSize)
 	if n == 0 || n > len(r.Blocks) {
-		return mix(r.ID)
+		return world.Mix(r.ID)
 	}
 	return r.Blocks[n-1]
-}
-
-// mix is the finalizer of SplitMix64.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // rank is the number by which a candidate of the given weight stands in the order of a key: the larger,
 // the earlier. The first is each with the probability of its share of the weights, and one candidate
 // more or less moves its own keys only (weighted rendezvous hashing, −w/ln u).
 func rank(key, candidate uint64, weight float64) float64 {
-	u := (float64(mix(key^mix(candidate))>>11) + 0.5) / (1 << 53)
+	u := (float64(world.Mix(key^world.Mix(candidate))>>11) + 0.5) / (1 << 53)
 	return -weight / math.Log(u)
 }
 
@@ -102,7 +95,7 @@ func (h *prefixHash) pod(q *query) int {
 	pods := q.v.Clusters[q.cluster].Pods
 	for _, p := range q.pods {
 		h.cands = append(h.cands, pick.Candidate{
-			Hash: mix(podName(q.cluster, p)), InFlight: int64(pods[p].InFlight), AdapterState: adapterState(q, p), Prefill: 1,
+			Hash: world.Mix(podName(q.cluster, p)), InFlight: int64(pods[p].InFlight), AdapterState: adapterState(q, p), Prefill: 1,
 		})
 	}
 	i, why := pick.Best(pick.Request{PrefixKey: pick.Key(beginning(q.r, h.length), ""), Concurrency: int64(h.limit)}, h.cands, pick.PrefixHash, q.v.Rand.Uint64())

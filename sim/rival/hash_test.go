@@ -7,6 +7,8 @@ import (
 	"anabranch/sim/workload"
 
 	"pgregory.net/rapid"
+
+	"anabranch/sim/world"
 )
 
 func TestBeginning(t *testing.T) {
@@ -18,9 +20,9 @@ func TestBeginning(t *testing.T) {
 	}{
 		{"the first length bytes", *shared, shared.Blocks[15]},
 		{"all of a shorter prompt", workload.Request{ID: 2, PromptTokens: 160, Blocks: shared.Blocks[:10]}, shared.Blocks[9]},
-		{"what no other has within the length", workload.Request{ID: 3, PromptTokens: 1600, Blocks: shared.Blocks[:10]}, mix(3)},
-		{"nothing shared", workload.Request{ID: 4, PromptTokens: 1600}, mix(4)},
-		{"less than a block", workload.Request{ID: 5, PromptTokens: 3}, mix(5)},
+		{"what no other has within the length", workload.Request{ID: 3, PromptTokens: 1600, Blocks: shared.Blocks[:10]}, world.Mix(3)},
+		{"nothing shared", workload.Request{ID: 4, PromptTokens: 1600}, world.Mix(4)},
+		{"less than a block", workload.Request{ID: 5, PromptTokens: 3}, world.Mix(5)},
 	} {
 		if got := beginning(&c.r, 1024); got != c.want {
 			t.Errorf("%s: %x, want %x", c.name, got, c.want)
@@ -43,7 +45,7 @@ func TestRankSharesByWeight(t *testing.T) {
 	}
 	counts := make([]int, 3)
 	for key := range uint64(16000) {
-		all, without := first(mix(key), 3), first(mix(key), 2)
+		all, without := first(world.Mix(key), 3), first(world.Mix(key), 2)
 		counts[all]++
 		if all != 2 && all != without {
 			t.Fatalf("key %d moves from %d to %d though it was not with the one that left", key, all, without)

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"anabranch/sim/world"
 )
 
 func chainOf(topic uint64, n int) []uint64 {
 	chain := make([]uint64, n)
 	for i := range chain {
-		chain[i] = mix(topic*1000 + uint64(i))
+		chain[i] = world.Mix(topic*1000 + uint64(i))
 	}
 	return chain
 }

@@ -82,7 +82,7 @@ func (s *scene) local(p int) *world.PodView { return &s.view.Clusters[0].Pods[p]
 func prompt(id uint64, tokens int, topic uint64) *workload.Request {
 	r := &workload.Request{ID: id, Model: model, PromptTokens: tokens, OutputTokens: 100}
 	for i := range tokens / sim.BlockSize {
-		r.Blocks = append(r.Blocks, mix(topic*1_000_003+uint64(i)))
+		r.Blocks = append(r.Blocks, world.Mix(topic*1_000_003+uint64(i)))
 	}
 	return r
 }

@@ -20,8 +20,9 @@ const (
 // make of others.
 type chance uint64
 
-// mix is the finaliser of splitmix64.
-func mix(x uint64) uint64 {
+// Mix spreads a number evenly over 64 bits, by the finalizer of SplitMix64: for chance that depends on
+// what it is for, and for hashes of numbers.
+func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -29,7 +30,7 @@ func mix(x uint64) uint64 {
 }
 
 func (c chance) bits(what int, a, b uint64) uint64 {
-	return mix(mix(mix(uint64(c)^uint64(what)<<56)^a) ^ b)
+	return Mix(Mix(Mix(uint64(c)^uint64(what)<<56)^a) ^ b)
 }
 
 // unit is a number in [0, 1).

@@ -86,7 +86,7 @@ type deadline struct{ slot, gen uint32 }
 
 func newWorld(spec *Spec, source workload.Source, policy Policy, opts Options) *world {
 	w := &world{
-		spec: spec, policy: policy, opts: opts, chance: chance(mix(opts.Seed)),
+		spec: spec, policy: policy, opts: opts, chance: chance(Mix(opts.Seed)),
 		arrivals: arrivals{source: source, until: never},
 		regionOf: map[fleet.RegionID]int{}, modelOf: map[fleet.ModelID]int{}, tenantOf: map[fleet.TenantID]int32{},
 		counting: spec.Warmup == 0,
