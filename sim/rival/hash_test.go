@@ -4,10 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"anabranch/sim/workload"
-
 	"pgregory.net/rapid"
 
+	"anabranch/sim/workload"
 	"anabranch/sim/world"
 )
 
