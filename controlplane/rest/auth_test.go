@@ -10,46 +10,6 @@ import (
 	"anabranch/controlplane/store"
 )
 
-// TestOperationsByRole goes through every route of the API with every role and without one.
-func TestOperationsByRole(t *testing.T) {
-	d := newDouble(t)
-	public := map[string]bool{"GET /v1/openapi.yaml": true, "GET /healthz": true, "GET /readyz": true, "GET /metrics": true}
-	for route := range operations() {
-		method, path, _ := strings.Cut(route, " ")
-		if strings.HasSuffix(path, "/watch") {
-			continue // TestWatchesNeedAToken
-		}
-		path = strings.ReplaceAll(path, "{name}", "x")
-		for _, role := range append([]string{"", "nobody"}, roles...) {
-			got := d.do(role, method, path, "").status
-			want := "allowed"
-			switch {
-			case public[route]:
-			case role == "" || role == "nobody":
-				want = "401"
-			case route == "GET /v1/controlplane/snapshot" && role != "admin":
-				want = "403"
-			case method != "GET" && role != "operator" && role != "admin",
-				method != "GET" && role != "admin" && strings.HasPrefix(path, "/v1/controlplane/"):
-				want = "403"
-			}
-			if allowed := got != 401 && got != 403; allowed != (want == "allowed") || !allowed && fmt.Sprint(got) != want {
-				t.Errorf("%s as %q: %d, want %s", route, role, got, want)
-			}
-		}
-	}
-}
-
-func TestWatchesNeedAToken(t *testing.T) {
-	d := newDouble(t)
-	for _, path := range []string{"/v1/watch", "/v1/fleet/watch", "/v1/regions?watch=true"} {
-		a := d.do("", "GET", path, "").want(401, "unauthenticated")
-		if a.header.Get("WWW-Authenticate") == "" {
-			t.Error("no challenge")
-		}
-	}
-}
-
 func TestTokensAreReadFromTheHeader(t *testing.T) {
 	d := newDouble(t)
 	for value, want := range map[string]int{

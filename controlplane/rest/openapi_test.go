@@ -20,7 +20,9 @@ import (
 type operation struct {
 	OperationID string `yaml:"operationId"`
 	Summary     string `yaml:"summary"`
-	Responses   map[string]struct {
+	// Needs is the right that a caller needs, or "none".
+	Needs     string `yaml:"x-anabranch-needs"`
+	Responses map[string]struct {
 		Ref     string         `yaml:"$ref"`
 		Content map[string]any `yaml:"content"`
 	} `yaml:"responses"`
@@ -33,7 +35,9 @@ type schema struct {
 }
 
 type document struct {
-	OpenAPI    string                            `yaml:"openapi"`
+	OpenAPI string `yaml:"openapi"`
+	// Rights says which roles have a right.
+	Rights     map[string][]string               `yaml:"x-anabranch-rights"`
 	Paths      map[string]map[string]yamlv3.Node `yaml:"paths"`
 	Components struct {
 		Schemas map[string]schema `yaml:"schemas"`
@@ -67,16 +71,30 @@ var operations = sync.OnceValue(func() map[string]operation {
 	return all
 })
 
-// documented finds the operation of a request, if its path is one of the API's.
+// documented finds the operation of a request, if its path is one of the API's. A path that is
+// written out goes before one with a parameter.
 func documented(method, path string) (operation, bool) {
 	path, _, _ = strings.Cut(path, "?")
-	for _, template := range []string{path, regexp.MustCompile(`^(/v1/[a-z]+|/v1/controlplane/members)/[^/]+$`).ReplaceAllString(path, "$1/{name}")} {
-		if o, ok := operations()[method+" "+template]; ok {
+	if o, ok := operations()[method+" "+path]; ok {
+		return o, true
+	}
+	for route, o := range operations() {
+		if m, template, _ := strings.Cut(route, " "); m == method && fits(strings.Split(template, "/"), strings.Split(path, "/")) {
 			return o, true
 		}
 	}
 	return operation{}, false
 }
+
+// fits compares segment by segment; a parameter takes any but an empty one.
+func fits(template, path []string) bool {
+	return slices.EqualFunc(template, path, func(t, p string) bool {
+		return t == p || strings.HasPrefix(t, "{") && p != ""
+	})
+}
+
+// parameter is a parameter of a path as the router writes it.
+var parameter = regexp.MustCompile(`:(\w+)`)
 
 func TestEveryRouteIsDocumentedAndEveryPathIsServed(t *testing.T) {
 	d := newDouble(t)
@@ -85,7 +103,7 @@ func TestEveryRouteIsDocumentedAndEveryPathIsServed(t *testing.T) {
 		if strings.HasSuffix(r.Path, "/*") {
 			continue // the console and what does not exist
 		}
-		served[r.Method+" "+strings.ReplaceAll(r.Path, ":name", "{name}")] = true
+		served[r.Method+" "+parameter.ReplaceAllString(r.Path, "{$1}")] = true
 	}
 	for route := range served {
 		if _, ok := operations()[route]; !ok {
