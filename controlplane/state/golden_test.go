@@ -60,53 +60,63 @@ func replay(t *testing.T, cmds []*statepb.Command) (*View, string) {
 }
 
 func TestTheLogOfAnEarlierFormatGivesTheSameStateAndOutcomes(t *testing.T) {
-	cmds := goldenLog(t, 1)
-	if len(cmds) < 35 {
-		t.Fatalf("the log has %d commands", len(cmds))
-	}
-	v, told := replay(t, cmds)
-	want, err := os.ReadFile("testdata/format1.outcomes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if told != string(want) {
-		t.Errorf("outcomes:\n%s\nwant:\n%s", told, want)
-	}
-	snapshot, err := os.ReadFile("testdata/format1.snapshot")
-	if err != nil {
-		t.Fatal(err)
-	}
-	restored, err := Decode(bytes.NewReader(snapshot))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !Equal(restored, v) {
-		t.Error("the log and the snapshot give different states")
-	}
-	// The older nodes of a cluster that is being upgraded are sent snapshots by newer ones.
-	var written bytes.Buffer
-	if err := Encode(v, &written); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(written.Bytes(), snapshot) {
-		t.Error("the snapshot of a state of format 1 is not what format 1 writes")
+	for format := 1; format < Format; format++ {
+		t.Run(fmt.Sprint(format), func(t *testing.T) {
+			v, told := replay(t, goldenLog(t, format))
+			want, err := os.ReadFile(fmt.Sprintf("testdata/format%d.outcomes", format))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if told != string(want) {
+				t.Errorf("outcomes:\n%s\nwant:\n%s", told, want)
+			}
+			snapshot, err := os.ReadFile(fmt.Sprintf("testdata/format%d.snapshot", format))
+			if err != nil {
+				t.Fatal(err)
+			}
+			restored, err := Decode(bytes.NewReader(snapshot))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !Equal(restored, v) {
+				t.Error("the log and the snapshot give different states")
+			}
+			// The older nodes of a cluster that is being upgraded are sent snapshots by newer ones.
+			var written bytes.Buffer
+			if err := Encode(v, &written); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(written.Bytes(), snapshot) {
+				t.Errorf("the snapshot of a state of format %d is not what format %d writes", format, format)
+			}
+		})
 	}
 }
 
 func TestTheGoldenLogMeetsEveryCommandOfItsFormat(t *testing.T) {
-	met := map[string]bool{}
-	for _, cmd := range goldenLog(t, 1) {
-		met[strings.TrimPrefix(fmt.Sprintf("%T", cmd.GetOp()), "*statepb.Command_")] = true
-	}
-	for _, op := range []string{"Noop", "Init", "Put", "Delete", "Publish", "PutNode", "BumpEpoch", "Denied"} {
-		if !met[op] {
-			t.Errorf("no %s in the log", op)
+	ops := []string{"Noop", "Init", "Put", "Delete", "Publish", "PutNode", "BumpEpoch", "Denied"}
+	for format, more := range map[int][]string{1: nil, 2: {"SetFeatureLevel", "Checkpoint"}} {
+		cmds := goldenLog(t, format)
+		if len(cmds) < 35 {
+			t.Errorf("the log of format %d has %d commands", format, len(cmds))
 		}
-	}
-	v, _ := replay(t, goldenLog(t, 1))
-	for _, kind := range policy.Kinds() {
-		if len(v.List(kind)) == 0 {
-			t.Errorf("no %s in the state", kind)
+		met := map[string]bool{}
+		for _, cmd := range cmds {
+			met[strings.TrimPrefix(fmt.Sprintf("%T", cmd.GetOp()), "*statepb.Command_")] = true
+		}
+		for _, op := range append(more, ops...) {
+			if !met[op] {
+				t.Errorf("no %s in the log of format %d", op, format)
+			}
+		}
+		v, _ := replay(t, cmds)
+		for _, kind := range firstKinds {
+			if len(v.List(kind)) == 0 {
+				t.Errorf("no %s in the state of format %d", kind, format)
+			}
+		}
+		if level := v.FeatureLevel(); level != uint32(format) {
+			t.Errorf("the log of format %d ends at level %d", format, level)
 		}
 	}
 }

@@ -18,21 +18,30 @@ var firstKinds = []policy.Kind{
 // [Format] it is. A command may be proposed once the committed feature level has reached it, or if
 // it is ignorable.
 func FormatOf(cmd *statepb.Command) uint32 {
+	needs := operationFormat(cmd)
 	if cmd.GetOnce() != nil {
-		return 2 // format 1 would do it twice
+		needs = max(needs, 2) // format 1 would do it twice
 	}
-	first := true
+	return needs
+}
+
+func operationFormat(cmd *statepb.Command) uint32 {
 	switch op := cmd.GetOp().(type) {
 	case *statepb.Command_Noop, *statepb.Command_Init, *statepb.Command_Publish,
 		*statepb.Command_PutNode, *statepb.Command_BumpEpoch, *statepb.Command_Denied:
+		return 1
 	case *statepb.Command_Put:
-		first = slices.Contains(firstKinds, policy.Kind(op.Put.GetKind()))
+		return kindFormat(policy.Kind(op.Put.GetKind()))
 	case *statepb.Command_Delete:
-		first = slices.Contains(firstKinds, policy.Kind(op.Delete.GetKind()))
-	default:
-		first = false
+		return kindFormat(policy.Kind(op.Delete.GetKind()))
+	case *statepb.Command_SetFeatureLevel, *statepb.Command_Checkpoint:
+		return 2
 	}
-	if first {
+	return Format
+}
+
+func kindFormat(kind policy.Kind) uint32 {
+	if slices.Contains(firstKinds, kind) {
 		return 1
 	}
 	return Format

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestWhatIsNewerThanTheBuildStopsItReadably(t *testing.T) {
 			if !errors.Is(err, ErrUnknown) || next != nil || out != nil {
 				t.Fatalf("got %v, %v, %v", next, out, err)
 			}
-			for _, says := range []string{"entry 2", "formats up to 2", "upgrade this node"} {
+			for _, says := range []string{"entry 2", fmt.Sprintf("formats up to %d", Format), "upgrade this node"} {
 				if !strings.Contains(err.Error(), says) {
 					t.Errorf("%q does not say %q", err, says)
 				}
