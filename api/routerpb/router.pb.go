@@ -16,6 +16,8 @@
 //   2026-11-30  version 1: models with the time of their making, which lists of models show.
 //   2026-11-30  version 1: features in hello; slices of tables for one region, and deltas, for
 //               routers that say they know them. Others get whole tables, as before.
+//   2026-11-30  version 1: questions about requests, and tails of decisions, to routers that say they
+//               answer them.
 
 package routerpb
 
@@ -42,6 +44,8 @@ const (
 	Feature_FEATURE_UNSPECIFIED Feature = 0
 	Feature_FEATURE_SLICE       Feature = 1 // tables for its region alone, see Table.region
 	Feature_FEATURE_DELTA       Feature = 2 // TableDelta
+	Feature_FEATURE_EXPLAIN     Feature = 3 // Explain
+	Feature_FEATURE_TAIL        Feature = 4 // Tail and StopTail
 )
 
 // Enum value maps for Feature.
@@ -50,11 +54,15 @@ var (
 		0: "FEATURE_UNSPECIFIED",
 		1: "FEATURE_SLICE",
 		2: "FEATURE_DELTA",
+		3: "FEATURE_EXPLAIN",
+		4: "FEATURE_TAIL",
 	}
 	Feature_value = map[string]int32{
 		"FEATURE_UNSPECIFIED": 0,
 		"FEATURE_SLICE":       1,
 		"FEATURE_DELTA":       2,
+		"FEATURE_EXPLAIN":     3,
+		"FEATURE_TAIL":        4,
 	}
 )
 
@@ -92,6 +100,8 @@ type FromRouter struct {
 	//	*FromRouter_Hello
 	//	*FromRouter_Report
 	//	*FromRouter_Ack
+	//	*FromRouter_Explained
+	//	*FromRouter_Decisions
 	Body          isFromRouter_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -161,6 +171,24 @@ func (x *FromRouter) GetAck() *Ack {
 	return nil
 }
 
+func (x *FromRouter) GetExplained() *Explained {
+	if x != nil {
+		if x, ok := x.Body.(*FromRouter_Explained); ok {
+			return x.Explained
+		}
+	}
+	return nil
+}
+
+func (x *FromRouter) GetDecisions() *Decisions {
+	if x != nil {
+		if x, ok := x.Body.(*FromRouter_Decisions); ok {
+			return x.Decisions
+		}
+	}
+	return nil
+}
+
 type isFromRouter_Body interface {
 	isFromRouter_Body()
 }
@@ -177,11 +205,23 @@ type FromRouter_Ack struct {
 	Ack *Ack `protobuf:"bytes,3,opt,name=ack,proto3,oneof"`
 }
 
+type FromRouter_Explained struct {
+	Explained *Explained `protobuf:"bytes,4,opt,name=explained,proto3,oneof"`
+}
+
+type FromRouter_Decisions struct {
+	Decisions *Decisions `protobuf:"bytes,5,opt,name=decisions,proto3,oneof"`
+}
+
 func (*FromRouter_Hello) isFromRouter_Body() {}
 
 func (*FromRouter_Report) isFromRouter_Body() {}
 
 func (*FromRouter_Ack) isFromRouter_Body() {}
+
+func (*FromRouter_Explained) isFromRouter_Body() {}
+
+func (*FromRouter_Decisions) isFromRouter_Body() {}
 
 type ToRouter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -191,6 +231,9 @@ type ToRouter struct {
 	//	*ToRouter_Table
 	//	*ToRouter_Ping
 	//	*ToRouter_Delta
+	//	*ToRouter_Explain
+	//	*ToRouter_Tail
+	//	*ToRouter_StopTail
 	Body          isToRouter_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -269,6 +312,33 @@ func (x *ToRouter) GetDelta() *TableDelta {
 	return nil
 }
 
+func (x *ToRouter) GetExplain() *Explain {
+	if x != nil {
+		if x, ok := x.Body.(*ToRouter_Explain); ok {
+			return x.Explain
+		}
+	}
+	return nil
+}
+
+func (x *ToRouter) GetTail() *Tail {
+	if x != nil {
+		if x, ok := x.Body.(*ToRouter_Tail); ok {
+			return x.Tail
+		}
+	}
+	return nil
+}
+
+func (x *ToRouter) GetStopTail() *StopTail {
+	if x != nil {
+		if x, ok := x.Body.(*ToRouter_StopTail); ok {
+			return x.StopTail
+		}
+	}
+	return nil
+}
+
 type isToRouter_Body interface {
 	isToRouter_Body()
 }
@@ -289,6 +359,18 @@ type ToRouter_Delta struct {
 	Delta *TableDelta `protobuf:"bytes,4,opt,name=delta,proto3,oneof"` // to routers with FEATURE_DELTA
 }
 
+type ToRouter_Explain struct {
+	Explain *Explain `protobuf:"bytes,5,opt,name=explain,proto3,oneof"` // to routers with FEATURE_EXPLAIN
+}
+
+type ToRouter_Tail struct {
+	Tail *Tail `protobuf:"bytes,6,opt,name=tail,proto3,oneof"` // to routers with FEATURE_TAIL
+}
+
+type ToRouter_StopTail struct {
+	StopTail *StopTail `protobuf:"bytes,7,opt,name=stop_tail,json=stopTail,proto3,oneof"`
+}
+
 func (*ToRouter_Welcome) isToRouter_Body() {}
 
 func (*ToRouter_Table) isToRouter_Body() {}
@@ -296,6 +378,12 @@ func (*ToRouter_Table) isToRouter_Body() {}
 func (*ToRouter_Ping) isToRouter_Body() {}
 
 func (*ToRouter_Delta) isToRouter_Body() {}
+
+func (*ToRouter_Explain) isToRouter_Body() {}
+
+func (*ToRouter_Tail) isToRouter_Body() {}
+
+func (*ToRouter_StopTail) isToRouter_Body() {}
 
 // TableRef orders tables: compared by epoch, then revision, within one cluster_id.
 type TableRef struct {
@@ -889,6 +977,407 @@ func (x *Ack) GetMessage() string {
 	return ""
 }
 
+// Explain asks what became of a request.
+type Explain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`                       // echoed by Explained
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // the router's own name of it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Explain) Reset() {
+	*x = Explain{}
+	mi := &file_api_routerpb_router_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Explain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Explain) ProtoMessage() {}
+
+func (x *Explain) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Explain.ProtoReflect.Descriptor instead.
+func (*Explain) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Explain) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Explain) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// Explained answers Explain. Records are JSON as the router's admin page /explain/{id} writes them;
+// they hold no text of prompts or answers, and no keys.
+type Explained struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Number         uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Record         []byte                 `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`                                        // empty: the router remembers no request of this name
+	OldestUnixMs   int64                  `protobuf:"varint,3,opt,name=oldest_unix_ms,json=oldestUnixMs,proto3" json:"oldest_unix_ms,omitempty"`     // when the oldest request came that is remembered; 0: none is
+	RememberedMost uint32                 `protobuf:"varint,4,opt,name=remembered_most,json=rememberedMost,proto3" json:"remembered_most,omitempty"` // how many requests are remembered at most
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Explained) Reset() {
+	*x = Explained{}
+	mi := &file_api_routerpb_router_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Explained) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Explained) ProtoMessage() {}
+
+func (x *Explained) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Explained.ProtoReflect.Descriptor instead.
+func (*Explained) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Explained) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Explained) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *Explained) GetOldestUnixMs() int64 {
+	if x != nil {
+		return x.OldestUnixMs
+	}
+	return 0
+}
+
+func (x *Explained) GetRememberedMost() uint32 {
+	if x != nil {
+		return x.RememberedMost
+	}
+	return 0
+}
+
+// Tail asks for the records of requests that end from now on, as far as a filter wants them. A Tail
+// with a number that the router knows renews its lease; what else it says is of no account then.
+type Tail struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // chosen by the node, echoed by Decisions
+	Filter        *DecisionFilter        `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
+	RatePerS      uint32                 `protobuf:"varint,3,opt,name=rate_per_s,json=ratePerS,proto3" json:"rate_per_s,omitempty"` // records at most; more are left out and counted; 0: 50
+	LeaseMs       uint32                 `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`      // the router stops by itself when this is over; 0: 10 s
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tail) Reset() {
+	*x = Tail{}
+	mi := &file_api_routerpb_router_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tail) ProtoMessage() {}
+
+func (x *Tail) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tail.ProtoReflect.Descriptor instead.
+func (*Tail) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Tail) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Tail) GetFilter() *DecisionFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *Tail) GetRatePerS() uint32 {
+	if x != nil {
+		return x.RatePerS
+	}
+	return 0
+}
+
+func (x *Tail) GetLeaseMs() uint32 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+// DecisionFilter says which requests are wanted. Each field that is not empty must fit; a list fits if
+// one of it does.
+type DecisionFilter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenants       []string               `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	Models        []string               `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`     // base model, adapter, or the name that the client wrote
+	Clusters      []string               `protobuf:"bytes,3,rep,name=clusters,proto3" json:"clusters,omitempty"` // that were tried
+	Regions       []string               `protobuf:"bytes,4,rep,name=regions,proto3" json:"regions,omitempty"`   // of the router
+	Classes       []string               `protobuf:"bytes,5,rep,name=classes,proto3" json:"classes,omitempty"`
+	Outcomes      []string               `protobuf:"bytes,6,rep,name=outcomes,proto3" json:"outcomes,omitempty"` // answered | refused | failed | gone
+	MinAttempts   uint32                 `protobuf:"varint,7,opt,name=min_attempts,json=minAttempts,proto3" json:"min_attempts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecisionFilter) Reset() {
+	*x = DecisionFilter{}
+	mi := &file_api_routerpb_router_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionFilter) ProtoMessage() {}
+
+func (x *DecisionFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionFilter.ProtoReflect.Descriptor instead.
+func (*DecisionFilter) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DecisionFilter) GetTenants() []string {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *DecisionFilter) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *DecisionFilter) GetClusters() []string {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+func (x *DecisionFilter) GetRegions() []string {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *DecisionFilter) GetClasses() []string {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *DecisionFilter) GetOutcomes() []string {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *DecisionFilter) GetMinAttempts() uint32 {
+	if x != nil {
+		return x.MinAttempts
+	}
+	return 0
+}
+
+// StopTail ends a tail.
+type StopTail struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopTail) Reset() {
+	*x = StopTail{}
+	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopTail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopTail) ProtoMessage() {}
+
+func (x *StopTail) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopTail.ProtoReflect.Descriptor instead.
+func (*StopTail) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *StopTail) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// Decisions are records of a tail, the oldest first, sent some times a second if there are any.
+type Decisions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Records       [][]byte               `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`  // as in Explained
+	Dropped       uint64                 `protobuf:"varint,3,opt,name=dropped,proto3" json:"dropped,omitempty"` // that fitted and were left out since the message before
+	Refused       bool                   `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"` // the router has as many tails as it takes; the node may ask again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decisions) Reset() {
+	*x = Decisions{}
+	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decisions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decisions) ProtoMessage() {}
+
+func (x *Decisions) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
+func (*Decisions) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Decisions) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Decisions) GetRecords() [][]byte {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *Decisions) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *Decisions) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
 // Report is the whole of what a router knows, sent each second and at once on connecting.
 type Report struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -907,7 +1396,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_api_routerpb_router_proto_msgTypes[10]
+	mi := &file_api_routerpb_router_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1408,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[10]
+	mi := &file_api_routerpb_router_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1421,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{10}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Report) GetAtUnixMs() int64 {
@@ -1026,7 +1515,7 @@ type ClusterSignal struct {
 
 func (x *ClusterSignal) Reset() {
 	*x = ClusterSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[11]
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1527,7 @@ func (x *ClusterSignal) String() string {
 func (*ClusterSignal) ProtoMessage() {}
 
 func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[11]
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1540,7 @@ func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterSignal.ProtoReflect.Descriptor instead.
 func (*ClusterSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{11}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClusterSignal) GetCluster() string {
@@ -1193,7 +1682,7 @@ type DemandSignal struct {
 
 func (x *DemandSignal) Reset() {
 	*x = DemandSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[12]
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1694,7 @@ func (x *DemandSignal) String() string {
 func (*DemandSignal) ProtoMessage() {}
 
 func (x *DemandSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[12]
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1707,7 @@ func (x *DemandSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandSignal.ProtoReflect.Descriptor instead.
 func (*DemandSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{12}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DemandSignal) GetModel() string {
@@ -1272,7 +1761,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_api_routerpb_router_proto_msgTypes[13]
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1773,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[13]
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1786,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{13}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Table) GetRef() *TableRef {
@@ -1389,7 +1878,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1890,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1903,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{14}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Region) GetId() string {
@@ -1466,7 +1955,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1967,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1980,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{15}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Cluster) GetId() string {
@@ -1600,7 +2089,7 @@ type Discovery struct {
 
 func (x *Discovery) Reset() {
 	*x = Discovery{}
-	mi := &file_api_routerpb_router_proto_msgTypes[16]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +2101,7 @@ func (x *Discovery) String() string {
 func (*Discovery) ProtoMessage() {}
 
 func (x *Discovery) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[16]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +2114,7 @@ func (x *Discovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discovery.ProtoReflect.Descriptor instead.
 func (*Discovery) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{16}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Discovery) GetKind() string {
@@ -1688,7 +2177,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +2189,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +2202,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Credential) GetType() string {
@@ -1791,7 +2280,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +2292,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +2305,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Endpoint) GetId() string {
@@ -1862,7 +2351,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2363,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2376,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Model) GetId() string {
@@ -1952,7 +2441,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2453,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2466,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Tenant) GetId() string {
@@ -2033,7 +2522,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2534,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2547,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Quota) GetId() string {
@@ -2149,7 +2638,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2650,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2663,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Class) GetId() string {
@@ -2301,7 +2790,7 @@ type Hedge struct {
 
 func (x *Hedge) Reset() {
 	*x = Hedge{}
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2802,7 @@ func (x *Hedge) String() string {
 func (*Hedge) ProtoMessage() {}
 
 func (x *Hedge) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2815,7 @@ func (x *Hedge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hedge.ProtoReflect.Descriptor instead.
 func (*Hedge) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Hedge) GetMaxShare() float64 {
@@ -2365,7 +2854,7 @@ type Ejection struct {
 
 func (x *Ejection) Reset() {
 	*x = Ejection{}
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2866,7 @@ func (x *Ejection) String() string {
 func (*Ejection) ProtoMessage() {}
 
 func (x *Ejection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2879,7 @@ func (x *Ejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ejection.ProtoReflect.Descriptor instead.
 func (*Ejection) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Ejection) GetConnectFailures() uint32 {
@@ -2449,7 +2938,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2950,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2963,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Weights) GetModel() string {
@@ -2517,7 +3006,7 @@ type ClusterWeight struct {
 
 func (x *ClusterWeight) Reset() {
 	*x = ClusterWeight{}
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +3018,7 @@ func (x *ClusterWeight) String() string {
 func (*ClusterWeight) ProtoMessage() {}
 
 func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +3031,7 @@ func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWeight.ProtoReflect.Descriptor instead.
 func (*ClusterWeight) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClusterWeight) GetCluster() string {
@@ -2592,7 +3081,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +3093,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +3106,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Rule) GetId() string {
@@ -2695,7 +3184,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +3196,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +3209,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Match) GetTenants() []string {
@@ -2755,7 +3244,7 @@ type HeaderMatch struct {
 
 func (x *HeaderMatch) Reset() {
 	*x = HeaderMatch{}
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +3256,7 @@ func (x *HeaderMatch) String() string {
 func (*HeaderMatch) ProtoMessage() {}
 
 func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +3269,7 @@ func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderMatch.ProtoReflect.Descriptor instead.
 func (*HeaderMatch) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HeaderMatch) GetName() string {
@@ -2818,7 +3307,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +3319,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +3332,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Arm) GetId() string {
@@ -2886,7 +3375,7 @@ type Shadow struct {
 
 func (x *Shadow) Reset() {
 	*x = Shadow{}
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3387,7 @@ func (x *Shadow) String() string {
 func (*Shadow) ProtoMessage() {}
 
 func (x *Shadow) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3400,7 @@ func (x *Shadow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shadow.ProtoReflect.Descriptor instead.
 func (*Shadow) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Shadow) GetShare() float64 {
@@ -2939,18 +3428,23 @@ var File_api_routerpb_router_proto protoreflect.FileDescriptor
 
 const file_api_routerpb_router_proto_rawDesc = "" +
 	"\n" +
-	"\x19api/routerpb/router.proto\x12\x13anabranch.router.v1\"\xad\x01\n" +
+	"\x19api/routerpb/router.proto\x12\x13anabranch.router.v1\"\xad\x02\n" +
 	"\n" +
 	"FromRouter\x122\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.anabranch.router.v1.HelloH\x00R\x05hello\x125\n" +
 	"\x06report\x18\x02 \x01(\v2\x1b.anabranch.router.v1.ReportH\x00R\x06report\x12,\n" +
-	"\x03ack\x18\x03 \x01(\v2\x18.anabranch.router.v1.AckH\x00R\x03ackB\x06\n" +
-	"\x04body\"\xee\x01\n" +
+	"\x03ack\x18\x03 \x01(\v2\x18.anabranch.router.v1.AckH\x00R\x03ack\x12>\n" +
+	"\texplained\x18\x04 \x01(\v2\x1e.anabranch.router.v1.ExplainedH\x00R\texplained\x12>\n" +
+	"\tdecisions\x18\x05 \x01(\v2\x1e.anabranch.router.v1.DecisionsH\x00R\tdecisionsB\x06\n" +
+	"\x04body\"\x97\x03\n" +
 	"\bToRouter\x128\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1c.anabranch.router.v1.WelcomeH\x00R\awelcome\x126\n" +
 	"\x05table\x18\x02 \x01(\v2\x1e.anabranch.router.v1.TablePushH\x00R\x05table\x12/\n" +
 	"\x04ping\x18\x03 \x01(\v2\x19.anabranch.router.v1.PingH\x00R\x04ping\x127\n" +
-	"\x05delta\x18\x04 \x01(\v2\x1f.anabranch.router.v1.TableDeltaH\x00R\x05deltaB\x06\n" +
+	"\x05delta\x18\x04 \x01(\v2\x1f.anabranch.router.v1.TableDeltaH\x00R\x05delta\x128\n" +
+	"\aexplain\x18\x05 \x01(\v2\x1c.anabranch.router.v1.ExplainH\x00R\aexplain\x12/\n" +
+	"\x04tail\x18\x06 \x01(\v2\x19.anabranch.router.v1.TailH\x00R\x04tail\x12<\n" +
+	"\tstop_tail\x18\a \x01(\v2\x1d.anabranch.router.v1.StopTailH\x00R\bstopTailB\x06\n" +
 	"\x04body\"[\n" +
 	"\bTableRef\x12\x1d\n" +
 	"\n" +
@@ -3001,7 +3495,37 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x02ok\x18\x03 \x01(\bR\x02ok\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x05 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x06 \x01(\tR\amessage\"\xf2\x02\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\"@\n" +
+	"\aExplain\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"\x8a\x01\n" +
+	"\tExplained\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
+	"\x06record\x18\x02 \x01(\fR\x06record\x12$\n" +
+	"\x0eoldest_unix_ms\x18\x03 \x01(\x03R\foldestUnixMs\x12'\n" +
+	"\x0fremembered_most\x18\x04 \x01(\rR\x0erememberedMost\"\x94\x01\n" +
+	"\x04Tail\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12;\n" +
+	"\x06filter\x18\x02 \x01(\v2#.anabranch.router.v1.DecisionFilterR\x06filter\x12\x1c\n" +
+	"\n" +
+	"rate_per_s\x18\x03 \x01(\rR\bratePerS\x12\x19\n" +
+	"\blease_ms\x18\x04 \x01(\rR\aleaseMs\"\xd1\x01\n" +
+	"\x0eDecisionFilter\x12\x18\n" +
+	"\atenants\x18\x01 \x03(\tR\atenants\x12\x16\n" +
+	"\x06models\x18\x02 \x03(\tR\x06models\x12\x1a\n" +
+	"\bclusters\x18\x03 \x03(\tR\bclusters\x12\x18\n" +
+	"\aregions\x18\x04 \x03(\tR\aregions\x12\x18\n" +
+	"\aclasses\x18\x05 \x03(\tR\aclasses\x12\x1a\n" +
+	"\boutcomes\x18\x06 \x03(\tR\boutcomes\x12!\n" +
+	"\fmin_attempts\x18\a \x01(\rR\vminAttempts\"\"\n" +
+	"\bStopTail\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"q\n" +
+	"\tDecisions\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x18\n" +
+	"\arecords\x18\x02 \x03(\fR\arecords\x12\x18\n" +
+	"\adropped\x18\x03 \x01(\x04R\adropped\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\bR\arefused\"\xf2\x02\n" +
 	"\x06Report\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x01 \x01(\x03R\batUnixMs\x127\n" +
@@ -3199,11 +3723,13 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06Shadow\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
-	"\bclusters\x18\x03 \x03(\tR\bclusters*H\n" +
+	"\bclusters\x18\x03 \x03(\tR\bclusters*o\n" +
 	"\aFeature\x12\x17\n" +
 	"\x13FEATURE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rFEATURE_SLICE\x10\x01\x12\x11\n" +
-	"\rFEATURE_DELTA\x10\x022^\n" +
+	"\rFEATURE_DELTA\x10\x02\x12\x13\n" +
+	"\x0fFEATURE_EXPLAIN\x10\x03\x12\x10\n" +
+	"\fFEATURE_TAIL\x10\x042^\n" +
 	"\rRouterControl\x12M\n" +
 	"\aConnect\x12\x1f.anabranch.router.v1.FromRouter\x1a\x1d.anabranch.router.v1.ToRouter(\x010\x01B\x18Z\x16anabranch/api/routerpbb\x06proto3"
 
@@ -3220,97 +3746,109 @@ func file_api_routerpb_router_proto_rawDescGZIP() []byte {
 }
 
 var file_api_routerpb_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_api_routerpb_router_proto_goTypes = []any{
-	(Feature)(0),          // 0: anabranch.router.v1.Feature
-	(*FromRouter)(nil),    // 1: anabranch.router.v1.FromRouter
-	(*ToRouter)(nil),      // 2: anabranch.router.v1.ToRouter
-	(*TableRef)(nil),      // 3: anabranch.router.v1.TableRef
-	(*Hello)(nil),         // 4: anabranch.router.v1.Hello
-	(*Welcome)(nil),       // 5: anabranch.router.v1.Welcome
-	(*Ping)(nil),          // 6: anabranch.router.v1.Ping
-	(*TablePush)(nil),     // 7: anabranch.router.v1.TablePush
-	(*TableDelta)(nil),    // 8: anabranch.router.v1.TableDelta
-	(*Run)(nil),           // 9: anabranch.router.v1.Run
-	(*Ack)(nil),           // 10: anabranch.router.v1.Ack
-	(*Report)(nil),        // 11: anabranch.router.v1.Report
-	(*ClusterSignal)(nil), // 12: anabranch.router.v1.ClusterSignal
-	(*DemandSignal)(nil),  // 13: anabranch.router.v1.DemandSignal
-	(*Table)(nil),         // 14: anabranch.router.v1.Table
-	(*Region)(nil),        // 15: anabranch.router.v1.Region
-	(*Cluster)(nil),       // 16: anabranch.router.v1.Cluster
-	(*Discovery)(nil),     // 17: anabranch.router.v1.Discovery
-	(*Credential)(nil),    // 18: anabranch.router.v1.Credential
-	(*Endpoint)(nil),      // 19: anabranch.router.v1.Endpoint
-	(*Model)(nil),         // 20: anabranch.router.v1.Model
-	(*Tenant)(nil),        // 21: anabranch.router.v1.Tenant
-	(*Quota)(nil),         // 22: anabranch.router.v1.Quota
-	(*Class)(nil),         // 23: anabranch.router.v1.Class
-	(*Hedge)(nil),         // 24: anabranch.router.v1.Hedge
-	(*Ejection)(nil),      // 25: anabranch.router.v1.Ejection
-	(*Weights)(nil),       // 26: anabranch.router.v1.Weights
-	(*ClusterWeight)(nil), // 27: anabranch.router.v1.ClusterWeight
-	(*Rule)(nil),          // 28: anabranch.router.v1.Rule
-	(*Match)(nil),         // 29: anabranch.router.v1.Match
-	(*HeaderMatch)(nil),   // 30: anabranch.router.v1.HeaderMatch
-	(*Arm)(nil),           // 31: anabranch.router.v1.Arm
-	(*Shadow)(nil),        // 32: anabranch.router.v1.Shadow
-	nil,                   // 33: anabranch.router.v1.Region.RttMsEntry
-	nil,                   // 34: anabranch.router.v1.Cluster.ModelNamesEntry
+	(Feature)(0),           // 0: anabranch.router.v1.Feature
+	(*FromRouter)(nil),     // 1: anabranch.router.v1.FromRouter
+	(*ToRouter)(nil),       // 2: anabranch.router.v1.ToRouter
+	(*TableRef)(nil),       // 3: anabranch.router.v1.TableRef
+	(*Hello)(nil),          // 4: anabranch.router.v1.Hello
+	(*Welcome)(nil),        // 5: anabranch.router.v1.Welcome
+	(*Ping)(nil),           // 6: anabranch.router.v1.Ping
+	(*TablePush)(nil),      // 7: anabranch.router.v1.TablePush
+	(*TableDelta)(nil),     // 8: anabranch.router.v1.TableDelta
+	(*Run)(nil),            // 9: anabranch.router.v1.Run
+	(*Ack)(nil),            // 10: anabranch.router.v1.Ack
+	(*Explain)(nil),        // 11: anabranch.router.v1.Explain
+	(*Explained)(nil),      // 12: anabranch.router.v1.Explained
+	(*Tail)(nil),           // 13: anabranch.router.v1.Tail
+	(*DecisionFilter)(nil), // 14: anabranch.router.v1.DecisionFilter
+	(*StopTail)(nil),       // 15: anabranch.router.v1.StopTail
+	(*Decisions)(nil),      // 16: anabranch.router.v1.Decisions
+	(*Report)(nil),         // 17: anabranch.router.v1.Report
+	(*ClusterSignal)(nil),  // 18: anabranch.router.v1.ClusterSignal
+	(*DemandSignal)(nil),   // 19: anabranch.router.v1.DemandSignal
+	(*Table)(nil),          // 20: anabranch.router.v1.Table
+	(*Region)(nil),         // 21: anabranch.router.v1.Region
+	(*Cluster)(nil),        // 22: anabranch.router.v1.Cluster
+	(*Discovery)(nil),      // 23: anabranch.router.v1.Discovery
+	(*Credential)(nil),     // 24: anabranch.router.v1.Credential
+	(*Endpoint)(nil),       // 25: anabranch.router.v1.Endpoint
+	(*Model)(nil),          // 26: anabranch.router.v1.Model
+	(*Tenant)(nil),         // 27: anabranch.router.v1.Tenant
+	(*Quota)(nil),          // 28: anabranch.router.v1.Quota
+	(*Class)(nil),          // 29: anabranch.router.v1.Class
+	(*Hedge)(nil),          // 30: anabranch.router.v1.Hedge
+	(*Ejection)(nil),       // 31: anabranch.router.v1.Ejection
+	(*Weights)(nil),        // 32: anabranch.router.v1.Weights
+	(*ClusterWeight)(nil),  // 33: anabranch.router.v1.ClusterWeight
+	(*Rule)(nil),           // 34: anabranch.router.v1.Rule
+	(*Match)(nil),          // 35: anabranch.router.v1.Match
+	(*HeaderMatch)(nil),    // 36: anabranch.router.v1.HeaderMatch
+	(*Arm)(nil),            // 37: anabranch.router.v1.Arm
+	(*Shadow)(nil),         // 38: anabranch.router.v1.Shadow
+	nil,                    // 39: anabranch.router.v1.Region.RttMsEntry
+	nil,                    // 40: anabranch.router.v1.Cluster.ModelNamesEntry
 }
 var file_api_routerpb_router_proto_depIdxs = []int32{
 	4,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
-	11, // 1: anabranch.router.v1.FromRouter.report:type_name -> anabranch.router.v1.Report
+	17, // 1: anabranch.router.v1.FromRouter.report:type_name -> anabranch.router.v1.Report
 	10, // 2: anabranch.router.v1.FromRouter.ack:type_name -> anabranch.router.v1.Ack
-	5,  // 3: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
-	7,  // 4: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
-	6,  // 5: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
-	8,  // 6: anabranch.router.v1.ToRouter.delta:type_name -> anabranch.router.v1.TableDelta
-	3,  // 7: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
-	0,  // 8: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
-	14, // 9: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
-	3,  // 10: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
-	14, // 11: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
-	9,  // 12: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
-	9,  // 13: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
-	9,  // 14: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
-	9,  // 15: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
-	9,  // 16: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
-	9,  // 17: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
-	9,  // 18: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
-	9,  // 19: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
-	3,  // 20: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
-	3,  // 21: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
-	12, // 22: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
-	13, // 23: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
-	3,  // 24: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
-	15, // 25: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
-	16, // 26: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
-	20, // 27: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
-	21, // 28: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
-	22, // 29: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
-	23, // 30: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
-	26, // 31: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
-	28, // 32: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
-	33, // 33: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
-	19, // 34: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
-	18, // 35: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
-	17, // 36: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
-	34, // 37: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
-	25, // 38: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
-	24, // 39: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
-	27, // 40: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
-	29, // 41: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
-	31, // 42: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
-	32, // 43: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
-	30, // 44: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
-	1,  // 45: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
-	2,  // 46: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
-	46, // [46:47] is the sub-list for method output_type
-	45, // [45:46] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	12, // 3: anabranch.router.v1.FromRouter.explained:type_name -> anabranch.router.v1.Explained
+	16, // 4: anabranch.router.v1.FromRouter.decisions:type_name -> anabranch.router.v1.Decisions
+	5,  // 5: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
+	7,  // 6: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
+	6,  // 7: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
+	8,  // 8: anabranch.router.v1.ToRouter.delta:type_name -> anabranch.router.v1.TableDelta
+	11, // 9: anabranch.router.v1.ToRouter.explain:type_name -> anabranch.router.v1.Explain
+	13, // 10: anabranch.router.v1.ToRouter.tail:type_name -> anabranch.router.v1.Tail
+	15, // 11: anabranch.router.v1.ToRouter.stop_tail:type_name -> anabranch.router.v1.StopTail
+	3,  // 12: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
+	0,  // 13: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
+	20, // 14: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
+	3,  // 15: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
+	20, // 16: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
+	9,  // 17: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
+	9,  // 18: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
+	9,  // 19: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
+	9,  // 20: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
+	9,  // 21: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
+	9,  // 22: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
+	9,  // 23: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
+	9,  // 24: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
+	3,  // 25: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
+	14, // 26: anabranch.router.v1.Tail.filter:type_name -> anabranch.router.v1.DecisionFilter
+	3,  // 27: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
+	18, // 28: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
+	19, // 29: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
+	3,  // 30: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
+	21, // 31: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
+	22, // 32: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
+	26, // 33: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
+	27, // 34: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
+	28, // 35: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
+	29, // 36: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
+	32, // 37: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
+	34, // 38: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
+	39, // 39: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
+	25, // 40: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
+	24, // 41: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
+	23, // 42: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
+	40, // 43: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
+	31, // 44: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
+	30, // 45: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
+	33, // 46: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
+	35, // 47: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
+	37, // 48: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
+	38, // 49: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
+	36, // 50: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
+	1,  // 51: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
+	2,  // 52: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
+	52, // [52:53] is the sub-list for method output_type
+	51, // [51:52] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_api_routerpb_router_proto_init() }
@@ -3322,12 +3860,17 @@ func file_api_routerpb_router_proto_init() {
 		(*FromRouter_Hello)(nil),
 		(*FromRouter_Report)(nil),
 		(*FromRouter_Ack)(nil),
+		(*FromRouter_Explained)(nil),
+		(*FromRouter_Decisions)(nil),
 	}
 	file_api_routerpb_router_proto_msgTypes[1].OneofWrappers = []any{
 		(*ToRouter_Welcome)(nil),
 		(*ToRouter_Table)(nil),
 		(*ToRouter_Ping)(nil),
 		(*ToRouter_Delta)(nil),
+		(*ToRouter_Explain)(nil),
+		(*ToRouter_Tail)(nil),
+		(*ToRouter_StopTail)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3335,7 +3878,7 @@ func file_api_routerpb_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_routerpb_router_proto_rawDesc), len(file_api_routerpb_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   34,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

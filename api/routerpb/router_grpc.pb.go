@@ -16,6 +16,8 @@
 //   2026-11-30  version 1: models with the time of their making, which lists of models show.
 //   2026-11-30  version 1: features in hello; slices of tables for one region, and deltas, for
 //               routers that say they know them. Others get whole tables, as before.
+//   2026-11-30  version 1: questions about requests, and tails of decisions, to routers that say they
+//               answer them.
 
 package routerpb
 

@@ -10,6 +10,7 @@
 //   2026-11-29  version 1.
 //   2026-11-30  Remove and Transfer.
 //   2026-11-30  feature_level in exchanges.
+//   2026-11-30  Explain and Decisions.
 
 package nodepb
 
@@ -630,6 +631,256 @@ func (x *ExchangeReply) GetFeatureLevel() uint32 {
 	return 0
 }
 
+type ExplainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	RouterId      string                 `protobuf:"bytes,2,opt,name=router_id,json=routerId,proto3" json:"router_id,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequest) Reset() {
+	*x = ExplainRequest{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequest) ProtoMessage() {}
+
+func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRequest) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ExplainRequest) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *ExplainRequest) GetRouterId() string {
+	if x != nil {
+		return x.RouterId
+	}
+	return ""
+}
+
+func (x *ExplainRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type ExplainReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Explained     *routerpb.Explained    `protobuf:"bytes,1,opt,name=explained,proto3" json:"explained,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainReply) Reset() {
+	*x = ExplainReply{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainReply) ProtoMessage() {}
+
+func (x *ExplainReply) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainReply.ProtoReflect.Descriptor instead.
+func (*ExplainReply) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ExplainReply) GetExplained() *routerpb.Explained {
+	if x != nil {
+		return x.Explained
+	}
+	return nil
+}
+
+type DecisionsRequest struct {
+	state         protoimpl.MessageState   `protogen:"open.v1"`
+	ClusterId     string                   `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Filter        *routerpb.DecisionFilter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
+	RatePerS      uint32                   `protobuf:"varint,3,opt,name=rate_per_s,json=ratePerS,proto3" json:"rate_per_s,omitempty"` // of each router
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecisionsRequest) Reset() {
+	*x = DecisionsRequest{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionsRequest) ProtoMessage() {}
+
+func (x *DecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionsRequest.ProtoReflect.Descriptor instead.
+func (*DecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *DecisionsRequest) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *DecisionsRequest) GetFilter() *routerpb.DecisionFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *DecisionsRequest) GetRatePerS() uint32 {
+	if x != nil {
+		return x.RatePerS
+	}
+	return 0
+}
+
+// DecisionsReply is one of: records of one router, or how many routers are followed now, which comes
+// first and again at least every five seconds.
+type DecisionsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RouterId      string                 `protobuf:"bytes,1,opt,name=router_id,json=routerId,proto3" json:"router_id,omitempty"` // empty: the fields of followed routers count
+	Region        string                 `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
+	Records       [][]byte               `protobuf:"bytes,3,rep,name=records,proto3" json:"records,omitempty"` // as in anabranch.router.v1.Decisions
+	Dropped       uint64                 `protobuf:"varint,4,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Following     uint32                 `protobuf:"varint,5,opt,name=following,proto3" json:"following,omitempty"`
+	Unable        []string               `protobuf:"bytes,6,rep,name=unable,proto3" json:"unable,omitempty"` // routers that could be followed but for their build, or that are too busy
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecisionsReply) Reset() {
+	*x = DecisionsReply{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionsReply) ProtoMessage() {}
+
+func (x *DecisionsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionsReply.ProtoReflect.Descriptor instead.
+func (*DecisionsReply) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DecisionsReply) GetRouterId() string {
+	if x != nil {
+		return x.RouterId
+	}
+	return ""
+}
+
+func (x *DecisionsReply) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *DecisionsReply) GetRecords() [][]byte {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *DecisionsReply) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *DecisionsReply) GetFollowing() uint32 {
+	if x != nil {
+		return x.Following
+	}
+	return 0
+}
+
+func (x *DecisionsReply) GetUnable() []string {
+	if x != nil {
+		return x.Unable
+	}
+	return nil
+}
+
 // RouterObservation is one connected router, its last report and acknowledgement.
 type RouterObservation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -644,7 +895,7 @@ type RouterObservation struct {
 
 func (x *RouterObservation) Reset() {
 	*x = RouterObservation{}
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[12]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +907,7 @@ func (x *RouterObservation) String() string {
 func (*RouterObservation) ProtoMessage() {}
 
 func (x *RouterObservation) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[12]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +920,7 @@ func (x *RouterObservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RouterObservation.ProtoReflect.Descriptor instead.
 func (*RouterObservation) Descriptor() ([]byte, []int) {
-	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{12}
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RouterObservation) GetHello() *routerpb.Hello {
@@ -751,20 +1002,43 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
 	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12#\n" +
 	"\rfeature_level\x18\n" +
-	" \x01(\rR\ffeatureLevel\"\xd6\x01\n" +
+	" \x01(\rR\ffeatureLevel\"k\n" +
+	"\x0eExplainRequest\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1b\n" +
+	"\trouter_id\x18\x02 \x01(\tR\brouterId\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"L\n" +
+	"\fExplainReply\x12<\n" +
+	"\texplained\x18\x01 \x01(\v2\x1e.anabranch.router.v1.ExplainedR\texplained\"\x8c\x01\n" +
+	"\x10DecisionsRequest\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12;\n" +
+	"\x06filter\x18\x02 \x01(\v2#.anabranch.router.v1.DecisionFilterR\x06filter\x12\x1c\n" +
+	"\n" +
+	"rate_per_s\x18\x03 \x01(\rR\bratePerS\"\xaf\x01\n" +
+	"\x0eDecisionsReply\x12\x1b\n" +
+	"\trouter_id\x18\x01 \x01(\tR\brouterId\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\tR\x06region\x12\x18\n" +
+	"\arecords\x18\x03 \x03(\fR\arecords\x12\x18\n" +
+	"\adropped\x18\x04 \x01(\x04R\adropped\x12\x1c\n" +
+	"\tfollowing\x18\x05 \x01(\rR\tfollowing\x12\x16\n" +
+	"\x06unable\x18\x06 \x03(\tR\x06unable\"\xd6\x01\n" +
 	"\x11RouterObservation\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.anabranch.router.v1.HelloR\x05hello\x123\n" +
 	"\x06report\x18\x02 \x01(\v2\x1b.anabranch.router.v1.ReportR\x06report\x12*\n" +
 	"\x03ack\x18\x03 \x01(\v2\x18.anabranch.router.v1.AckR\x03ack\x12\x15\n" +
 	"\x06age_ms\x18\x04 \x01(\x03R\x05ageMs\x12\x17\n" +
-	"\anode_id\x18\x05 \x01(\tR\x06nodeId2\xe0\x03\n" +
+	"\anode_id\x18\x05 \x01(\tR\x06nodeId2\x86\x05\n" +
 	"\x04Node\x12M\n" +
 	"\aPropose\x12!.anabranch.node.v1.ProposeRequest\x1a\x1f.anabranch.node.v1.ProposeReply\x12S\n" +
 	"\tReadIndex\x12#.anabranch.node.v1.ReadIndexRequest\x1a!.anabranch.node.v1.ReadIndexReply\x12D\n" +
 	"\x04Join\x12\x1e.anabranch.node.v1.JoinRequest\x1a\x1c.anabranch.node.v1.JoinReply\x12J\n" +
 	"\x06Remove\x12 .anabranch.node.v1.RemoveRequest\x1a\x1e.anabranch.node.v1.RemoveReply\x12P\n" +
 	"\bTransfer\x12\".anabranch.node.v1.TransferRequest\x1a .anabranch.node.v1.TransferReply\x12P\n" +
-	"\bExchange\x12\".anabranch.node.v1.ExchangeRequest\x1a .anabranch.node.v1.ExchangeReplyB'Z%anabranch/controlplane/forward/nodepbb\x06proto3"
+	"\bExchange\x12\".anabranch.node.v1.ExchangeRequest\x1a .anabranch.node.v1.ExchangeReply\x12M\n" +
+	"\aExplain\x12!.anabranch.node.v1.ExplainRequest\x1a\x1f.anabranch.node.v1.ExplainReply\x12U\n" +
+	"\tDecisions\x12#.anabranch.node.v1.DecisionsRequest\x1a!.anabranch.node.v1.DecisionsReply0\x01B'Z%anabranch/controlplane/forward/nodepbb\x06proto3"
 
 var (
 	file_controlplane_forward_nodepb_node_proto_rawDescOnce sync.Once
@@ -778,51 +1052,63 @@ func file_controlplane_forward_nodepb_node_proto_rawDescGZIP() []byte {
 	return file_controlplane_forward_nodepb_node_proto_rawDescData
 }
 
-var file_controlplane_forward_nodepb_node_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_controlplane_forward_nodepb_node_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_controlplane_forward_nodepb_node_proto_goTypes = []any{
-	(*ProposeRequest)(nil),    // 0: anabranch.node.v1.ProposeRequest
-	(*ProposeReply)(nil),      // 1: anabranch.node.v1.ProposeReply
-	(*ReadIndexRequest)(nil),  // 2: anabranch.node.v1.ReadIndexRequest
-	(*ReadIndexReply)(nil),    // 3: anabranch.node.v1.ReadIndexReply
-	(*JoinRequest)(nil),       // 4: anabranch.node.v1.JoinRequest
-	(*JoinReply)(nil),         // 5: anabranch.node.v1.JoinReply
-	(*RemoveRequest)(nil),     // 6: anabranch.node.v1.RemoveRequest
-	(*RemoveReply)(nil),       // 7: anabranch.node.v1.RemoveReply
-	(*TransferRequest)(nil),   // 8: anabranch.node.v1.TransferRequest
-	(*TransferReply)(nil),     // 9: anabranch.node.v1.TransferReply
-	(*ExchangeRequest)(nil),   // 10: anabranch.node.v1.ExchangeRequest
-	(*ExchangeReply)(nil),     // 11: anabranch.node.v1.ExchangeReply
-	(*RouterObservation)(nil), // 12: anabranch.node.v1.RouterObservation
-	(*statepb.Command)(nil),   // 13: anabranch.state.v1.Command
-	(*statepb.Outcome)(nil),   // 14: anabranch.state.v1.Outcome
-	(*routerpb.Hello)(nil),    // 15: anabranch.router.v1.Hello
-	(*routerpb.Report)(nil),   // 16: anabranch.router.v1.Report
-	(*routerpb.Ack)(nil),      // 17: anabranch.router.v1.Ack
+	(*ProposeRequest)(nil),          // 0: anabranch.node.v1.ProposeRequest
+	(*ProposeReply)(nil),            // 1: anabranch.node.v1.ProposeReply
+	(*ReadIndexRequest)(nil),        // 2: anabranch.node.v1.ReadIndexRequest
+	(*ReadIndexReply)(nil),          // 3: anabranch.node.v1.ReadIndexReply
+	(*JoinRequest)(nil),             // 4: anabranch.node.v1.JoinRequest
+	(*JoinReply)(nil),               // 5: anabranch.node.v1.JoinReply
+	(*RemoveRequest)(nil),           // 6: anabranch.node.v1.RemoveRequest
+	(*RemoveReply)(nil),             // 7: anabranch.node.v1.RemoveReply
+	(*TransferRequest)(nil),         // 8: anabranch.node.v1.TransferRequest
+	(*TransferReply)(nil),           // 9: anabranch.node.v1.TransferReply
+	(*ExchangeRequest)(nil),         // 10: anabranch.node.v1.ExchangeRequest
+	(*ExchangeReply)(nil),           // 11: anabranch.node.v1.ExchangeReply
+	(*ExplainRequest)(nil),          // 12: anabranch.node.v1.ExplainRequest
+	(*ExplainReply)(nil),            // 13: anabranch.node.v1.ExplainReply
+	(*DecisionsRequest)(nil),        // 14: anabranch.node.v1.DecisionsRequest
+	(*DecisionsReply)(nil),          // 15: anabranch.node.v1.DecisionsReply
+	(*RouterObservation)(nil),       // 16: anabranch.node.v1.RouterObservation
+	(*statepb.Command)(nil),         // 17: anabranch.state.v1.Command
+	(*statepb.Outcome)(nil),         // 18: anabranch.state.v1.Outcome
+	(*routerpb.Explained)(nil),      // 19: anabranch.router.v1.Explained
+	(*routerpb.DecisionFilter)(nil), // 20: anabranch.router.v1.DecisionFilter
+	(*routerpb.Hello)(nil),          // 21: anabranch.router.v1.Hello
+	(*routerpb.Report)(nil),         // 22: anabranch.router.v1.Report
+	(*routerpb.Ack)(nil),            // 23: anabranch.router.v1.Ack
 }
 var file_controlplane_forward_nodepb_node_proto_depIdxs = []int32{
-	13, // 0: anabranch.node.v1.ProposeRequest.command:type_name -> anabranch.state.v1.Command
-	14, // 1: anabranch.node.v1.ProposeReply.outcome:type_name -> anabranch.state.v1.Outcome
-	12, // 2: anabranch.node.v1.ExchangeRequest.routers:type_name -> anabranch.node.v1.RouterObservation
-	15, // 3: anabranch.node.v1.RouterObservation.hello:type_name -> anabranch.router.v1.Hello
-	16, // 4: anabranch.node.v1.RouterObservation.report:type_name -> anabranch.router.v1.Report
-	17, // 5: anabranch.node.v1.RouterObservation.ack:type_name -> anabranch.router.v1.Ack
-	0,  // 6: anabranch.node.v1.Node.Propose:input_type -> anabranch.node.v1.ProposeRequest
-	2,  // 7: anabranch.node.v1.Node.ReadIndex:input_type -> anabranch.node.v1.ReadIndexRequest
-	4,  // 8: anabranch.node.v1.Node.Join:input_type -> anabranch.node.v1.JoinRequest
-	6,  // 9: anabranch.node.v1.Node.Remove:input_type -> anabranch.node.v1.RemoveRequest
-	8,  // 10: anabranch.node.v1.Node.Transfer:input_type -> anabranch.node.v1.TransferRequest
-	10, // 11: anabranch.node.v1.Node.Exchange:input_type -> anabranch.node.v1.ExchangeRequest
-	1,  // 12: anabranch.node.v1.Node.Propose:output_type -> anabranch.node.v1.ProposeReply
-	3,  // 13: anabranch.node.v1.Node.ReadIndex:output_type -> anabranch.node.v1.ReadIndexReply
-	5,  // 14: anabranch.node.v1.Node.Join:output_type -> anabranch.node.v1.JoinReply
-	7,  // 15: anabranch.node.v1.Node.Remove:output_type -> anabranch.node.v1.RemoveReply
-	9,  // 16: anabranch.node.v1.Node.Transfer:output_type -> anabranch.node.v1.TransferReply
-	11, // 17: anabranch.node.v1.Node.Exchange:output_type -> anabranch.node.v1.ExchangeReply
-	12, // [12:18] is the sub-list for method output_type
-	6,  // [6:12] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	17, // 0: anabranch.node.v1.ProposeRequest.command:type_name -> anabranch.state.v1.Command
+	18, // 1: anabranch.node.v1.ProposeReply.outcome:type_name -> anabranch.state.v1.Outcome
+	16, // 2: anabranch.node.v1.ExchangeRequest.routers:type_name -> anabranch.node.v1.RouterObservation
+	19, // 3: anabranch.node.v1.ExplainReply.explained:type_name -> anabranch.router.v1.Explained
+	20, // 4: anabranch.node.v1.DecisionsRequest.filter:type_name -> anabranch.router.v1.DecisionFilter
+	21, // 5: anabranch.node.v1.RouterObservation.hello:type_name -> anabranch.router.v1.Hello
+	22, // 6: anabranch.node.v1.RouterObservation.report:type_name -> anabranch.router.v1.Report
+	23, // 7: anabranch.node.v1.RouterObservation.ack:type_name -> anabranch.router.v1.Ack
+	0,  // 8: anabranch.node.v1.Node.Propose:input_type -> anabranch.node.v1.ProposeRequest
+	2,  // 9: anabranch.node.v1.Node.ReadIndex:input_type -> anabranch.node.v1.ReadIndexRequest
+	4,  // 10: anabranch.node.v1.Node.Join:input_type -> anabranch.node.v1.JoinRequest
+	6,  // 11: anabranch.node.v1.Node.Remove:input_type -> anabranch.node.v1.RemoveRequest
+	8,  // 12: anabranch.node.v1.Node.Transfer:input_type -> anabranch.node.v1.TransferRequest
+	10, // 13: anabranch.node.v1.Node.Exchange:input_type -> anabranch.node.v1.ExchangeRequest
+	12, // 14: anabranch.node.v1.Node.Explain:input_type -> anabranch.node.v1.ExplainRequest
+	14, // 15: anabranch.node.v1.Node.Decisions:input_type -> anabranch.node.v1.DecisionsRequest
+	1,  // 16: anabranch.node.v1.Node.Propose:output_type -> anabranch.node.v1.ProposeReply
+	3,  // 17: anabranch.node.v1.Node.ReadIndex:output_type -> anabranch.node.v1.ReadIndexReply
+	5,  // 18: anabranch.node.v1.Node.Join:output_type -> anabranch.node.v1.JoinReply
+	7,  // 19: anabranch.node.v1.Node.Remove:output_type -> anabranch.node.v1.RemoveReply
+	9,  // 20: anabranch.node.v1.Node.Transfer:output_type -> anabranch.node.v1.TransferReply
+	11, // 21: anabranch.node.v1.Node.Exchange:output_type -> anabranch.node.v1.ExchangeReply
+	13, // 22: anabranch.node.v1.Node.Explain:output_type -> anabranch.node.v1.ExplainReply
+	15, // 23: anabranch.node.v1.Node.Decisions:output_type -> anabranch.node.v1.DecisionsReply
+	16, // [16:24] is the sub-list for method output_type
+	8,  // [8:16] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_forward_nodepb_node_proto_init() }
@@ -836,7 +1122,7 @@ func file_controlplane_forward_nodepb_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_forward_nodepb_node_proto_rawDesc), len(file_controlplane_forward_nodepb_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -10,6 +10,7 @@
 //   2026-11-29  version 1.
 //   2026-11-30  Remove and Transfer.
 //   2026-11-30  feature_level in exchanges.
+//   2026-11-30  Explain and Decisions.
 
 package nodepb
 
@@ -32,6 +33,8 @@ const (
 	Node_Remove_FullMethodName    = "/anabranch.node.v1.Node/Remove"
 	Node_Transfer_FullMethodName  = "/anabranch.node.v1.Node/Transfer"
 	Node_Exchange_FullMethodName  = "/anabranch.node.v1.Node/Exchange"
+	Node_Explain_FullMethodName   = "/anabranch.node.v1.Node/Explain"
+	Node_Decisions_FullMethodName = "/anabranch.node.v1.Node/Decisions"
 )
 
 // NodeClient is the client API for Node service.
@@ -50,6 +53,12 @@ type NodeClient interface {
 	Transfer(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*TransferReply, error)
 	// Exchange hands over what the caller's own routers reported, each second.
 	Exchange(ctx context.Context, in *ExchangeRequest, opts ...grpc.CallOption) (*ExchangeReply, error)
+	// Explain asks a router that is connected to the node itself; it never asks further nodes.
+	// NOT_FOUND: the router is not connected to it, FAILED_PRECONDITION: the router doesn't answer such
+	// questions.
+	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainReply, error)
+	// Decisions gives what the routers connected to the node itself decide, until the caller goes.
+	Decisions(ctx context.Context, in *DecisionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DecisionsReply], error)
 }
 
 type nodeClient struct {
@@ -120,6 +129,35 @@ func (c *nodeClient) Exchange(ctx context.Context, in *ExchangeRequest, opts ...
 	return out, nil
 }
 
+func (c *nodeClient) Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainReply)
+	err := c.cc.Invoke(ctx, Node_Explain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) Decisions(ctx context.Context, in *DecisionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DecisionsReply], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[0], Node_Decisions_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DecisionsRequest, DecisionsReply]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_DecisionsClient = grpc.ServerStreamingClient[DecisionsReply]
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -136,6 +174,12 @@ type NodeServer interface {
 	Transfer(context.Context, *TransferRequest) (*TransferReply, error)
 	// Exchange hands over what the caller's own routers reported, each second.
 	Exchange(context.Context, *ExchangeRequest) (*ExchangeReply, error)
+	// Explain asks a router that is connected to the node itself; it never asks further nodes.
+	// NOT_FOUND: the router is not connected to it, FAILED_PRECONDITION: the router doesn't answer such
+	// questions.
+	Explain(context.Context, *ExplainRequest) (*ExplainReply, error)
+	// Decisions gives what the routers connected to the node itself decide, until the caller goes.
+	Decisions(*DecisionsRequest, grpc.ServerStreamingServer[DecisionsReply]) error
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -163,6 +207,12 @@ func (UnimplementedNodeServer) Transfer(context.Context, *TransferRequest) (*Tra
 }
 func (UnimplementedNodeServer) Exchange(context.Context, *ExchangeRequest) (*ExchangeReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Exchange not implemented")
+}
+func (UnimplementedNodeServer) Explain(context.Context, *ExplainRequest) (*ExplainReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
+}
+func (UnimplementedNodeServer) Decisions(*DecisionsRequest, grpc.ServerStreamingServer[DecisionsReply]) error {
+	return status.Error(codes.Unimplemented, "method Decisions not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -293,6 +343,35 @@ func _Node_Exchange_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Explain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Explain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Explain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Explain(ctx, req.(*ExplainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_Decisions_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DecisionsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServer).Decisions(m, &grpc.GenericServerStream[DecisionsRequest, DecisionsReply]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_DecisionsServer = grpc.ServerStreamingServer[DecisionsReply]
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -324,7 +403,17 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Exchange",
 			Handler:    _Node_Exchange_Handler,
 		},
+		{
+			MethodName: "Explain",
+			Handler:    _Node_Explain_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Decisions",
+			Handler:       _Node_Decisions_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "controlplane/forward/nodepb/node.proto",
 }
