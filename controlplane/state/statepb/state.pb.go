@@ -12,6 +12,7 @@
 //   2026-11-30  format 2: feature levels, checkpoints, answers kept by idempotency key; the snapshot
 //               says format 2 once the committed feature level is 2.
 //   2026-11-30  snapshot: epoch_due and lineage, of states that were restored or recovered.
+//   2026-11-30  format 3: history of resources, managers of fields.
 
 package statepb
 
@@ -351,7 +352,9 @@ type Answer struct {
 	Revision      uint64                 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
 	CreatedUnixMs int64                  `protobuf:"varint,10,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
 	UpdatedUnixMs int64                  `protobuf:"varint,11,opt,name=updated_unix_ms,json=updatedUnixMs,proto3" json:"updated_unix_ms,omitempty"`
-	Created       bool                   `protobuf:"varint,12,opt,name=created,proto3" json:"created,omitempty"` // the command created it
+	Created       bool                   `protobuf:"varint,12,opt,name=created,proto3" json:"created,omitempty"`                     // the command created it
+	UpdatedBy     string                 `protobuf:"bytes,20,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"` // who had written it
+	Managers      []*Manager             `protobuf:"bytes,21,rep,name=managers,proto3" json:"managers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -468,6 +471,20 @@ func (x *Answer) GetCreated() bool {
 		return x.Created
 	}
 	return false
+}
+
+func (x *Answer) GetUpdatedBy() string {
+	if x != nil {
+		return x.UpdatedBy
+	}
+	return ""
+}
+
+func (x *Answer) GetManagers() []*Manager {
+	if x != nil {
+		return x.Managers
+	}
+	return nil
 }
 
 // SetFeatureLevel says that every voter applies commands up to this format. It never falls.
@@ -855,6 +872,9 @@ type Put struct {
 	Doc           []byte                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`                                     // canonical JSON of metadata.labels and spec
 	IfRevision    uint64                 `protobuf:"varint,4,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`    // 0: must not exist
 	AnyRevision   bool                   `protobuf:"varint,5,opt,name=any_revision,json=anyRevision,proto3" json:"any_revision,omitempty"` // seed and system use only: no precondition
+	RollbackTo    uint64                 `protobuf:"varint,10,opt,name=rollback_to,json=rollbackTo,proto3" json:"rollback_to,omitempty"`   // doc is that of an earlier revision; 0: it is not
+	Manager       string                 `protobuf:"bytes,11,opt,name=manager,proto3" json:"manager,omitempty"`                            // the automation that writes; empty: a person
+	Force         bool                   `protobuf:"varint,12,opt,name=force,proto3" json:"force,omitempty"`                               // the manager takes over fields that others have set
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -924,11 +944,34 @@ func (x *Put) GetAnyRevision() bool {
 	return false
 }
 
+func (x *Put) GetRollbackTo() uint64 {
+	if x != nil {
+		return x.RollbackTo
+	}
+	return 0
+}
+
+func (x *Put) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
+func (x *Put) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
 type Delete struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	IfRevision    uint64                 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	Manager       string                 `protobuf:"bytes,10,opt,name=manager,proto3" json:"manager,omitempty"` // as in Put
+	Force         bool                   `protobuf:"varint,11,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -982,6 +1025,20 @@ func (x *Delete) GetIfRevision() uint64 {
 		return x.IfRevision
 	}
 	return 0
+}
+
+func (x *Delete) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
+func (x *Delete) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 // Publish commits a routing table and the health of clusters behind it.
@@ -1612,6 +1669,7 @@ type Resource struct {
 	Revision      uint64                 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
 	CreatedUnixMs int64                  `protobuf:"varint,5,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
 	UpdatedUnixMs int64                  `protobuf:"varint,6,opt,name=updated_unix_ms,json=updatedUnixMs,proto3" json:"updated_unix_ms,omitempty"`
+	Managers      []*Manager             `protobuf:"bytes,7,rep,name=managers,proto3" json:"managers,omitempty"` // none: all fields are people's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1688,6 +1746,253 @@ func (x *Resource) GetUpdatedUnixMs() int64 {
 	return 0
 }
 
+func (x *Resource) GetManagers() []*Manager {
+	if x != nil {
+		return x.Managers
+	}
+	return nil
+}
+
+// Manager is who has set some fields of a resource last: an automation by its name, or people.
+type Manager struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Fields        []string               `protobuf:"bytes,2,rep,name=fields,proto3" json:"fields,omitempty"` // paths, sorted
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Manager) Reset() {
+	*x = Manager{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Manager) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Manager) ProtoMessage() {}
+
+func (x *Manager) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Manager.ProtoReflect.Descriptor instead.
+func (*Manager) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Manager) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Manager) GetFields() []string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+// Revision is one version of a resource, and who made it.
+type Revision struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Action        string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"` // create | update | rollback | delete; "known": it was there when history began
+	Doc           []byte                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`       // empty: deleted, or the present one, whose document is the resource's
+	AtUnixMs      int64                  `protobuf:"varint,4,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	Actor         string                 `protobuf:"bytes,5,opt,name=actor,proto3" json:"actor,omitempty"`
+	Role          string                 `protobuf:"bytes,6,opt,name=role,proto3" json:"role,omitempty"`
+	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	RequestId     string                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Manager       string                 `protobuf:"bytes,9,opt,name=manager,proto3" json:"manager,omitempty"` // empty: a person
+	RollbackTo    uint64                 `protobuf:"varint,10,opt,name=rollback_to,json=rollbackTo,proto3" json:"rollback_to,omitempty"`
+	CreatedUnixMs int64                  `protobuf:"varint,11,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"` // when the resource was created
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revision) Reset() {
+	*x = Revision{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revision) ProtoMessage() {}
+
+func (x *Revision) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revision.ProtoReflect.Descriptor instead.
+func (*Revision) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Revision) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Revision) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Revision) GetDoc() []byte {
+	if x != nil {
+		return x.Doc
+	}
+	return nil
+}
+
+func (x *Revision) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Revision) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Revision) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Revision) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Revision) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Revision) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
+func (x *Revision) GetRollbackTo() uint64 {
+	if x != nil {
+		return x.RollbackTo
+	}
+	return 0
+}
+
+func (x *Revision) GetCreatedUnixMs() int64 {
+	if x != nil {
+		return x.CreatedUnixMs
+	}
+	return 0
+}
+
+// History is the past of one resource, oldest first. Its newest revision is the present one, or the
+// deletion.
+type History struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Revisions     []*Revision            `protobuf:"bytes,3,rep,name=revisions,proto3" json:"revisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *History) Reset() {
+	*x = History{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *History) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*History) ProtoMessage() {}
+
+func (x *History) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use History.ProtoReflect.Descriptor instead.
+func (*History) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *History) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *History) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *History) GetRevisions() []*Revision {
+	if x != nil {
+		return x.Revisions
+	}
+	return nil
+}
+
 // KindRevision is the last change of any resource of a kind, deletions included.
 type KindRevision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1699,7 +2004,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +2016,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +2029,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -1757,6 +2062,7 @@ type Snapshot struct {
 	KindRevisions []*KindRevision        `protobuf:"bytes,12,rep,name=kind_revisions,json=kindRevisions,proto3" json:"kind_revisions,omitempty"`
 	FeatureLevel  uint32                 `protobuf:"varint,20,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // 0: 1
 	Answers       []*Answer              `protobuf:"bytes,21,rep,name=answers,proto3" json:"answers,omitempty"`                                // oldest first
+	History       []*History             `protobuf:"bytes,23,rep,name=history,proto3" json:"history,omitempty"`                                // by kind and name; from feature level 3 on
 	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"`             // no table is published before the epoch has risen
 	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                                // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
@@ -1765,7 +2071,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +2083,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +2096,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -1891,6 +2197,13 @@ func (x *Snapshot) GetAnswers() []*Answer {
 	return nil
 }
 
+func (x *Snapshot) GetHistory() []*History {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
 func (x *Snapshot) GetEpochDue() bool {
 	if x != nil {
 		return x.EpochDue
@@ -1934,7 +2247,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x02op\"?\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
-	"\x0erequest_sha256\x18\x02 \x01(\fR\rrequestSha256\"\xcb\x02\n" +
+	"\x0erequest_sha256\x18\x02 \x01(\fR\rrequestSha256\"\xa3\x03\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05actor\x18\x01 \x01(\tR\x05actor\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12%\n" +
@@ -1949,7 +2262,10 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x0fcreated_unix_ms\x18\n" +
 	" \x01(\x03R\rcreatedUnixMs\x12&\n" +
 	"\x0fupdated_unix_ms\x18\v \x01(\x03R\rupdatedUnixMs\x12\x18\n" +
-	"\acreated\x18\f \x01(\bR\acreated\"'\n" +
+	"\acreated\x18\f \x01(\bR\acreated\x12\x1d\n" +
+	"\n" +
+	"updated_by\x18\x14 \x01(\tR\tupdatedBy\x127\n" +
+	"\bmanagers\x18\x15 \x03(\v2\x1b.anabranch.state.v1.ManagerR\bmanagers\"'\n" +
 	"\x0fSetFeatureLevel\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\rR\x05level\"g\n" +
 	"\n" +
@@ -1974,19 +2290,27 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x05Token\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\x83\x01\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xd4\x01\n" +
 	"\x03Put\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03doc\x18\x03 \x01(\fR\x03doc\x12\x1f\n" +
 	"\vif_revision\x18\x04 \x01(\x04R\n" +
 	"ifRevision\x12!\n" +
-	"\fany_revision\x18\x05 \x01(\bR\vanyRevision\"Q\n" +
+	"\fany_revision\x18\x05 \x01(\bR\vanyRevision\x12\x1f\n" +
+	"\vrollback_to\x18\n" +
+	" \x01(\x04R\n" +
+	"rollbackTo\x12\x18\n" +
+	"\amanager\x18\v \x01(\tR\amanager\x12\x14\n" +
+	"\x05force\x18\f \x01(\bR\x05force\"\x81\x01\n" +
 	"\x06Delete\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1f\n" +
 	"\vif_revision\x18\x03 \x01(\x04R\n" +
-	"ifRevision\"\xb2\x01\n" +
+	"ifRevision\x12\x18\n" +
+	"\amanager\x18\n" +
+	" \x01(\tR\amanager\x12\x14\n" +
+	"\x05force\x18\v \x01(\bR\x05force\"\xb2\x01\n" +
 	"\aPublish\x120\n" +
 	"\x05table\x18\x01 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\x129\n" +
 	"\x06health\x18\x02 \x03(\v2!.anabranch.state.v1.ClusterHealthR\x06health\x12:\n" +
@@ -2039,17 +2363,41 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x04code\x18\n" +
 	" \x01(\tR\x04code\x12'\n" +
 	"\x0fprevious_sha256\x18\v \x01(\fR\x0epreviousSha256\x12\x16\n" +
-	"\x06sha256\x18\f \x01(\fR\x06sha256\"\xb0\x01\n" +
+	"\x06sha256\x18\f \x01(\fR\x06sha256\"\xe9\x01\n" +
 	"\bResource\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03doc\x18\x03 \x01(\fR\x03doc\x12\x1a\n" +
 	"\brevision\x18\x04 \x01(\x04R\brevision\x12&\n" +
 	"\x0fcreated_unix_ms\x18\x05 \x01(\x03R\rcreatedUnixMs\x12&\n" +
-	"\x0fupdated_unix_ms\x18\x06 \x01(\x03R\rupdatedUnixMs\">\n" +
+	"\x0fupdated_unix_ms\x18\x06 \x01(\x03R\rupdatedUnixMs\x127\n" +
+	"\bmanagers\x18\a \x03(\v2\x1b.anabranch.state.v1.ManagerR\bmanagers\"5\n" +
+	"\aManager\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06fields\x18\x02 \x03(\tR\x06fields\"\xb2\x02\n" +
+	"\bRevision\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12\x10\n" +
+	"\x03doc\x18\x03 \x01(\fR\x03doc\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\x12\x14\n" +
+	"\x05actor\x18\x05 \x01(\tR\x05actor\x12\x12\n" +
+	"\x04role\x18\x06 \x01(\tR\x04role\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tR\trequestId\x12\x18\n" +
+	"\amanager\x18\t \x01(\tR\amanager\x12\x1f\n" +
+	"\vrollback_to\x18\n" +
+	" \x01(\x04R\n" +
+	"rollbackTo\x12&\n" +
+	"\x0fcreated_unix_ms\x18\v \x01(\x03R\rcreatedUnixMs\"m\n" +
+	"\aHistory\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12:\n" +
+	"\trevisions\x18\x03 \x03(\v2\x1c.anabranch.state.v1.RevisionR\trevisions\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xcb\x05\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\x82\x06\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -2066,7 +2414,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x05nodes\x18\v \x03(\v2\x1b.anabranch.state.v1.PutNodeR\x05nodes\x12G\n" +
 	"\x0ekind_revisions\x18\f \x03(\v2 .anabranch.state.v1.KindRevisionR\rkindRevisions\x12#\n" +
 	"\rfeature_level\x18\x14 \x01(\rR\ffeatureLevel\x124\n" +
-	"\aanswers\x18\x15 \x03(\v2\x1a.anabranch.state.v1.AnswerR\aanswers\x12\x1b\n" +
+	"\aanswers\x18\x15 \x03(\v2\x1a.anabranch.state.v1.AnswerR\aanswers\x125\n" +
+	"\ahistory\x18\x17 \x03(\v2\x1b.anabranch.state.v1.HistoryR\ahistory\x12\x1b\n" +
 	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
 	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
@@ -2082,7 +2431,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Once)(nil),            // 1: anabranch.state.v1.Once
@@ -2105,9 +2454,12 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Outcome)(nil),         // 18: anabranch.state.v1.Outcome
 	(*AuditEntry)(nil),      // 19: anabranch.state.v1.AuditEntry
 	(*Resource)(nil),        // 20: anabranch.state.v1.Resource
-	(*KindRevision)(nil),    // 21: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 22: anabranch.state.v1.Snapshot
-	(*routerpb.Table)(nil),  // 23: anabranch.router.v1.Table
+	(*Manager)(nil),         // 21: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 22: anabranch.state.v1.Revision
+	(*History)(nil),         // 23: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 24: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 25: anabranch.state.v1.Snapshot
+	(*routerpb.Table)(nil),  // 26: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
@@ -2122,26 +2474,30 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	17, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
 	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
-	5,  // 12: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	9,  // 13: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	23, // 14: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	13, // 15: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	14, // 16: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	2,  // 17: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	9,  // 18: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	20, // 19: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	23, // 20: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	13, // 21: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	14, // 22: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	19, // 23: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	15, // 24: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	21, // 25: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 26: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	21, // 12: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	5,  // 13: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	9,  // 14: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	26, // 15: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	13, // 16: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	14, // 17: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	2,  // 18: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	21, // 19: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	22, // 20: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	9,  // 21: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	20, // 22: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	26, // 23: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	13, // 24: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	14, // 25: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	19, // 26: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	15, // 27: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	24, // 28: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 29: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	23, // 30: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -2167,7 +2523,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
