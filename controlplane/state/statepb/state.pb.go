@@ -13,6 +13,7 @@
 //               says format 2 once the committed feature level is 2.
 //   2026-11-30  snapshot: epoch_due and lineage, of states that were restored or recovered.
 //   2026-11-30  format 3: history of resources, managers of fields.
+//   2026-11-30  format 3: notes, archives of the audit trail, entries of version 2 with what changed.
 
 package statepb
 
@@ -53,6 +54,8 @@ type Command struct {
 	//	*Command_Denied
 	//	*Command_SetFeatureLevel
 	//	*Command_Checkpoint
+	//	*Command_Note
+	//	*Command_ArchiveAudit
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -220,6 +223,24 @@ func (x *Command) GetCheckpoint() *Checkpoint {
 	return nil
 }
 
+func (x *Command) GetNote() *Note {
+	if x != nil {
+		if x, ok := x.Op.(*Command_Note); ok {
+			return x.Note
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetArchiveAudit() *ArchiveAudit {
+	if x != nil {
+		if x, ok := x.Op.(*Command_ArchiveAudit); ok {
+			return x.ArchiveAudit
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -264,6 +285,14 @@ type Command_Checkpoint struct {
 	Checkpoint *Checkpoint `protobuf:"bytes,21,opt,name=checkpoint,proto3,oneof"`
 }
 
+type Command_Note struct {
+	Note *Note `protobuf:"bytes,32,opt,name=note,proto3,oneof"`
+}
+
+type Command_ArchiveAudit struct {
+	ArchiveAudit *ArchiveAudit `protobuf:"bytes,36,opt,name=archive_audit,json=archiveAudit,proto3,oneof"`
+}
+
 func (*Command_Noop) isCommand_Op() {}
 
 func (*Command_Init) isCommand_Op() {}
@@ -283,6 +312,10 @@ func (*Command_Denied) isCommand_Op() {}
 func (*Command_SetFeatureLevel) isCommand_Op() {}
 
 func (*Command_Checkpoint) isCommand_Op() {}
+
+func (*Command_Note) isCommand_Op() {}
+
+func (*Command_ArchiveAudit) isCommand_Op() {}
 
 // Once makes a command do what it does once, however often it is met with the same actor and key
 // within 24 hours. What was refused is not remembered.
@@ -1452,6 +1485,161 @@ func (x *Denied) GetCode() string {
 	return ""
 }
 
+// Note records in the audit trail what leaves nothing else in the state: a change that was refused, a
+// snapshot taken, a change of the membership asked for.
+type Note struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Action        string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"` // never one of a change of a resource
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Code          string                 `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"` // of a refusal
+	Detail        string                 `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Note) Reset() {
+	*x = Note{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Note) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Note) ProtoMessage() {}
+
+func (x *Note) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Note.ProtoReflect.Descriptor instead.
+func (*Note) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Note) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Note) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Note) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Note) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Note) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// ArchiveAudit says that entries of the audit trail are kept elsewhere.
+type ArchiveAudit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          uint64                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"` // sequence numbers, both included
+	To            uint64                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`
+	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`                           // of the entry to
+	FileSha256    []byte                 `protobuf:"bytes,4,opt,name=file_sha256,json=fileSha256,proto3" json:"file_sha256,omitempty"` // of the file
+	Name          string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`                               // of the file
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArchiveAudit) Reset() {
+	*x = ArchiveAudit{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArchiveAudit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArchiveAudit) ProtoMessage() {}
+
+func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
+func (*ArchiveAudit) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ArchiveAudit) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *ArchiveAudit) GetTo() uint64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *ArchiveAudit) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *ArchiveAudit) GetFileSha256() []byte {
+	if x != nil {
+		return x.FileSha256
+	}
+	return nil
+}
+
+func (x *ArchiveAudit) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Outcome is what Apply says of a command.
 type Outcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1466,7 +1654,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1666,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1679,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -1543,13 +1731,20 @@ type AuditEntry struct {
 	Code           string                 `protobuf:"bytes,10,opt,name=code,proto3" json:"code,omitempty"`
 	PreviousSha256 []byte                 `protobuf:"bytes,11,opt,name=previous_sha256,json=previousSha256,proto3" json:"previous_sha256,omitempty"`
 	Sha256         []byte                 `protobuf:"bytes,12,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// What follows is there from version 2 on.
+	Version        uint32         `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"`                              // of the form that is hashed; 0: 1
+	Sequence       uint64         `protobuf:"varint,14,opt,name=sequence,proto3" json:"sequence,omitempty"`                            // counts the entries of the trail from 1
+	BeforeSha256   []byte         `protobuf:"bytes,15,opt,name=before_sha256,json=beforeSha256,proto3" json:"before_sha256,omitempty"` // of the resource's document before the change; empty: there was none
+	AfterSha256    []byte         `protobuf:"bytes,16,opt,name=after_sha256,json=afterSha256,proto3" json:"after_sha256,omitempty"`
+	Changes        []*FieldChange `protobuf:"bytes,17,rep,name=changes,proto3" json:"changes,omitempty"`
+	ChangesOmitted uint32         `protobuf:"varint,18,opt,name=changes_omitted,json=changesOmitted,proto3" json:"changes_omitted,omitempty"` // for want of room
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1756,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1769,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -1661,6 +1856,186 @@ func (x *AuditEntry) GetSha256() []byte {
 	return nil
 }
 
+func (x *AuditEntry) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetBeforeSha256() []byte {
+	if x != nil {
+		return x.BeforeSha256
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetAfterSha256() []byte {
+	if x != nil {
+		return x.AfterSha256
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetChanges() []*FieldChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetChangesOmitted() uint32 {
+	if x != nil {
+		return x.ChangesOmitted
+	}
+	return 0
+}
+
+// FieldChange is one field before and after a change, as JSON; empty: there is none.
+type FieldChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldChange) Reset() {
+	*x = FieldChange{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldChange) ProtoMessage() {}
+
+func (x *FieldChange) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
+func (*FieldChange) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *FieldChange) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *FieldChange) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *FieldChange) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+// AuditAnchor is what is left of the entries that are no longer kept, and what is archived.
+type AuditAnchor struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Dropped        uint64                 `protobuf:"varint,1,opt,name=dropped,proto3" json:"dropped,omitempty"`                                       // how many
+	Index          uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`                                           // of the last of them
+	Archived       uint64                 `protobuf:"varint,3,opt,name=archived,proto3" json:"archived,omitempty"`                                     // sequence number of the last archived entry
+	ArchivedSha256 []byte                 `protobuf:"bytes,4,opt,name=archived_sha256,json=archivedSha256,proto3" json:"archived_sha256,omitempty"`    // and its hash
+	ArchivedUnixMs int64                  `protobuf:"varint,5,opt,name=archived_unix_ms,json=archivedUnixMs,proto3" json:"archived_unix_ms,omitempty"` // when
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *AuditAnchor) Reset() {
+	*x = AuditAnchor{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditAnchor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditAnchor) ProtoMessage() {}
+
+func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
+func (*AuditAnchor) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AuditAnchor) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *AuditAnchor) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *AuditAnchor) GetArchived() uint64 {
+	if x != nil {
+		return x.Archived
+	}
+	return 0
+}
+
+func (x *AuditAnchor) GetArchivedSha256() []byte {
+	if x != nil {
+		return x.ArchivedSha256
+	}
+	return nil
+}
+
+func (x *AuditAnchor) GetArchivedUnixMs() int64 {
+	if x != nil {
+		return x.ArchivedUnixMs
+	}
+	return 0
+}
+
 type Resource struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -1676,7 +2051,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +2063,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +2076,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Resource) GetKind() string {
@@ -1764,7 +2139,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +2151,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +2164,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Manager) GetName() string {
@@ -1826,7 +2201,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +2213,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +2226,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -1944,7 +2319,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +2331,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2344,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *History) GetKind() string {
@@ -2004,7 +2379,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2391,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2404,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -2063,15 +2438,16 @@ type Snapshot struct {
 	FeatureLevel  uint32                 `protobuf:"varint,20,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // 0: 1
 	Answers       []*Answer              `protobuf:"bytes,21,rep,name=answers,proto3" json:"answers,omitempty"`                                // oldest first
 	History       []*History             `protobuf:"bytes,23,rep,name=history,proto3" json:"history,omitempty"`                                // by kind and name; from feature level 3 on
-	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"`             // no table is published before the epoch has risen
-	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                                // which restore or recovery this history began with; empty: none
+	AuditAnchor   *AuditAnchor           `protobuf:"bytes,22,opt,name=audit_anchor,json=auditAnchor,proto3" json:"audit_anchor,omitempty"`
+	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"` // no table is published before the epoch has risen
+	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                    // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2459,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2472,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -2204,6 +2580,13 @@ func (x *Snapshot) GetHistory() []*History {
 	return nil
 }
 
+func (x *Snapshot) GetAuditAnchor() *AuditAnchor {
+	if x != nil {
+		return x.AuditAnchor
+	}
+	return nil
+}
+
 func (x *Snapshot) GetEpochDue() bool {
 	if x != nil {
 		return x.EpochDue
@@ -2222,7 +2605,7 @@ var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\x83\x06\n" +
+	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xfc\x06\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1c\n" +
 	"\tignorable\x18\x02 \x01(\bR\tignorable\x12\x1c\n" +
@@ -2243,7 +2626,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x11set_feature_level\x18\x14 \x01(\v2#.anabranch.state.v1.SetFeatureLevelH\x00R\x0fsetFeatureLevel\x12@\n" +
 	"\n" +
 	"checkpoint\x18\x15 \x01(\v2\x1e.anabranch.state.v1.CheckpointH\x00R\n" +
-	"checkpointB\x04\n" +
+	"checkpoint\x12.\n" +
+	"\x04note\x18  \x01(\v2\x18.anabranch.state.v1.NoteH\x00R\x04note\x12G\n" +
+	"\rarchive_audit\x18$ \x01(\v2 .anabranch.state.v1.ArchiveAuditH\x00R\farchiveAuditB\x04\n" +
 	"\x02op\"?\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
@@ -2340,13 +2725,26 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"\x9d\x01\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"r\n" +
+	"\x04Note\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\"\x7f\n" +
+	"\fArchiveAudit\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\x12\x1f\n" +
+	"\vfile_sha256\x18\x04 \x01(\fR\n" +
+	"fileSha256\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\x9d\x01\n" +
 	"\aOutcome\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x03 \x01(\tR\x05field\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x122\n" +
-	"\x06answer\x18\x05 \x01(\v2\x1a.anabranch.state.v1.AnswerR\x06answer\"\xb6\x02\n" +
+	"\x06answer\x18\x05 \x01(\v2\x1a.anabranch.state.v1.AnswerR\x06answer\"\x98\x04\n" +
 	"\n" +
 	"AuditEntry\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1c\n" +
@@ -2363,7 +2761,23 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x04code\x18\n" +
 	" \x01(\tR\x04code\x12'\n" +
 	"\x0fprevious_sha256\x18\v \x01(\fR\x0epreviousSha256\x12\x16\n" +
-	"\x06sha256\x18\f \x01(\fR\x06sha256\"\xe9\x01\n" +
+	"\x06sha256\x18\f \x01(\fR\x06sha256\x12\x18\n" +
+	"\aversion\x18\r \x01(\rR\aversion\x12\x1a\n" +
+	"\bsequence\x18\x0e \x01(\x04R\bsequence\x12#\n" +
+	"\rbefore_sha256\x18\x0f \x01(\fR\fbeforeSha256\x12!\n" +
+	"\fafter_sha256\x18\x10 \x01(\fR\vafterSha256\x129\n" +
+	"\achanges\x18\x11 \x03(\v2\x1f.anabranch.state.v1.FieldChangeR\achanges\x12'\n" +
+	"\x0fchanges_omitted\x18\x12 \x01(\rR\x0echangesOmitted\"G\n" +
+	"\vFieldChange\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\"\xac\x01\n" +
+	"\vAuditAnchor\x12\x18\n" +
+	"\adropped\x18\x01 \x01(\x04R\adropped\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1a\n" +
+	"\barchived\x18\x03 \x01(\x04R\barchived\x12'\n" +
+	"\x0farchived_sha256\x18\x04 \x01(\fR\x0earchivedSha256\x12(\n" +
+	"\x10archived_unix_ms\x18\x05 \x01(\x03R\x0earchivedUnixMs\"\xe9\x01\n" +
 	"\bResource\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -2397,7 +2811,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\trevisions\x18\x03 \x03(\v2\x1c.anabranch.state.v1.RevisionR\trevisions\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\x82\x06\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xc6\x06\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -2415,7 +2829,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x0ekind_revisions\x18\f \x03(\v2 .anabranch.state.v1.KindRevisionR\rkindRevisions\x12#\n" +
 	"\rfeature_level\x18\x14 \x01(\rR\ffeatureLevel\x124\n" +
 	"\aanswers\x18\x15 \x03(\v2\x1a.anabranch.state.v1.AnswerR\aanswers\x125\n" +
-	"\ahistory\x18\x17 \x03(\v2\x1b.anabranch.state.v1.HistoryR\ahistory\x12\x1b\n" +
+	"\ahistory\x18\x17 \x03(\v2\x1b.anabranch.state.v1.HistoryR\ahistory\x12B\n" +
+	"\faudit_anchor\x18\x16 \x01(\v2\x1f.anabranch.state.v1.AuditAnchorR\vauditAnchor\x12\x1b\n" +
 	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
 	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
@@ -2431,7 +2846,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Once)(nil),            // 1: anabranch.state.v1.Once
@@ -2451,15 +2866,19 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*PutNode)(nil),         // 15: anabranch.state.v1.PutNode
 	(*BumpEpoch)(nil),       // 16: anabranch.state.v1.BumpEpoch
 	(*Denied)(nil),          // 17: anabranch.state.v1.Denied
-	(*Outcome)(nil),         // 18: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 19: anabranch.state.v1.AuditEntry
-	(*Resource)(nil),        // 20: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 21: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 22: anabranch.state.v1.Revision
-	(*History)(nil),         // 23: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 24: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 25: anabranch.state.v1.Snapshot
-	(*routerpb.Table)(nil),  // 26: anabranch.router.v1.Table
+	(*Note)(nil),            // 18: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 19: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 20: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 21: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 22: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 23: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 24: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 25: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 26: anabranch.state.v1.Revision
+	(*History)(nil),         // 27: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 28: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 29: anabranch.state.v1.Snapshot
+	(*routerpb.Table)(nil),  // 30: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
@@ -2474,30 +2893,34 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	17, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
 	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
-	21, // 12: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
-	5,  // 13: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	9,  // 14: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	26, // 15: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	13, // 16: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	14, // 17: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	2,  // 18: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	21, // 19: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	22, // 20: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	9,  // 21: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	20, // 22: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	26, // 23: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	13, // 24: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	14, // 25: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	19, // 26: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	15, // 27: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	24, // 28: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 29: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	23, // 30: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	18, // 12: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	19, // 13: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	25, // 14: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	5,  // 15: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	9,  // 16: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	30, // 17: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	13, // 18: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	14, // 19: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	2,  // 20: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	22, // 21: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	25, // 22: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	26, // 23: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	9,  // 24: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	24, // 25: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	30, // 26: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	13, // 27: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	14, // 28: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	21, // 29: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	15, // 30: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	28, // 31: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 32: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	27, // 33: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	23, // 34: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -2516,6 +2939,8 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_Denied)(nil),
 		(*Command_SetFeatureLevel)(nil),
 		(*Command_Checkpoint)(nil),
+		(*Command_Note)(nil),
+		(*Command_ArchiveAudit)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2523,7 +2948,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
