@@ -14,6 +14,7 @@
 //   2026-11-30  snapshot: epoch_due and lineage, of states that were restored or recovered.
 //   2026-11-30  format 3: history of resources, managers of fields.
 //   2026-11-30  format 3: notes, archives of the audit trail, entries of version 2 with what changed.
+//   2026-11-30  format 3: staged rollouts, freezes, resources that are held back.
 
 package statepb
 
@@ -55,6 +56,8 @@ type Command struct {
 	//	*Command_SetFeatureLevel
 	//	*Command_Checkpoint
 	//	*Command_Note
+	//	*Command_StartRollout
+	//	*Command_SteerChange
 	//	*Command_ArchiveAudit
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
@@ -232,6 +235,24 @@ func (x *Command) GetNote() *Note {
 	return nil
 }
 
+func (x *Command) GetStartRollout() *StartRollout {
+	if x != nil {
+		if x, ok := x.Op.(*Command_StartRollout); ok {
+			return x.StartRollout
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetSteerChange() *SteerChange {
+	if x != nil {
+		if x, ok := x.Op.(*Command_SteerChange); ok {
+			return x.SteerChange
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetArchiveAudit() *ArchiveAudit {
 	if x != nil {
 		if x, ok := x.Op.(*Command_ArchiveAudit); ok {
@@ -289,6 +310,14 @@ type Command_Note struct {
 	Note *Note `protobuf:"bytes,32,opt,name=note,proto3,oneof"`
 }
 
+type Command_StartRollout struct {
+	StartRollout *StartRollout `protobuf:"bytes,34,opt,name=start_rollout,json=startRollout,proto3,oneof"`
+}
+
+type Command_SteerChange struct {
+	SteerChange *SteerChange `protobuf:"bytes,35,opt,name=steer_change,json=steerChange,proto3,oneof"`
+}
+
 type Command_ArchiveAudit struct {
 	ArchiveAudit *ArchiveAudit `protobuf:"bytes,36,opt,name=archive_audit,json=archiveAudit,proto3,oneof"`
 }
@@ -314,6 +343,10 @@ func (*Command_SetFeatureLevel) isCommand_Op() {}
 func (*Command_Checkpoint) isCommand_Op() {}
 
 func (*Command_Note) isCommand_Op() {}
+
+func (*Command_StartRollout) isCommand_Op() {}
+
+func (*Command_SteerChange) isCommand_Op() {}
 
 func (*Command_ArchiveAudit) isCommand_Op() {}
 
@@ -1076,10 +1109,14 @@ func (x *Delete) GetForce() bool {
 
 // Publish commits a routing table and the health of clusters behind it.
 type Publish struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Table         *routerpb.Table        `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`   // unset: health only; ref is stamped by Apply
-	Health        []*ClusterHealth       `protobuf:"bytes,2,rep,name=health,proto3" json:"health,omitempty"` // whole set, replaces what was there
-	Reasons       []*WeightReason        `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Table   *routerpb.Table        `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`   // unset: health only; ref is stamped by Apply
+	Health  []*ClusterHealth       `protobuf:"bytes,2,rep,name=health,proto3" json:"health,omitempty"` // whole set, replaces what was there
+	Reasons []*WeightReason        `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// Set: the table of the routers that the rollout under way has reached, and nothing else of this
+	// message counts but its reasons. Its ref names the one that it takes the place of.
+	Trial         *routerpb.Table `protobuf:"bytes,10,opt,name=trial,proto3" json:"trial,omitempty"`
+	TrialReasons  []*WeightReason `protobuf:"bytes,11,rep,name=trial_reasons,json=trialReasons,proto3" json:"trial_reasons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1135,6 +1172,562 @@ func (x *Publish) GetReasons() []*WeightReason {
 	return nil
 }
 
+func (x *Publish) GetTrial() *routerpb.Table {
+	if x != nil {
+		return x.Trial
+	}
+	return nil
+}
+
+func (x *Publish) GetTrialReasons() []*WeightReason {
+	if x != nil {
+		return x.TrialReasons
+	}
+	return nil
+}
+
+// StartRollout begins to give routers a table computed from resources that are held back so far.
+type StartRollout struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ConfigRevision uint64                 `protobuf:"varint,1,opt,name=config_revision,json=configRevision,proto3" json:"config_revision,omitempty"` // of those resources; refused if they have changed since
+	Table          *routerpb.Table        `protobuf:"bytes,2,opt,name=table,proto3" json:"table,omitempty"`                                          // its ref names the table in force that it was compared with
+	Reasons        []*WeightReason        `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	Canary         string                 `protobuf:"bytes,4,opt,name=canary,proto3" json:"canary,omitempty"`      // the router that gets it first
+	Region         string                 `protobuf:"bytes,5,opt,name=region,proto3" json:"region,omitempty"`      // of that
+	Expected       uint32                 `protobuf:"varint,6,opt,name=expected,proto3" json:"expected,omitempty"` // routers of the cohort that were connected
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *StartRollout) Reset() {
+	*x = StartRollout{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartRollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartRollout) ProtoMessage() {}
+
+func (x *StartRollout) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartRollout.ProtoReflect.Descriptor instead.
+func (*StartRollout) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *StartRollout) GetConfigRevision() uint64 {
+	if x != nil {
+		return x.ConfigRevision
+	}
+	return 0
+}
+
+func (x *StartRollout) GetTable() *routerpb.Table {
+	if x != nil {
+		return x.Table
+	}
+	return nil
+}
+
+func (x *StartRollout) GetReasons() []*WeightReason {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *StartRollout) GetCanary() string {
+	if x != nil {
+		return x.Canary
+	}
+	return ""
+}
+
+func (x *StartRollout) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *StartRollout) GetExpected() uint32 {
+	if x != nil {
+		return x.Expected
+	}
+	return 0
+}
+
+// SteerChange moves a rollout on, or opens and shuts the way for all of them.
+type SteerChange struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Act            string                 `protobuf:"bytes,1,opt,name=act,proto3" json:"act,omitempty"`                                              // advance | settle | return | pause | resume | retry | freeze | unfreeze
+	Rollout        uint64                 `protobuf:"varint,2,opt,name=rollout,proto3" json:"rollout,omitempty"`                                     // settle with 0: resources that are held back hold without a rollout
+	Stage          string                 `protobuf:"bytes,3,opt,name=stage,proto3" json:"stage,omitempty"`                                          // advance: that it leaves; refused in another
+	Expected       uint32                 `protobuf:"varint,4,opt,name=expected,proto3" json:"expected,omitempty"`                                   // advance: routers of the new cohort that were connected
+	ConfigRevision uint64                 `protobuf:"varint,5,opt,name=config_revision,json=configRevision,proto3" json:"config_revision,omitempty"` // settle with rollout 0: of the resources; refused if they have changed
+	Why            string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`                                              // return: evidence, for people
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *SteerChange) Reset() {
+	*x = SteerChange{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SteerChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SteerChange) ProtoMessage() {}
+
+func (x *SteerChange) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SteerChange.ProtoReflect.Descriptor instead.
+func (*SteerChange) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SteerChange) GetAct() string {
+	if x != nil {
+		return x.Act
+	}
+	return ""
+}
+
+func (x *SteerChange) GetRollout() uint64 {
+	if x != nil {
+		return x.Rollout
+	}
+	return 0
+}
+
+func (x *SteerChange) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *SteerChange) GetExpected() uint32 {
+	if x != nil {
+		return x.Expected
+	}
+	return 0
+}
+
+func (x *SteerChange) GetConfigRevision() uint64 {
+	if x != nil {
+		return x.ConfigRevision
+	}
+	return 0
+}
+
+func (x *SteerChange) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// Rollout is the way of one change to the routers.
+type Rollout struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`      // index of its StartRollout
+	Stage          string                 `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"` // canary | region | settled | returned | interrupted
+	Paused         bool                   `protobuf:"varint,3,opt,name=paused,proto3" json:"paused,omitempty"`
+	Canary         string                 `protobuf:"bytes,4,opt,name=canary,proto3" json:"canary,omitempty"`
+	Region         string                 `protobuf:"bytes,5,opt,name=region,proto3" json:"region,omitempty"`
+	ConfigRevision uint64                 `protobuf:"varint,6,opt,name=config_revision,json=configRevision,proto3" json:"config_revision,omitempty"` // of the resources that it brings
+	BaseRevision   uint64                 `protobuf:"varint,7,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`       // of those in force before
+	StageRevision  uint64                 `protobuf:"varint,8,opt,name=stage_revision,json=stageRevision,proto3" json:"stage_revision,omitempty"`    // index at which the stage began: routers of the cohort hold this table or a later one
+	StartedUnixMs  int64                  `protobuf:"varint,9,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
+	StageUnixMs    int64                  `protobuf:"varint,10,opt,name=stage_unix_ms,json=stageUnixMs,proto3" json:"stage_unix_ms,omitempty"` // when the stage began
+	Expected       uint32                 `protobuf:"varint,11,opt,name=expected,proto3" json:"expected,omitempty"`                            // routers of the cohort when it began
+	Reason         string                 `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`                                 // why it ended, or is paused
+	Actor          string                 `protobuf:"bytes,13,opt,name=actor,proto3" json:"actor,omitempty"`                                   // who moved it last
+	Retried        bool                   `protobuf:"varint,14,opt,name=retried,proto3" json:"retried,omitempty"`                              // returned, and may be tried again
+	Changes        []string               `protobuf:"bytes,15,rep,name=changes,proto3" json:"changes,omitempty"`                               // Kind/name of the resources that differ, the first of them
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Rollout) Reset() {
+	*x = Rollout{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout) ProtoMessage() {}
+
+func (x *Rollout) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
+func (*Rollout) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Rollout) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Rollout) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *Rollout) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *Rollout) GetCanary() string {
+	if x != nil {
+		return x.Canary
+	}
+	return ""
+}
+
+func (x *Rollout) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Rollout) GetConfigRevision() uint64 {
+	if x != nil {
+		return x.ConfigRevision
+	}
+	return 0
+}
+
+func (x *Rollout) GetBaseRevision() uint64 {
+	if x != nil {
+		return x.BaseRevision
+	}
+	return 0
+}
+
+func (x *Rollout) GetStageRevision() uint64 {
+	if x != nil {
+		return x.StageRevision
+	}
+	return 0
+}
+
+func (x *Rollout) GetStartedUnixMs() int64 {
+	if x != nil {
+		return x.StartedUnixMs
+	}
+	return 0
+}
+
+func (x *Rollout) GetStageUnixMs() int64 {
+	if x != nil {
+		return x.StageUnixMs
+	}
+	return 0
+}
+
+func (x *Rollout) GetExpected() uint32 {
+	if x != nil {
+		return x.Expected
+	}
+	return 0
+}
+
+func (x *Rollout) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Rollout) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Rollout) GetRetried() bool {
+	if x != nil {
+		return x.Retried
+	}
+	return false
+}
+
+func (x *Rollout) GetChanges() []string {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// Freeze keeps changes of configuration and optimisation away from routers.
+type Freeze struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AtUnixMs      int64                  `protobuf:"varint,1,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	Actor         string                 `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Freeze) Reset() {
+	*x = Freeze{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Freeze) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Freeze) ProtoMessage() {}
+
+func (x *Freeze) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
+func (*Freeze) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Freeze) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Freeze) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Freeze) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// HeldConfig is the resources as of an earlier revision, told by what differs from the present ones.
+type HeldConfig struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	Absent        []*Resource            `protobuf:"bytes,2,rep,name=absent,proto3" json:"absent,omitempty"` // kind and name of those that were not there yet
+	KindRevisions []*KindRevision        `protobuf:"bytes,3,rep,name=kind_revisions,json=kindRevisions,proto3" json:"kind_revisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldConfig) Reset() {
+	*x = HeldConfig{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldConfig) ProtoMessage() {}
+
+func (x *HeldConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldConfig.ProtoReflect.Descriptor instead.
+func (*HeldConfig) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *HeldConfig) GetResources() []*Resource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *HeldConfig) GetAbsent() []*Resource {
+	if x != nil {
+		return x.Absent
+	}
+	return nil
+}
+
+func (x *HeldConfig) GetKindRevisions() []*KindRevision {
+	if x != nil {
+		return x.KindRevisions
+	}
+	return nil
+}
+
+// Rollouts is what a snapshot holds of changes on their way.
+type Rollouts struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Rollouts       []*Rollout             `protobuf:"bytes,1,rep,name=rollouts,proto3" json:"rollouts,omitempty"`                                    // oldest first; the last may be under way
+	Settled        *HeldConfig            `protobuf:"bytes,2,opt,name=settled,proto3" json:"settled,omitempty"`                                      // unset: nothing is held back
+	Trial          *HeldConfig            `protobuf:"bytes,3,opt,name=trial,proto3" json:"trial,omitempty"`                                          // of the rollout under way
+	StableRevision uint64                 `protobuf:"varint,4,opt,name=stable_revision,json=stableRevision,proto3" json:"stable_revision,omitempty"` // of the table in force outside of it; 0: the newest
+	TrialRevision  uint64                 `protobuf:"varint,5,opt,name=trial_revision,json=trialRevision,proto3" json:"trial_revision,omitempty"`    // of the table in force within it
+	TrialReasons   []*WeightReason        `protobuf:"bytes,6,rep,name=trial_reasons,json=trialReasons,proto3" json:"trial_reasons,omitempty"`
+	Freeze         *Freeze                `protobuf:"bytes,7,opt,name=freeze,proto3" json:"freeze,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Rollouts) Reset() {
+	*x = Rollouts{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollouts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollouts) ProtoMessage() {}
+
+func (x *Rollouts) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollouts.ProtoReflect.Descriptor instead.
+func (*Rollouts) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Rollouts) GetRollouts() []*Rollout {
+	if x != nil {
+		return x.Rollouts
+	}
+	return nil
+}
+
+func (x *Rollouts) GetSettled() *HeldConfig {
+	if x != nil {
+		return x.Settled
+	}
+	return nil
+}
+
+func (x *Rollouts) GetTrial() *HeldConfig {
+	if x != nil {
+		return x.Trial
+	}
+	return nil
+}
+
+func (x *Rollouts) GetStableRevision() uint64 {
+	if x != nil {
+		return x.StableRevision
+	}
+	return 0
+}
+
+func (x *Rollouts) GetTrialRevision() uint64 {
+	if x != nil {
+		return x.TrialRevision
+	}
+	return 0
+}
+
+func (x *Rollouts) GetTrialReasons() []*WeightReason {
+	if x != nil {
+		return x.TrialReasons
+	}
+	return nil
+}
+
+func (x *Rollouts) GetFreeze() *Freeze {
+	if x != nil {
+		return x.Freeze
+	}
+	return nil
+}
+
 type ClusterHealth struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Cluster           string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
@@ -1151,7 +1744,7 @@ type ClusterHealth struct {
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1756,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1769,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -1247,7 +1840,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1852,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1865,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -1316,7 +1909,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1921,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1934,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PutNode) GetId() string {
@@ -1381,7 +1974,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1986,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1999,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -1429,7 +2022,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +2034,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +2047,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Denied) GetAction() string {
@@ -1500,7 +2093,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +2105,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +2118,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Note) GetAction() string {
@@ -1577,7 +2170,7 @@ type ArchiveAudit struct {
 
 func (x *ArchiveAudit) Reset() {
 	*x = ArchiveAudit{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +2182,7 @@ func (x *ArchiveAudit) String() string {
 func (*ArchiveAudit) ProtoMessage() {}
 
 func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +2195,7 @@ func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
 func (*ArchiveAudit) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ArchiveAudit) GetFrom() uint64 {
@@ -1654,7 +2247,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +2259,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +2272,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -1744,7 +2337,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +2349,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +2362,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -1910,7 +2503,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2515,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2528,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FieldChange) GetField() string {
@@ -1973,7 +2566,7 @@ type AuditAnchor struct {
 
 func (x *AuditAnchor) Reset() {
 	*x = AuditAnchor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2578,7 @@ func (x *AuditAnchor) String() string {
 func (*AuditAnchor) ProtoMessage() {}
 
 func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2591,7 @@ func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
 func (*AuditAnchor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AuditAnchor) GetDropped() uint64 {
@@ -2051,7 +2644,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +2656,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +2669,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Resource) GetKind() string {
@@ -2139,7 +2732,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2744,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2757,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Manager) GetName() string {
@@ -2201,7 +2794,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2213,7 +2806,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2226,7 +2819,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -2319,7 +2912,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2331,7 +2924,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2344,7 +2937,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *History) GetKind() string {
@@ -2379,7 +2972,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2984,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2997,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -2439,6 +3032,7 @@ type Snapshot struct {
 	Answers       []*Answer              `protobuf:"bytes,21,rep,name=answers,proto3" json:"answers,omitempty"`                                // oldest first
 	History       []*History             `protobuf:"bytes,23,rep,name=history,proto3" json:"history,omitempty"`                                // by kind and name; from feature level 3 on
 	AuditAnchor   *AuditAnchor           `protobuf:"bytes,22,opt,name=audit_anchor,json=auditAnchor,proto3" json:"audit_anchor,omitempty"`
+	Rollouts      *Rollouts              `protobuf:"bytes,24,opt,name=rollouts,proto3" json:"rollouts,omitempty"`
 	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"` // no table is published before the epoch has risen
 	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                    // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
@@ -2447,7 +3041,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +3053,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +3066,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -2587,6 +3181,13 @@ func (x *Snapshot) GetAuditAnchor() *AuditAnchor {
 	return nil
 }
 
+func (x *Snapshot) GetRollouts() *Rollouts {
+	if x != nil {
+		return x.Rollouts
+	}
+	return nil
+}
+
 func (x *Snapshot) GetEpochDue() bool {
 	if x != nil {
 		return x.EpochDue
@@ -2605,7 +3206,7 @@ var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xfc\x06\n" +
+	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\x8b\b\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1c\n" +
 	"\tignorable\x18\x02 \x01(\bR\tignorable\x12\x1c\n" +
@@ -2628,6 +3229,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"checkpoint\x18\x15 \x01(\v2\x1e.anabranch.state.v1.CheckpointH\x00R\n" +
 	"checkpoint\x12.\n" +
 	"\x04note\x18  \x01(\v2\x18.anabranch.state.v1.NoteH\x00R\x04note\x12G\n" +
+	"\rstart_rollout\x18\" \x01(\v2 .anabranch.state.v1.StartRolloutH\x00R\fstartRollout\x12D\n" +
+	"\fsteer_change\x18# \x01(\v2\x1f.anabranch.state.v1.SteerChangeH\x00R\vsteerChange\x12G\n" +
 	"\rarchive_audit\x18$ \x01(\v2 .anabranch.state.v1.ArchiveAuditH\x00R\farchiveAuditB\x04\n" +
 	"\x02op\"?\n" +
 	"\x04Once\x12\x10\n" +
@@ -2695,11 +3298,63 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"ifRevision\x12\x18\n" +
 	"\amanager\x18\n" +
 	" \x01(\tR\amanager\x12\x14\n" +
-	"\x05force\x18\v \x01(\bR\x05force\"\xb2\x01\n" +
+	"\x05force\x18\v \x01(\bR\x05force\"\xab\x02\n" +
 	"\aPublish\x120\n" +
 	"\x05table\x18\x01 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\x129\n" +
 	"\x06health\x18\x02 \x03(\v2!.anabranch.state.v1.ClusterHealthR\x06health\x12:\n" +
-	"\areasons\x18\x03 \x03(\v2 .anabranch.state.v1.WeightReasonR\areasons\"\x91\x02\n" +
+	"\areasons\x18\x03 \x03(\v2 .anabranch.state.v1.WeightReasonR\areasons\x120\n" +
+	"\x05trial\x18\n" +
+	" \x01(\v2\x1a.anabranch.router.v1.TableR\x05trial\x12E\n" +
+	"\rtrial_reasons\x18\v \x03(\v2 .anabranch.state.v1.WeightReasonR\ftrialReasons\"\xf1\x01\n" +
+	"\fStartRollout\x12'\n" +
+	"\x0fconfig_revision\x18\x01 \x01(\x04R\x0econfigRevision\x120\n" +
+	"\x05table\x18\x02 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\x12:\n" +
+	"\areasons\x18\x03 \x03(\v2 .anabranch.state.v1.WeightReasonR\areasons\x12\x16\n" +
+	"\x06canary\x18\x04 \x01(\tR\x06canary\x12\x16\n" +
+	"\x06region\x18\x05 \x01(\tR\x06region\x12\x1a\n" +
+	"\bexpected\x18\x06 \x01(\rR\bexpected\"\xa6\x01\n" +
+	"\vSteerChange\x12\x10\n" +
+	"\x03act\x18\x01 \x01(\tR\x03act\x12\x18\n" +
+	"\arollout\x18\x02 \x01(\x04R\arollout\x12\x14\n" +
+	"\x05stage\x18\x03 \x01(\tR\x05stage\x12\x1a\n" +
+	"\bexpected\x18\x04 \x01(\rR\bexpected\x12'\n" +
+	"\x0fconfig_revision\x18\x05 \x01(\x04R\x0econfigRevision\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"\xb6\x03\n" +
+	"\aRollout\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\tR\x05stage\x12\x16\n" +
+	"\x06paused\x18\x03 \x01(\bR\x06paused\x12\x16\n" +
+	"\x06canary\x18\x04 \x01(\tR\x06canary\x12\x16\n" +
+	"\x06region\x18\x05 \x01(\tR\x06region\x12'\n" +
+	"\x0fconfig_revision\x18\x06 \x01(\x04R\x0econfigRevision\x12#\n" +
+	"\rbase_revision\x18\a \x01(\x04R\fbaseRevision\x12%\n" +
+	"\x0estage_revision\x18\b \x01(\x04R\rstageRevision\x12&\n" +
+	"\x0fstarted_unix_ms\x18\t \x01(\x03R\rstartedUnixMs\x12\"\n" +
+	"\rstage_unix_ms\x18\n" +
+	" \x01(\x03R\vstageUnixMs\x12\x1a\n" +
+	"\bexpected\x18\v \x01(\rR\bexpected\x12\x16\n" +
+	"\x06reason\x18\f \x01(\tR\x06reason\x12\x14\n" +
+	"\x05actor\x18\r \x01(\tR\x05actor\x12\x18\n" +
+	"\aretried\x18\x0e \x01(\bR\aretried\x12\x18\n" +
+	"\achanges\x18\x0f \x03(\tR\achanges\"T\n" +
+	"\x06Freeze\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x01 \x01(\x03R\batUnixMs\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xc7\x01\n" +
+	"\n" +
+	"HeldConfig\x12:\n" +
+	"\tresources\x18\x01 \x03(\v2\x1c.anabranch.state.v1.ResourceR\tresources\x124\n" +
+	"\x06absent\x18\x02 \x03(\v2\x1c.anabranch.state.v1.ResourceR\x06absent\x12G\n" +
+	"\x0ekind_revisions\x18\x03 \x03(\v2 .anabranch.state.v1.KindRevisionR\rkindRevisions\"\xfe\x02\n" +
+	"\bRollouts\x127\n" +
+	"\brollouts\x18\x01 \x03(\v2\x1b.anabranch.state.v1.RolloutR\brollouts\x128\n" +
+	"\asettled\x18\x02 \x01(\v2\x1e.anabranch.state.v1.HeldConfigR\asettled\x124\n" +
+	"\x05trial\x18\x03 \x01(\v2\x1e.anabranch.state.v1.HeldConfigR\x05trial\x12'\n" +
+	"\x0fstable_revision\x18\x04 \x01(\x04R\x0estableRevision\x12%\n" +
+	"\x0etrial_revision\x18\x05 \x01(\x04R\rtrialRevision\x12E\n" +
+	"\rtrial_reasons\x18\x06 \x03(\v2 .anabranch.state.v1.WeightReasonR\ftrialReasons\x122\n" +
+	"\x06freeze\x18\a \x01(\v2\x1a.anabranch.state.v1.FreezeR\x06freeze\"\x91\x02\n" +
 	"\rClusterHealth\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\"\n" +
@@ -2811,7 +3466,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\trevisions\x18\x03 \x03(\v2\x1c.anabranch.state.v1.RevisionR\trevisions\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xc6\x06\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\x80\a\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -2830,7 +3485,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\rfeature_level\x18\x14 \x01(\rR\ffeatureLevel\x124\n" +
 	"\aanswers\x18\x15 \x03(\v2\x1a.anabranch.state.v1.AnswerR\aanswers\x125\n" +
 	"\ahistory\x18\x17 \x03(\v2\x1b.anabranch.state.v1.HistoryR\ahistory\x12B\n" +
-	"\faudit_anchor\x18\x16 \x01(\v2\x1f.anabranch.state.v1.AuditAnchorR\vauditAnchor\x12\x1b\n" +
+	"\faudit_anchor\x18\x16 \x01(\v2\x1f.anabranch.state.v1.AuditAnchorR\vauditAnchor\x128\n" +
+	"\brollouts\x18\x18 \x01(\v2\x1c.anabranch.state.v1.RolloutsR\brollouts\x12\x1b\n" +
 	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
 	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
@@ -2846,7 +3502,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Once)(nil),            // 1: anabranch.state.v1.Once
@@ -2861,24 +3517,30 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Put)(nil),             // 10: anabranch.state.v1.Put
 	(*Delete)(nil),          // 11: anabranch.state.v1.Delete
 	(*Publish)(nil),         // 12: anabranch.state.v1.Publish
-	(*ClusterHealth)(nil),   // 13: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),    // 14: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),         // 15: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),       // 16: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),          // 17: anabranch.state.v1.Denied
-	(*Note)(nil),            // 18: anabranch.state.v1.Note
-	(*ArchiveAudit)(nil),    // 19: anabranch.state.v1.ArchiveAudit
-	(*Outcome)(nil),         // 20: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 21: anabranch.state.v1.AuditEntry
-	(*FieldChange)(nil),     // 22: anabranch.state.v1.FieldChange
-	(*AuditAnchor)(nil),     // 23: anabranch.state.v1.AuditAnchor
-	(*Resource)(nil),        // 24: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 25: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 26: anabranch.state.v1.Revision
-	(*History)(nil),         // 27: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 28: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 29: anabranch.state.v1.Snapshot
-	(*routerpb.Table)(nil),  // 30: anabranch.router.v1.Table
+	(*StartRollout)(nil),    // 13: anabranch.state.v1.StartRollout
+	(*SteerChange)(nil),     // 14: anabranch.state.v1.SteerChange
+	(*Rollout)(nil),         // 15: anabranch.state.v1.Rollout
+	(*Freeze)(nil),          // 16: anabranch.state.v1.Freeze
+	(*HeldConfig)(nil),      // 17: anabranch.state.v1.HeldConfig
+	(*Rollouts)(nil),        // 18: anabranch.state.v1.Rollouts
+	(*ClusterHealth)(nil),   // 19: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 20: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 21: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 22: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 23: anabranch.state.v1.Denied
+	(*Note)(nil),            // 24: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 25: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 26: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 27: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 28: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 29: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 30: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 31: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 32: anabranch.state.v1.Revision
+	(*History)(nil),         // 33: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 34: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 35: anabranch.state.v1.Snapshot
+	(*routerpb.Table)(nil),  // 36: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
@@ -2888,39 +3550,54 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	10, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
 	11, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
 	12, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	15, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	16, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	17, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	21, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	22, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	23, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
 	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
-	18, // 12: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
-	19, // 13: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
-	25, // 14: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
-	5,  // 15: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	9,  // 16: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	30, // 17: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	13, // 18: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	14, // 19: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	2,  // 20: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	22, // 21: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
-	25, // 22: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	26, // 23: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	9,  // 24: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	24, // 25: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	30, // 26: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	13, // 27: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	14, // 28: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	21, // 29: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	15, // 30: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	28, // 31: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 32: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	27, // 33: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	23, // 34: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	24, // 12: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	13, // 13: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
+	14, // 14: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
+	25, // 15: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	31, // 16: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	5,  // 17: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	9,  // 18: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	36, // 19: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	19, // 20: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	20, // 21: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	36, // 22: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
+	20, // 23: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	36, // 24: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
+	20, // 25: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
+	30, // 26: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
+	30, // 27: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
+	34, // 28: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	15, // 29: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
+	17, // 30: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
+	17, // 31: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
+	20, // 32: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	16, // 33: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
+	2,  // 34: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	28, // 35: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	31, // 36: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	32, // 37: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	9,  // 38: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	30, // 39: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	36, // 40: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	19, // 41: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	20, // 42: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	27, // 43: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	21, // 44: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	34, // 45: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 46: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	33, // 47: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	29, // 48: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	18, // 49: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -2940,6 +3617,8 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_SetFeatureLevel)(nil),
 		(*Command_Checkpoint)(nil),
 		(*Command_Note)(nil),
+		(*Command_StartRollout)(nil),
+		(*Command_SteerChange)(nil),
 		(*Command_ArchiveAudit)(nil),
 	}
 	type x struct{}
@@ -2948,7 +3627,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
