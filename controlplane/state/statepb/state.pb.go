@@ -15,6 +15,7 @@
 //   2026-11-30  format 3: history of resources, managers of fields.
 //   2026-11-30  format 3: notes, archives of the audit trail, entries of version 2 with what changed.
 //   2026-11-30  format 3: staged rollouts, freezes, resources that are held back.
+//   2026-11-30  format 3: tokens that are made, rotated and revoked; actors say how they were known.
 
 package statepb
 
@@ -55,6 +56,8 @@ type Command struct {
 	//	*Command_Denied
 	//	*Command_SetFeatureLevel
 	//	*Command_Checkpoint
+	//	*Command_PutToken
+	//	*Command_RevokeToken
 	//	*Command_Note
 	//	*Command_StartRollout
 	//	*Command_SteerChange
@@ -226,6 +229,24 @@ func (x *Command) GetCheckpoint() *Checkpoint {
 	return nil
 }
 
+func (x *Command) GetPutToken() *PutToken {
+	if x != nil {
+		if x, ok := x.Op.(*Command_PutToken); ok {
+			return x.PutToken
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRevokeToken() *RevokeToken {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RevokeToken); ok {
+			return x.RevokeToken
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetNote() *Note {
 	if x != nil {
 		if x, ok := x.Op.(*Command_Note); ok {
@@ -306,6 +327,14 @@ type Command_Checkpoint struct {
 	Checkpoint *Checkpoint `protobuf:"bytes,21,opt,name=checkpoint,proto3,oneof"`
 }
 
+type Command_PutToken struct {
+	PutToken *PutToken `protobuf:"bytes,30,opt,name=put_token,json=putToken,proto3,oneof"`
+}
+
+type Command_RevokeToken struct {
+	RevokeToken *RevokeToken `protobuf:"bytes,31,opt,name=revoke_token,json=revokeToken,proto3,oneof"`
+}
+
 type Command_Note struct {
 	Note *Note `protobuf:"bytes,32,opt,name=note,proto3,oneof"`
 }
@@ -341,6 +370,10 @@ func (*Command_Denied) isCommand_Op() {}
 func (*Command_SetFeatureLevel) isCommand_Op() {}
 
 func (*Command_Checkpoint) isCommand_Op() {}
+
+func (*Command_PutToken) isCommand_Op() {}
+
+func (*Command_RevokeToken) isCommand_Op() {}
 
 func (*Command_Note) isCommand_Op() {}
 
@@ -720,6 +753,8 @@ type Actor struct {
 	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // from X-Anabranch-Reason
 	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Kind          string                 `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`             // how it was known, "token"; empty: by a build that did not tell
+	Credential    string                 `protobuf:"bytes,6,opt,name=credential,proto3" json:"credential,omitempty"` // what is shown of its secret, "anb_" and a few characters; empty: nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -778,6 +813,20 @@ func (x *Actor) GetReason() string {
 func (x *Actor) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Actor) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Actor) GetCredential() string {
+	if x != nil {
+		return x.Credential
 	}
 	return ""
 }
@@ -872,12 +921,23 @@ func (x *Init) GetTokens() []*Token {
 }
 
 type Token struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"` // viewer | operator | approver | admin
-	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Name                string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Role                string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"` // viewer | operator | approver | admin
+	Sha256              []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Scope               *TokenScope            `protobuf:"bytes,4,opt,name=scope,proto3" json:"scope,omitempty"`                                         // unset: everything
+	Prefix              string                 `protobuf:"bytes,5,opt,name=prefix,proto3" json:"prefix,omitempty"`                                       // what is shown of the secret; empty: of a token of Init
+	CreatedUnixMs       int64                  `protobuf:"varint,6,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"` // 0: by Init
+	CreatedBy           string                 `protobuf:"bytes,7,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	ExpiresUnixMs       int64                  `protobuf:"varint,8,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"` // from then on it is not valid; 0: never
+	RevokedUnixMs       int64                  `protobuf:"varint,9,opt,name=revoked_unix_ms,json=revokedUnixMs,proto3" json:"revoked_unix_ms,omitempty"` // 0: it is not
+	RevokedBy           string                 `protobuf:"bytes,10,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
+	PreviousSha256      []byte                 `protobuf:"bytes,11,opt,name=previous_sha256,json=previousSha256,proto3" json:"previous_sha256,omitempty"`                     // of the secret before the last rotation
+	PreviousUntilUnixMs int64                  `protobuf:"varint,12,opt,name=previous_until_unix_ms,json=previousUntilUnixMs,proto3" json:"previous_until_unix_ms,omitempty"` // until then that is valid too
+	RotatedUnixMs       int64                  `protobuf:"varint,13,opt,name=rotated_unix_ms,json=rotatedUnixMs,proto3" json:"rotated_unix_ms,omitempty"`                     // 0: never
+	Revision            uint64                 `protobuf:"varint,14,opt,name=revision,proto3" json:"revision,omitempty"`                                                      // index of the last change; 0: Init
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Token) Reset() {
@@ -931,6 +991,266 @@ func (x *Token) GetSha256() []byte {
 	return nil
 }
 
+func (x *Token) GetScope() *TokenScope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+func (x *Token) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *Token) GetCreatedUnixMs() int64 {
+	if x != nil {
+		return x.CreatedUnixMs
+	}
+	return 0
+}
+
+func (x *Token) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *Token) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+func (x *Token) GetRevokedUnixMs() int64 {
+	if x != nil {
+		return x.RevokedUnixMs
+	}
+	return 0
+}
+
+func (x *Token) GetRevokedBy() string {
+	if x != nil {
+		return x.RevokedBy
+	}
+	return ""
+}
+
+func (x *Token) GetPreviousSha256() []byte {
+	if x != nil {
+		return x.PreviousSha256
+	}
+	return nil
+}
+
+func (x *Token) GetPreviousUntilUnixMs() int64 {
+	if x != nil {
+		return x.PreviousUntilUnixMs
+	}
+	return 0
+}
+
+func (x *Token) GetRotatedUnixMs() int64 {
+	if x != nil {
+		return x.RotatedUnixMs
+	}
+	return 0
+}
+
+func (x *Token) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// TokenScope bounds what a token is good for; an empty list is no bound.
+type TokenScope struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Regions       []string               `protobuf:"bytes,1,rep,name=regions,proto3" json:"regions,omitempty"`
+	Tenants       []string               `protobuf:"bytes,2,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	Models        []string               `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenScope) Reset() {
+	*x = TokenScope{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenScope) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenScope) ProtoMessage() {}
+
+func (x *TokenScope) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenScope.ProtoReflect.Descriptor instead.
+func (*TokenScope) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *TokenScope) GetRegions() []string {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *TokenScope) GetTenants() []string {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *TokenScope) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// PutToken makes a token or, with rotate, gives one that there is a new secret.
+type PutToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // name, role, scope, sha256, prefix and expiry; with rotate without role and scope
+	Rotate        bool                   `protobuf:"varint,2,opt,name=rotate,proto3" json:"rotate,omitempty"`
+	IfRevision    uint64                 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"` // with rotate: the token has this one
+	OverlapMs     int64                  `protobuf:"varint,4,opt,name=overlap_ms,json=overlapMs,proto3" json:"overlap_ms,omitempty"`    // with rotate: for how long the secret before is still valid
+	Answer        []byte                 `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"`                            // kept with the idempotency key, sealed so that only who asked can read it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutToken) Reset() {
+	*x = PutToken{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutToken) ProtoMessage() {}
+
+func (x *PutToken) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutToken.ProtoReflect.Descriptor instead.
+func (*PutToken) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PutToken) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *PutToken) GetRotate() bool {
+	if x != nil {
+		return x.Rotate
+	}
+	return false
+}
+
+func (x *PutToken) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
+}
+
+func (x *PutToken) GetOverlapMs() int64 {
+	if x != nil {
+		return x.OverlapMs
+	}
+	return 0
+}
+
+func (x *PutToken) GetAnswer() []byte {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+// RevokeToken ends a token for good; one that has ended already stays as it is.
+type RevokeToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeToken) Reset() {
+	*x = RevokeToken{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeToken) ProtoMessage() {}
+
+func (x *RevokeToken) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
+func (*RevokeToken) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RevokeToken) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 type Put struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -947,7 +1267,7 @@ type Put struct {
 
 func (x *Put) Reset() {
 	*x = Put{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1279,7 @@ func (x *Put) String() string {
 func (*Put) ProtoMessage() {}
 
 func (x *Put) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1292,7 @@ func (x *Put) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Put.ProtoReflect.Descriptor instead.
 func (*Put) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{10}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Put) GetKind() string {
@@ -1044,7 +1364,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1376,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1389,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{11}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Delete) GetKind() string {
@@ -1123,7 +1443,7 @@ type Publish struct {
 
 func (x *Publish) Reset() {
 	*x = Publish{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1455,7 @@ func (x *Publish) String() string {
 func (*Publish) ProtoMessage() {}
 
 func (x *Publish) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1468,7 @@ func (x *Publish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publish.ProtoReflect.Descriptor instead.
 func (*Publish) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{12}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Publish) GetTable() *routerpb.Table {
@@ -1201,7 +1521,7 @@ type StartRollout struct {
 
 func (x *StartRollout) Reset() {
 	*x = StartRollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1533,7 @@ func (x *StartRollout) String() string {
 func (*StartRollout) ProtoMessage() {}
 
 func (x *StartRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1546,7 @@ func (x *StartRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRollout.ProtoReflect.Descriptor instead.
 func (*StartRollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StartRollout) GetConfigRevision() uint64 {
@@ -1286,7 +1606,7 @@ type SteerChange struct {
 
 func (x *SteerChange) Reset() {
 	*x = SteerChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1618,7 @@ func (x *SteerChange) String() string {
 func (*SteerChange) ProtoMessage() {}
 
 func (x *SteerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1631,7 @@ func (x *SteerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerChange.ProtoReflect.Descriptor instead.
 func (*SteerChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SteerChange) GetAct() string {
@@ -1380,7 +1700,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1712,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1725,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Rollout) GetId() uint64 {
@@ -1525,7 +1845,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1857,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1870,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Freeze) GetAtUnixMs() int64 {
@@ -1586,7 +1906,7 @@ type HeldConfig struct {
 
 func (x *HeldConfig) Reset() {
 	*x = HeldConfig{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1918,7 @@ func (x *HeldConfig) String() string {
 func (*HeldConfig) ProtoMessage() {}
 
 func (x *HeldConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1931,7 @@ func (x *HeldConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldConfig.ProtoReflect.Descriptor instead.
 func (*HeldConfig) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HeldConfig) GetResources() []*Resource {
@@ -1651,7 +1971,7 @@ type Rollouts struct {
 
 func (x *Rollouts) Reset() {
 	*x = Rollouts{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1983,7 @@ func (x *Rollouts) String() string {
 func (*Rollouts) ProtoMessage() {}
 
 func (x *Rollouts) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1996,7 @@ func (x *Rollouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollouts.ProtoReflect.Descriptor instead.
 func (*Rollouts) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Rollouts) GetRollouts() []*Rollout {
@@ -1744,7 +2064,7 @@ type ClusterHealth struct {
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +2076,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +2089,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -1840,7 +2160,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2172,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2185,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -1909,7 +2229,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +2241,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +2254,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PutNode) GetId() string {
@@ -1974,7 +2294,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2306,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2319,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -2022,7 +2342,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2354,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2367,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Denied) GetAction() string {
@@ -2093,7 +2413,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2425,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2438,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Note) GetAction() string {
@@ -2170,7 +2490,7 @@ type ArchiveAudit struct {
 
 func (x *ArchiveAudit) Reset() {
 	*x = ArchiveAudit{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2182,7 +2502,7 @@ func (x *ArchiveAudit) String() string {
 func (*ArchiveAudit) ProtoMessage() {}
 
 func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2195,7 +2515,7 @@ func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
 func (*ArchiveAudit) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ArchiveAudit) GetFrom() uint64 {
@@ -2247,7 +2567,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2579,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2592,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -2337,7 +2657,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2669,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2682,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -2503,7 +2823,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +2835,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +2848,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FieldChange) GetField() string {
@@ -2566,7 +2886,7 @@ type AuditAnchor struct {
 
 func (x *AuditAnchor) Reset() {
 	*x = AuditAnchor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2578,7 +2898,7 @@ func (x *AuditAnchor) String() string {
 func (*AuditAnchor) ProtoMessage() {}
 
 func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2591,7 +2911,7 @@ func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
 func (*AuditAnchor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AuditAnchor) GetDropped() uint64 {
@@ -2644,7 +2964,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2976,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2989,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Resource) GetKind() string {
@@ -2732,7 +3052,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +3064,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +3077,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Manager) GetName() string {
@@ -2794,7 +3114,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +3126,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +3139,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -2912,7 +3232,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3244,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3257,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *History) GetKind() string {
@@ -2972,7 +3292,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3304,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3317,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -3041,7 +3361,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3373,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3386,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -3206,7 +3526,7 @@ var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\x8b\b\n" +
+	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\x8e\t\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1c\n" +
 	"\tignorable\x18\x02 \x01(\bR\tignorable\x12\x1c\n" +
@@ -3227,7 +3547,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x11set_feature_level\x18\x14 \x01(\v2#.anabranch.state.v1.SetFeatureLevelH\x00R\x0fsetFeatureLevel\x12@\n" +
 	"\n" +
 	"checkpoint\x18\x15 \x01(\v2\x1e.anabranch.state.v1.CheckpointH\x00R\n" +
-	"checkpoint\x12.\n" +
+	"checkpoint\x12;\n" +
+	"\tput_token\x18\x1e \x01(\v2\x1c.anabranch.state.v1.PutTokenH\x00R\bputToken\x12D\n" +
+	"\frevoke_token\x18\x1f \x01(\v2\x1f.anabranch.state.v1.RevokeTokenH\x00R\vrevokeToken\x12.\n" +
 	"\x04note\x18  \x01(\v2\x18.anabranch.state.v1.NoteH\x00R\x04note\x12G\n" +
 	"\rstart_rollout\x18\" \x01(\v2 .anabranch.state.v1.StartRolloutH\x00R\fstartRollout\x12D\n" +
 	"\fsteer_change\x18# \x01(\v2\x1f.anabranch.state.v1.SteerChangeH\x00R\vsteerChange\x12G\n" +
@@ -3263,22 +3585,55 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x04sums\x18\x03 \x03(\v2\x17.anabranch.state.v1.SumR\x04sums\"1\n" +
 	"\x03Sum\x12\x12\n" +
 	"\x04part\x18\x01 \x01(\tR\x04part\x12\x16\n" +
-	"\x06sha256\x18\x02 \x01(\fR\x06sha256\"f\n" +
+	"\x06sha256\x18\x02 \x01(\fR\x06sha256\"\x9a\x01\n" +
 	"\x05Actor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"\x06\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04kind\x18\x05 \x01(\tR\x04kind\x12\x1e\n" +
+	"\n" +
+	"credential\x18\x06 \x01(\tR\n" +
+	"credential\"\x06\n" +
 	"\x04Noop\"X\n" +
 	"\x04Init\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x121\n" +
-	"\x06tokens\x18\x02 \x03(\v2\x19.anabranch.state.v1.TokenR\x06tokens\"G\n" +
+	"\x06tokens\x18\x02 \x03(\v2\x19.anabranch.state.v1.TokenR\x06tokens\"\xed\x03\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xd4\x01\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\x124\n" +
+	"\x05scope\x18\x04 \x01(\v2\x1e.anabranch.state.v1.TokenScopeR\x05scope\x12\x16\n" +
+	"\x06prefix\x18\x05 \x01(\tR\x06prefix\x12&\n" +
+	"\x0fcreated_unix_ms\x18\x06 \x01(\x03R\rcreatedUnixMs\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\a \x01(\tR\tcreatedBy\x12&\n" +
+	"\x0fexpires_unix_ms\x18\b \x01(\x03R\rexpiresUnixMs\x12&\n" +
+	"\x0frevoked_unix_ms\x18\t \x01(\x03R\rrevokedUnixMs\x12\x1d\n" +
+	"\n" +
+	"revoked_by\x18\n" +
+	" \x01(\tR\trevokedBy\x12'\n" +
+	"\x0fprevious_sha256\x18\v \x01(\fR\x0epreviousSha256\x123\n" +
+	"\x16previous_until_unix_ms\x18\f \x01(\x03R\x13previousUntilUnixMs\x12&\n" +
+	"\x0frotated_unix_ms\x18\r \x01(\x03R\rrotatedUnixMs\x12\x1a\n" +
+	"\brevision\x18\x0e \x01(\x04R\brevision\"X\n" +
+	"\n" +
+	"TokenScope\x12\x18\n" +
+	"\aregions\x18\x01 \x03(\tR\aregions\x12\x18\n" +
+	"\atenants\x18\x02 \x03(\tR\atenants\x12\x16\n" +
+	"\x06models\x18\x03 \x03(\tR\x06models\"\xab\x01\n" +
+	"\bPutToken\x12/\n" +
+	"\x05token\x18\x01 \x01(\v2\x19.anabranch.state.v1.TokenR\x05token\x12\x16\n" +
+	"\x06rotate\x18\x02 \x01(\bR\x06rotate\x12\x1f\n" +
+	"\vif_revision\x18\x03 \x01(\x04R\n" +
+	"ifRevision\x12\x1d\n" +
+	"\n" +
+	"overlap_ms\x18\x04 \x01(\x03R\toverlapMs\x12\x16\n" +
+	"\x06answer\x18\x05 \x01(\fR\x06answer\"!\n" +
+	"\vRevokeToken\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xd4\x01\n" +
 	"\x03Put\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -3502,7 +3857,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Once)(nil),            // 1: anabranch.state.v1.Once
@@ -3514,90 +3869,97 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Noop)(nil),            // 7: anabranch.state.v1.Noop
 	(*Init)(nil),            // 8: anabranch.state.v1.Init
 	(*Token)(nil),           // 9: anabranch.state.v1.Token
-	(*Put)(nil),             // 10: anabranch.state.v1.Put
-	(*Delete)(nil),          // 11: anabranch.state.v1.Delete
-	(*Publish)(nil),         // 12: anabranch.state.v1.Publish
-	(*StartRollout)(nil),    // 13: anabranch.state.v1.StartRollout
-	(*SteerChange)(nil),     // 14: anabranch.state.v1.SteerChange
-	(*Rollout)(nil),         // 15: anabranch.state.v1.Rollout
-	(*Freeze)(nil),          // 16: anabranch.state.v1.Freeze
-	(*HeldConfig)(nil),      // 17: anabranch.state.v1.HeldConfig
-	(*Rollouts)(nil),        // 18: anabranch.state.v1.Rollouts
-	(*ClusterHealth)(nil),   // 19: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),    // 20: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),         // 21: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),       // 22: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),          // 23: anabranch.state.v1.Denied
-	(*Note)(nil),            // 24: anabranch.state.v1.Note
-	(*ArchiveAudit)(nil),    // 25: anabranch.state.v1.ArchiveAudit
-	(*Outcome)(nil),         // 26: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 27: anabranch.state.v1.AuditEntry
-	(*FieldChange)(nil),     // 28: anabranch.state.v1.FieldChange
-	(*AuditAnchor)(nil),     // 29: anabranch.state.v1.AuditAnchor
-	(*Resource)(nil),        // 30: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 31: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 32: anabranch.state.v1.Revision
-	(*History)(nil),         // 33: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 34: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 35: anabranch.state.v1.Snapshot
-	(*routerpb.Table)(nil),  // 36: anabranch.router.v1.Table
+	(*TokenScope)(nil),      // 10: anabranch.state.v1.TokenScope
+	(*PutToken)(nil),        // 11: anabranch.state.v1.PutToken
+	(*RevokeToken)(nil),     // 12: anabranch.state.v1.RevokeToken
+	(*Put)(nil),             // 13: anabranch.state.v1.Put
+	(*Delete)(nil),          // 14: anabranch.state.v1.Delete
+	(*Publish)(nil),         // 15: anabranch.state.v1.Publish
+	(*StartRollout)(nil),    // 16: anabranch.state.v1.StartRollout
+	(*SteerChange)(nil),     // 17: anabranch.state.v1.SteerChange
+	(*Rollout)(nil),         // 18: anabranch.state.v1.Rollout
+	(*Freeze)(nil),          // 19: anabranch.state.v1.Freeze
+	(*HeldConfig)(nil),      // 20: anabranch.state.v1.HeldConfig
+	(*Rollouts)(nil),        // 21: anabranch.state.v1.Rollouts
+	(*ClusterHealth)(nil),   // 22: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 23: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 24: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 25: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 26: anabranch.state.v1.Denied
+	(*Note)(nil),            // 27: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 28: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 29: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 30: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 31: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 32: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 33: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 34: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 35: anabranch.state.v1.Revision
+	(*History)(nil),         // 36: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 37: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 38: anabranch.state.v1.Snapshot
+	(*routerpb.Table)(nil),  // 39: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
 	1,  // 1: anabranch.state.v1.Command.once:type_name -> anabranch.state.v1.Once
 	7,  // 2: anabranch.state.v1.Command.noop:type_name -> anabranch.state.v1.Noop
 	8,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
-	10, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
-	11, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
-	12, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	21, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	22, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	23, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	13, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
+	14, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
+	15, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
+	24, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	25, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	26, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
 	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
-	24, // 12: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
-	13, // 13: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
-	14, // 14: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
-	25, // 15: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
-	31, // 16: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
-	5,  // 17: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	9,  // 18: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	36, // 19: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	19, // 20: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	20, // 21: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	36, // 22: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
-	20, // 23: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	36, // 24: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
-	20, // 25: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
-	30, // 26: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
-	30, // 27: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
-	34, // 28: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	15, // 29: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
-	17, // 30: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
-	17, // 31: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
-	20, // 32: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	16, // 33: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
-	2,  // 34: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	28, // 35: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
-	31, // 36: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	32, // 37: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	9,  // 38: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	30, // 39: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	36, // 40: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	19, // 41: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	20, // 42: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	27, // 43: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	21, // 44: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	34, // 45: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 46: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	33, // 47: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	29, // 48: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
-	18, // 49: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	11, // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
+	12, // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
+	27, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	16, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
+	17, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
+	28, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	34, // 18: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	5,  // 19: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	9,  // 20: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	10, // 21: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
+	9,  // 22: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
+	39, // 23: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	22, // 24: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	23, // 25: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	39, // 26: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
+	23, // 27: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	39, // 28: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
+	23, // 29: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
+	33, // 30: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
+	33, // 31: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
+	37, // 32: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	18, // 33: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
+	20, // 34: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
+	20, // 35: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
+	23, // 36: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	19, // 37: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
+	2,  // 38: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	31, // 39: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	34, // 40: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	35, // 41: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	9,  // 42: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	33, // 43: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	39, // 44: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	22, // 45: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	23, // 46: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	30, // 47: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	24, // 48: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	37, // 49: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 50: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	36, // 51: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	32, // 52: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	21, // 53: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
+	54, // [54:54] is the sub-list for method output_type
+	54, // [54:54] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -3616,6 +3978,8 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_Denied)(nil),
 		(*Command_SetFeatureLevel)(nil),
 		(*Command_Checkpoint)(nil),
+		(*Command_PutToken)(nil),
+		(*Command_RevokeToken)(nil),
 		(*Command_Note)(nil),
 		(*Command_StartRollout)(nil),
 		(*Command_SteerChange)(nil),
@@ -3627,7 +3991,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
