@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"anabranch/api/exposition"
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/table"
@@ -182,7 +183,7 @@ func TestPagesThatAreNoUse(t *testing.T) {
 		set  func(*server)
 	}{
 		{"an error", func(s *server) { s.noPage = true }},
-		{"far too much", func(s *server) { s.metrics = strings.Repeat("x 1\n", maxPage/4+1) }},
+		{"far too much", func(s *server) { s.metrics = strings.Repeat("x 1\n", exposition.MaxBytes/4+1) }},
 		{"refused", func(s *server) { s.refuse = true }},
 	}
 	for _, tt := range tests {

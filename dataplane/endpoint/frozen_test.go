@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"anabranch/api/exposition"
 	"anabranch/dataplane/pick"
 	"anabranch/failover"
 )
@@ -13,7 +14,7 @@ func tells(e *Endpoint, s Signals) {
 	if s.Ready == 0 {
 		s.Ready = -1
 	}
-	s.Saturation, s.mark = -1, (&reading{sums: [signals]float64{waiting: s.Waiting, running: s.Running, tokensOut: s.tokens}}).mark()
+	s.Saturation, s.mark = -1, exposition.Mark(s.Waiting, s.Running, s.tokens)
 	s.inFlight = e.InFlight()
 	e.seen(&s)
 }

@@ -10,20 +10,15 @@ import (
 	"sync"
 	"time"
 
+	"anabranch/api/exposition"
 	"anabranch/dataplane/table"
 )
 
 const (
 	scrapeTimeout = time.Second
-	// maxPage bounds a page of metrics in bytes. vLLM's is about 100 KB.
-	maxPage = 4 << 20
 	// keptPage is the largest buffer that is kept for the next page.
 	keptPage = 512 << 10
 )
-
-// pagePaths is where model servers have their metrics: trtllm-serve the second, and something else
-// in JSON at the first.
-var pagePaths = []string{"/metrics", "/prometheus/metrics"}
 
 // errNoPage: what is there is no page of metrics that we know.
 var errNoPage = errors.New("no page of known metrics")
@@ -37,7 +32,7 @@ func (e *Endpoint) pageURL(try int) string {
 	case table.KindGateway:
 		return spec.MetricsURL
 	}
-	return e.URL + pagePaths[try%len(pagePaths)]
+	return e.URL + exposition.Paths[try%len(exposition.Paths)]
 }
 
 // pages keeps the buffers of scrapes.
@@ -45,7 +40,7 @@ var pages = sync.Pool{New: func() any { return new(pageBuffer) }}
 
 type pageBuffer struct {
 	bytes   bytes.Buffer
-	reading reading
+	reading exposition.Page
 }
 
 // costs of one scrape.
@@ -81,19 +76,19 @@ func (r *Registry) fetch(ctx context.Context, e *Endpoint, url string) (*Signals
 	}
 	b := pages.Get().(*pageBuffer)
 	defer b.release()
-	n, err := b.bytes.ReadFrom(io.LimitReader(resp.Body, maxPage+1))
+	n, err := b.bytes.ReadFrom(io.LimitReader(resp.Body, exposition.MaxBytes+1))
 	if err != nil {
 		return nil, c, err
 	}
-	if n > maxPage {
-		return nil, c, fmt.Errorf("metrics are more than %d bytes", maxPage)
+	if n > exposition.MaxBytes {
+		return nil, c, exposition.ErrTooLarge
 	}
-	b.reading.read(b.bytes.Bytes())
+	b.reading.Read(b.bytes.Bytes())
 	c.reading = r.opt.Now().Sub(began)
-	if !b.reading.known() {
+	if !b.reading.Known() {
 		return nil, c, errNoPage
 	}
-	return s.fill(&b.reading), c, nil
+	return s.fill(b.reading.Load()), c, nil
 }
 
 // release gives the buffer back for the next page.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"anabranch/api/exposition"
 	"anabranch/dataplane/table"
 )
 
@@ -67,7 +68,7 @@ func (s *scraper) once(ctx context.Context) time.Duration {
 	if url == "" {
 		return s.cadence.longest
 	}
-	if s.missing >= len(pagePaths) && now.Sub(s.last) < pagelessPause {
+	if s.missing >= len(exposition.Paths) && now.Sub(s.last) < pagelessPause {
 		return s.cadence.longest
 	}
 	signals, cost, err := s.r.fetch(ctx, e, url)
@@ -91,10 +92,10 @@ func (s *scraper) none(url string, now time.Time) time.Duration {
 	s.last, s.e.watch.failing = now, time.Time{}
 	s.e.unseen(now)
 	s.try++
-	if s.missing++; s.missing < len(pagePaths) {
+	if s.missing++; s.missing < len(exposition.Paths) {
 		return s.cadence.shortest
 	}
-	if s.missing == len(pagePaths) {
+	if s.missing == len(exposition.Paths) {
 		s.r.log.Info("no metrics found", "cluster", s.e.Cluster.ID, "endpoint", s.e.ID, "url", url)
 	}
 	s.e.pageless.Store(true)

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"time"
 
+	"anabranch/api/exposition"
 	"anabranch/dataplane/pick"
 )
 
@@ -42,40 +43,12 @@ type Signals struct {
 	mark     uint64 // differs where anything read has
 }
 
-// fill turns a reading into signals. A gateway's means are turned into sums, but without a ready
-// endpoint they are frozen at what they were last, and worth nothing. A saturation of exactly 1 may
-// mean that the pool is empty or its signals old, so it counts only with a queue beside it, and none
-// does while the gateway finds the signals of all its endpoints too old.
-func (s *Signals) fill(r *reading) *Signals {
-	s.Ready, s.Saturation, s.tokens = -1, -1, -1
-	s.Waiting, s.Running, s.KV = r.sums[waiting], r.sums[running], min(r.sums[kvUsage], 1)
-	s.MaxBatch = r.sums[maxBatch]
-	if s.KVTokens = r.sums[kvTokens]; !r.found[kvTokens] {
-		s.KVTokens = r.sums[kvBlocks] * r.sums[blockTokens]
-	}
-	inBatch := names(r.inBatch)
-	s.MaxLoRA, s.InBatch, s.Adapters = min(r.maxLoRA, 1024), len(inBatch), append(inBatch, names(r.queued)...)
-	if r.found[tokensOut] {
-		s.tokens = r.sums[tokensOut]
-	}
-	if r.found[prefixFound] {
-		s.asked, s.hits = r.sums[prefixAsked], r.sums[prefixFound]
-	}
-	s.mark = r.mark()
-	if !r.found[poolReady] && !r.found[poolWaiting] {
-		return s
-	}
-	servers := 1.0
-	if r.found[poolReady] {
-		s.Ready = int(min(r.sums[poolReady], 1e6))
-		servers = float64(s.Ready)
-	}
-	s.Waiting, s.Running = r.sums[poolWaiting]*servers+r.sums[poolHeld], r.sums[poolRunning]*servers
-	s.KV = min(r.sums[poolKV], 1)
-	blind := r.sums[poolStale] > 0 && r.sums[poolStale] >= servers
-	if v := r.sums[poolSaturation]; r.found[poolSaturation] && !blind && (v != 1 || s.Waiting > 0) {
-		s.Saturation = v
-	}
+// fill takes over what a page said.
+func (s *Signals) fill(l exposition.Load) *Signals {
+	s.Waiting, s.Running, s.KV, s.KVTokens, s.MaxBatch = l.Waiting, l.Running, l.KV, l.KVTokens, l.MaxBatch
+	s.MaxLoRA, s.Adapters, s.InBatch = l.MaxLoRA, l.Adapters, l.InBatch
+	s.Ready, s.Saturation = l.Ready, l.Saturation
+	s.tokens, s.asked, s.hits, s.mark = l.Generated, l.PrefixAsked, l.PrefixFound, l.Mark
 	return s
 }
 

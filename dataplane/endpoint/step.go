@@ -3,9 +3,10 @@ package endpoint
 import (
 	"fmt"
 	"math"
-	"strings"
+	"slices"
 	"time"
 
+	"anabranch/api/exposition"
 	"anabranch/failover"
 )
 
@@ -35,30 +36,33 @@ type Observation struct {
 
 // Observe takes in an observation, as a scrape takes in the page that it has read.
 func (e *Endpoint) Observe(o *Observation, now time.Time) {
-	var r reading
-	set := func(s signal, v float64, told bool) {
-		if told && !math.IsNaN(v) {
-			r.sums[s], r.found[s] = v, true
-		}
+	l := exposition.Load{
+		Waiting: number(o.Waiting), Running: number(o.Running), KV: min(number(o.KV), 1),
+		KVTokens: max(number(o.KVTokens), 0), MaxBatch: max(number(o.MaxBatch), 0), MaxLoRA: min(o.MaxLoRA, exposition.MaxLoRA),
+		InBatch: len(o.RunningAdapters), Adapters: slices.Concat(o.RunningAdapters, o.WaitingAdapters),
+		Ready: -1, Saturation: -1, Generated: -1,
 	}
-	set(waiting, o.Waiting, true)
-	set(running, o.Running, true)
-	set(kvUsage, o.KV, true)
-	set(kvTokens, o.KVTokens, o.KVTokens > 0)
-	set(maxBatch, o.MaxBatch, o.MaxBatch > 0)
-	set(tokensOut, o.Generated, o.Generated >= 0)
-	set(prefixAsked, o.PrefixAsked, o.PrefixAsked >= 0 && o.PrefixFound >= 0)
-	set(prefixFound, o.PrefixFound, o.PrefixAsked >= 0 && o.PrefixFound >= 0)
-	r.maxLoRA = o.MaxLoRA
-	if len(o.RunningAdapters)+len(o.WaitingAdapters) > 0 {
-		r.inBatch, r.queued = []byte(strings.Join(o.RunningAdapters, ",")), []byte(strings.Join(o.WaitingAdapters, ","))
+	if o.Generated >= 0 {
+		l.Generated = o.Generated
 	}
+	if o.PrefixAsked >= 0 && o.PrefixFound >= 0 {
+		l.PrefixAsked, l.PrefixFound = o.PrefixAsked, o.PrefixFound
+	}
+	l.Mark = exposition.Mark(l.Waiting, l.Running, l.KV, l.KVTokens, l.MaxBatch, l.Generated, l.PrefixAsked, l.PrefixFound)
 	s := &Signals{At: o.At, inFlight: o.InFlight}
 	if s.inFlight < 0 {
 		s.inFlight = e.inFlight.Load()
 	}
-	e.took(s.fill(&r))
+	e.took(s.fill(l))
 	e.suspect(now)
+}
+
+// number is v, or 0 where it is none.
+func number(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
 }
 
 // Missed notes that a look at the metrics failed.

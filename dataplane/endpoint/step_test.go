@@ -73,10 +73,8 @@ func TestAnObservationIsWhatAScrapeWouldFind(t *testing.T) {
 			o := drawObservation(rt)
 			o.At = *now
 			seen.Observe(o, *now)
-			var page reading
-			page.read([]byte(pageOf(o)))
 			s := &Signals{At: o.At, inFlight: max(o.InFlight, 0)} // nothing is there
-			read.took(s.fill(&page))
+			read.took(s.fill(parsed([]byte(pageOf(o)))))
 
 			got, want := *seen.Signals(), *read.Signals()
 			got.mark, want.mark = 0, 0 // only differences of one endpoint's count

@@ -1,21 +1,25 @@
-package endpoint
+package exposition
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
 
 // parsed reads a page.
-func parsed(page []byte) *reading {
-	var r reading
-	r.read(page)
+func parsed(page []byte) *Page {
+	var r Page
+	r.Read(page)
 	return &r
 }
 
@@ -34,7 +38,7 @@ vllm:lora_requests_info{running_lora_adapters="",waiting_lora_adapters="",max_lo
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := (&Signals{}).fill(parsed([]byte(tt.page))); !slices.Equal(got.Adapters, tt.want) || got.MaxLoRA != 2 {
+			if got := parsed([]byte(tt.page)).Load(); !slices.Equal(got.Adapters, tt.want) || got.MaxLoRA != 2 {
 				t.Errorf("adapters %q of at most %d, want %q", got.Adapters, got.MaxLoRA, tt.want)
 			}
 		})
@@ -90,7 +94,7 @@ func TestSaturationOfExactlyOne(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := (&Signals{}).fill(parsed([]byte(tt.page))).Saturation; got != tt.want {
+			if got := parsed([]byte(tt.page)).Load().Saturation; got != tt.want {
 				t.Errorf("saturation %v, want %v", got, tt.want)
 			}
 		})
@@ -141,6 +145,13 @@ func FuzzMetrics(f *testing.F) {
 				t.Fatalf("signal %d is %v", s, v)
 			}
 		}
+		var pieces Page
+		if _, err := pieces.ReadFrom(bytes.NewReader(b)); err != nil && !errors.Is(err, ErrTooLarge) {
+			t.Fatal(err)
+		}
+		if len(b) < maxLine && !reflect.DeepEqual(pieces.Load(), got.Load()) {
+			t.Fatalf("read in pieces %+v, at once %+v", pieces.Load(), got.Load())
+		}
 		for name, signal := range map[string]signal{"vllm:num_requests_waiting": waiting, "tgi_batch_current_size": running} {
 			alone := keep(b, name)
 			want, ok := slowRead(alone, name)
@@ -172,8 +183,59 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.SetBytes(int64(len(whole)))
 	b.ReportAllocs()
-	var r reading
+	var r Page
 	for b.Loop() {
-		r.read(whole)
+		r.Read(whole)
+	}
+}
+
+// What comes piece by piece is read as what is there at once, but for lines that are longer than any
+// that is wanted.
+func TestAPageThatIsStillComing(t *testing.T) {
+	var p Page
+	for _, name := range expositions(t) {
+		whole := page(t, name)
+		if n, err := p.ReadFrom(iotest.OneByteReader(bytes.NewReader(whole))); err != nil || n != int64(len(whole)) {
+			t.Fatalf("%s: %d bytes, %v", name, n, err)
+		}
+		if got, want := p.Load(), parsed(whole).Load(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	long := "tgi_queue_size{a=\"" + strings.Repeat("x", maxLine) + "\"} 5\n"
+	_, err := p.ReadFrom(strings.NewReader("tgi_queue_size 1\n" + long + "tgi_batch_current_size 2"))
+	if got := p.Load(); err != nil || got.Waiting != 1 || got.Running != 2 {
+		t.Errorf("%v waiting, %v running, %v", got.Waiting, got.Running, err)
+	}
+	if _, err := p.ReadFrom(strings.NewReader(long[:maxLine+5])); err != nil || p.Known() {
+		t.Errorf("the end of a line that was dropped: known %v, %v", p.Known(), err)
+	}
+}
+
+func TestAPageThatIsTooLargeOrBreaksOff(t *testing.T) {
+	var p Page
+	if n, err := p.ReadFrom(strings.NewReader(strings.Repeat("x 1\n", MaxBytes/4))); err != nil || n != MaxBytes {
+		t.Errorf("a page as large as may be: %d bytes, %v", n, err)
+	}
+	for _, text := range []string{strings.Repeat("x 1\n", MaxBytes/4) + "x", strings.Repeat("x", MaxBytes+1)} {
+		if n, err := p.ReadFrom(strings.NewReader(text)); !errors.Is(err, ErrTooLarge) || n > MaxBytes+maxLine {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	}
+	broken := errors.New("broken")
+	if _, err := p.ReadFrom(io.MultiReader(strings.NewReader("tgi_queue_size 1\ntgi_"), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A load stays as it is when the page that it is of is read into again.
+func TestALoadIsItsOwn(t *testing.T) {
+	var p Page
+	p.Read(page(t, "vllm-lora.prom"))
+	first := p.Load()
+	before := first.text()
+	p.Read([]byte(strings.ReplaceAll(string(page(t, "vllm-lora.prom")), "lora", "xxxx")))
+	if first.text() != before {
+		t.Errorf("now\n%s\nwas\n%s", first.text(), before)
 	}
 }

@@ -1,4 +1,4 @@
-package endpoint
+package exposition
 
 import (
 	"flag"
@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files of testdata/expositions")
+var update = flag.Bool("update", false, "write the golden files of testdata/pages")
 
-// page is one of testdata/expositions: what servers write, by their sources and documentation.
+// page is one of testdata/pages: what servers write, by their sources and documentation.
 func page(t testing.TB, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "expositions", name))
+	b, err := os.ReadFile(filepath.Join("testdata", "pages", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func page(t testing.TB, name string) []byte {
 // expositions are the names of all pages.
 func expositions(t testing.TB) []string {
 	t.Helper()
-	files, err := filepath.Glob("testdata/expositions/*.prom")
+	files, err := filepath.Glob("testdata/pages/*.prom")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d pages, %v", len(files), err)
 	}
@@ -34,8 +34,8 @@ func expositions(t testing.TB) []string {
 	return files
 }
 
-// text is signals as golden files have them.
-func (s *Signals) text() string {
+// text is a load as golden files have them.
+func (s Load) text() string {
 	var b strings.Builder
 	line := func(name string, v any) {
 		b.WriteString(strings.TrimRight(fmt.Sprintf("%-12s %v", name, v), " ") + "\n")
@@ -50,9 +50,9 @@ func (s *Signals) text() string {
 	line("in batch", s.InBatch)
 	line("ready", s.Ready)
 	line("saturation", s.Saturation)
-	line("tokens", s.tokens)
-	line("asked", s.asked)
-	line("found", s.hits)
+	line("tokens", s.Generated)
+	line("asked", s.PrefixAsked)
+	line("found", s.PrefixFound)
 	return b.String()
 }
 
@@ -60,11 +60,11 @@ func TestExpositions(t *testing.T) {
 	for _, name := range expositions(t) {
 		t.Run(strings.TrimSuffix(name, ".prom"), func(t *testing.T) {
 			r := parsed(page(t, name))
-			if !r.known() {
+			if !r.Known() {
 				t.Error("it isn't known for a page of ours")
 			}
-			got := (&Signals{}).fill(r).text()
-			golden := filepath.Join("testdata", "expositions", strings.TrimSuffix(name, ".prom")+".golden")
+			got := r.Load().text()
+			golden := filepath.Join("testdata", "pages", strings.TrimSuffix(name, ".prom")+".golden")
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -110,7 +110,7 @@ func TestPagesThatAreNotOurs(t *testing.T) {
 		"another program":                         "go_goroutines 12\nprocess_cpu_seconds_total 3\n",
 		"a server whose gauges are not there yet": "vllm:generation_tokens_total 0\nvllm:kv_cache_usage_perc 0\n",
 	} {
-		if parsed([]byte(text)).known() {
+		if parsed([]byte(text)).Known() {
 			t.Errorf("%s passes for a page of signals", name)
 		}
 	}
@@ -119,7 +119,7 @@ func TestPagesThatAreNotOurs(t *testing.T) {
 // A page tells that something has changed, whatever it was.
 func TestTheMarkOfAPage(t *testing.T) {
 	base := string(page(t, "vllm-lora.prom"))
-	mark := func(text string) uint64 { return (&Signals{}).fill(parsed([]byte(text))).mark }
+	mark := func(text string) uint64 { return parsed([]byte(text)).Load().Mark }
 	if mark(base) != mark(base+"process_cpu_seconds_total 7\n") {
 		t.Error("what isn't read changes the mark")
 	}

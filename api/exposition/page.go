@@ -1,21 +1,33 @@
-package endpoint
+package exposition
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 )
 
-// reading is what one page of metrics says, in the signals that it has. It holds pieces of the page.
-type reading struct {
+// MaxBytes bounds a page. vLLM's is about 100 KB.
+const MaxBytes = 4 << 20
+
+// maxLine bounds a line of a page that is read as it comes; longer ones are left out.
+const maxLine = 64 << 10
+
+// Page is what one page of metrics says, in the signals that it has. The zero Page says nothing; one
+// may be read into again and again, by one goroutine at a time.
+type Page struct {
 	sums  [signals]float64
 	found [signals]bool
 	older [signals]uint8 // the generation of names that the sum is of
 
 	loraAt          float64 // value of the newest series
 	maxLoRA         int
-	inBatch, queued []byte // its lists of adapters
+	inBatch, queued []byte // its lists of adapters, copied
 
 	labels []label  // of the line at hand
 	series []uint64 // identities of those taken
@@ -24,12 +36,12 @@ type reading struct {
 // maxSeries is how many series are told apart; of more, doubles may count twice.
 const maxSeries = 256
 
-// read takes the wanted series from a page in Prometheus' text format. It is a scanner of lines
+// Read takes the wanted series from a page in Prometheus' text format. It is a scanner of lines
 // and not a parser of the format: a model server's page is some 100 KB of histograms, asked for
 // up to twenty times a second from each, and we want a dozen lines of it. Lines that aren't well
 // formed are left out; of a series that is there twice the first counts, as in Prometheus.
-func (r *reading) read(page []byte) {
-	*r = reading{labels: r.labels[:0], series: r.series[:0]}
+func (r *Page) Read(page []byte) {
+	r.reset()
 	for len(page) > 0 {
 		line := page
 		if i := bytes.IndexByte(page, '\n'); i >= 0 {
@@ -41,6 +53,48 @@ func (r *reading) read(page []byte) {
 	}
 }
 
+func (r *Page) reset() {
+	*r = Page{labels: r.labels[:0], series: r.series[:0], inBatch: r.inBatch[:0], queued: r.queued[:0]}
+}
+
+// ErrTooLarge is the error of a page of more than [MaxBytes].
+var ErrTooLarge = fmt.Errorf("metrics are more than %d bytes", MaxBytes)
+
+// ReadFrom is [Page.Read] of a page that is still coming, of which it never holds more than a line.
+// An error is the reader's, or ErrTooLarge.
+func (r *Page) ReadFrom(from io.Reader) (int64, error) {
+	r.reset()
+	lines := readers.Get().(*bufio.Reader)
+	defer readers.Put(lines)
+	lines.Reset(from)
+	defer lines.Reset(nil)
+	var n int64
+	whole := true // no piece of this line has been dropped
+	for {
+		line, err := lines.ReadSlice('\n')
+		if n += int64(len(line)); n > MaxBytes {
+			return n, ErrTooLarge
+		}
+		if err == nil || errors.Is(err, io.EOF) {
+			if whole {
+				r.line(bytes.TrimSuffix(line, []byte{'\n'}))
+			}
+			whole = true
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, bufio.ErrBufferFull):
+			whole = false
+		case errors.Is(err, io.EOF):
+			return n, nil
+		default:
+			return n, err
+		}
+	}
+}
+
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxLine) }}
+
 // ofName are the bytes of a metric's name.
 var ofName = func() (is [256]bool) {
 	for c := range is {
@@ -49,7 +103,7 @@ var ofName = func() (is [256]bool) {
 	return is
 }()
 
-func (r *reading) line(line []byte) {
+func (r *Page) line(line []byte) {
 	for len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
 		line = line[1:]
 	}
@@ -81,7 +135,7 @@ func (r *reading) line(line []byte) {
 }
 
 // double says whether a series was there before.
-func (r *reading) double(id uint64) bool {
+func (r *Page) double(id uint64) bool {
 	if slices.Contains(r.series, id) {
 		return true
 	}
@@ -91,7 +145,7 @@ func (r *reading) double(id uint64) bool {
 	return false
 }
 
-func (r *reading) apply(u *rule, value float64) {
+func (r *Page) apply(u *rule, value float64) {
 	for _, m := range u.where {
 		if !m.fits(r.labels) {
 			return
@@ -127,7 +181,7 @@ func (r *reading) apply(u *rule, value float64) {
 
 // lora takes the newest series: servers write a new one for every set of adapters, its value the
 // time, and never drop the old. On a tie the one that names adapters.
-func (r *reading) lora(at float64) {
+func (r *Page) lora(at float64) {
 	if math.IsNaN(at) {
 		return
 	}
@@ -135,24 +189,17 @@ func (r *reading) lora(at float64) {
 	if r.found[loraInfo] && (at < r.loraAt || at == r.loraAt && len(inBatch)+len(queued) == 0) {
 		return
 	}
-	r.found[loraInfo], r.loraAt, r.inBatch, r.queued = true, at, inBatch, queued
+	r.found[loraInfo], r.loraAt = true, at
+	r.inBatch, r.queued = append(r.inBatch[:0], inBatch...), append(r.queued[:0], queued...)
 	if n, err := strconv.Atoi(string(find(r.labels, "max_lora"))); err == nil && n >= 0 {
 		r.maxLoRA = n
 	}
 }
 
-// known: the page is one of a model server or an endpoint picker, and says how loaded it is.
-func (r *reading) known() bool {
+// Known says whether the page is one of a model server or an endpoint picker, and says how
+// loaded that is.
+func (r *Page) Known() bool {
 	return r.found[waiting] || r.found[running] || r.found[poolReady] || r.found[poolWaiting]
-}
-
-// mark tells pages apart on which something that we read has changed.
-func (r *reading) mark() uint64 {
-	h := uint64(fnvBasis)
-	for s, v := range r.sums {
-		h = (h ^ math.Float64bits(v) ^ uint64(s)) * fnvPrime
-	}
-	return (h ^ math.Float64bits(r.loraAt)) * fnvPrime
 }
 
 // names reads comma-separated lists.
