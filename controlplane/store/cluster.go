@@ -98,6 +98,14 @@ func (s *Store) meet(peer hello) {
 	}
 }
 
+// turnedAway stops a node whose folder was emptied, before anybody takes its vote. One that has met the
+// first command by now only said hello too early.
+func (s *Store) turnedAway(why error) {
+	if errors.Is(why, ErrEmptied) && clusterName(s.views.load()) == "" {
+		s.halt(why)
+	}
+}
+
 // greetAll says hello to each known node once it answers, so that a folder in the wrong place is
 // noticed even if Raft in it has nobody to talk to.
 func (s *Store) greetAll(ctx context.Context) {

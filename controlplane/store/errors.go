@@ -25,6 +25,9 @@ var (
 	ErrClosed = errors.New("store is not running")
 	// ErrForeignFolder says that the data folder belongs to another node or cluster.
 	ErrForeignFolder = errors.New("data folder belongs elsewhere")
+	// ErrEmptied says that a voter has lost its data folder and was about to vote as if it had never
+	// voted: what it had acknowledged would be lost, or two leaders elected in one term.
+	ErrEmptied = errors.New("a voter's data folder was emptied")
 	// ErrForeignCluster says that a peer belongs to another cluster.
 	ErrForeignCluster = errors.New("peer belongs to another cluster")
 	// ErrDiskFull says that there is too little space to start.

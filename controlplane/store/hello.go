@@ -37,13 +37,14 @@ const (
 	foreignCluster
 	otherList
 	notYourName
+	emptied
 )
 
 var errHello = errors.New("malformed hello")
 
 // judge compares the two ends. certified is the node id in the peer's certificate, empty without
-// TLS.
-func judge(own, peer hello, certified fleet.NodeID) verdict {
+// TLS. knows says that the own state knows the peer as one that has held it.
+func judge(own, peer hello, certified fleet.NodeID, knows bool) verdict {
 	switch {
 	case certified != "" && certified != peer.Node:
 		return notYourName
@@ -51,6 +52,8 @@ func judge(own, peer hello, certified fleet.NodeID) verdict {
 		return foreignCluster
 	case own.Cluster == "" && peer.Cluster == "" && own.List != "" && peer.List != "" && own.List != peer.List:
 		return otherList
+	case own.Cluster != "" && peer.Cluster == "" && peer.List != "" && knows:
+		return emptied
 	}
 	return welcome
 }
@@ -66,6 +69,8 @@ func (v verdict) explain(own, peer hello) error {
 		return fmt.Errorf("node %s was given another list of peers: give every node the same", peer.Node)
 	case notYourName:
 		return fmt.Errorf("node id %s is not the one in its certificate", own.Node)
+	case emptied:
+		return fmt.Errorf("node %s was a member of cluster %s, and its data folder is empty: replace it by a node with another id that joins: %w", own.Node, peer.Cluster, ErrEmptied)
 	}
 	return fmt.Errorf("refused by %s for reason %d", peer.Node, v)
 }

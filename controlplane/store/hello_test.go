@@ -15,19 +15,25 @@ func TestWhoIsLetIn(t *testing.T) {
 		own, peer hello
 		certified string
 		want      verdict
+		knows     bool
 	}{
-		{"same cluster", hello{Cluster: "a", Node: "n1"}, hello{Cluster: "a", Node: "n2"}, "", welcome},
-		{"other cluster", hello{Cluster: "a", Node: "n1"}, hello{Cluster: "b", Node: "n2"}, "", foreignCluster},
-		{"a new node", hello{Cluster: "a", Node: "n1"}, hello{Node: "n4"}, "", welcome},
-		{"both new, same list", hello{Node: "n1", List: "x"}, hello{Node: "n2", List: "x"}, "", welcome},
-		{"both new, other list", hello{Node: "n1", List: "x"}, hello{Node: "n2", List: "y"}, "", otherList},
-		{"both new, one without list", hello{Node: "n1", List: "x"}, hello{Node: "n2"}, "", welcome},
-		{"lists no longer matter", hello{Cluster: "a", Node: "n1", List: "x"}, hello{Cluster: "a", Node: "n2", List: "y"}, "", welcome},
-		{"certificate agrees", hello{Node: "n1"}, hello{Node: "n2"}, "n2", welcome},
-		{"certificate of another node", hello{Node: "n1"}, hello{Node: "n2"}, "n3", notYourName},
+		{"same cluster", hello{Cluster: "a", Node: "n1"}, hello{Cluster: "a", Node: "n2"}, "", welcome, false},
+		{"other cluster", hello{Cluster: "a", Node: "n1"}, hello{Cluster: "b", Node: "n2"}, "", foreignCluster, false},
+		{"a new node", hello{Cluster: "a", Node: "n1"}, hello{Node: "n4"}, "", welcome, false},
+		{"both new, same list", hello{Node: "n1", List: "x"}, hello{Node: "n2", List: "x"}, "", welcome, false},
+		{"both new, other list", hello{Node: "n1", List: "x"}, hello{Node: "n2", List: "y"}, "", otherList, false},
+		{"both new, one without list", hello{Node: "n1", List: "x"}, hello{Node: "n2"}, "", welcome, false},
+		{"lists no longer matter", hello{Cluster: "a", Node: "n1", List: "x"}, hello{Cluster: "a", Node: "n2", List: "y"}, "", welcome, false},
+		{"certificate agrees", hello{Node: "n1"}, hello{Node: "n2"}, "n2", welcome, false},
+		{"certificate of another node", hello{Node: "n1"}, hello{Node: "n2"}, "n3", notYourName, false},
+		{"starts later than the others", hello{Cluster: "a", Node: "n1"}, hello{Node: "n2", List: "x"}, "", welcome, false},
+		{"starts again with nothing", hello{Cluster: "a", Node: "n1"}, hello{Node: "n2", List: "x"}, "", emptied, true},
+		{"joins again", hello{Cluster: "a", Node: "n1"}, hello{Node: "n2"}, "", welcome, true},
+		{"starts again", hello{Cluster: "a", Node: "n1"}, hello{Cluster: "a", Node: "n2"}, "", welcome, true},
+		{"starts again, and somebody else has nothing", hello{Node: "n1", List: "x"}, hello{Cluster: "a", Node: "n2"}, "", welcome, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := judge(c.own, c.peer, fleet.NodeID(c.certified))
+			got := judge(c.own, c.peer, fleet.NodeID(c.certified), c.knows)
 			if got != c.want {
 				t.Errorf("verdict %d, want %d", got, c.want)
 			}

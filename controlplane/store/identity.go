@@ -57,6 +57,23 @@ func loadIdentity(dir string, id fleet.NodeID, joining bool) (membership, error)
 	return found, nil
 }
 
+// ClusterOf tells which cluster the data folder is of a member of. Empty: of none, there is no such
+// folder, or the cluster's first command has not come yet.
+func ClusterOf(dir string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, identityFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	var found membership
+	if err == nil {
+		err = json.Unmarshal(b, &found)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read identity: %w", err)
+	}
+	return found.ClusterID, nil
+}
+
 // saveIdentity replaces the file in one step.
 func saveIdentity(dir string, id membership) error {
 	b, err := json.MarshalIndent(id, "", "  ")

@@ -92,6 +92,65 @@ func TestAMemberThatLostItsLogDoesNotStartACluster(t *testing.T) {
 	}
 }
 
+func TestAVoterWhoseFolderWasEmptiedStopsBeforeItVotes(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t, 3, nil)
+	c.propose(initCommand("c1"))
+	lost := c.followers()[0]
+	c.propose(register(string(lost.o.ID), "1")) // as nodes introduce themselves
+	for _, n := range c.nodes {
+		n.caughtUp(c.leader().View().Index())
+	}
+	if err := lost.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(lost.o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	lost.restart()
+	if err := lost.wait(); !errors.Is(err, ErrEmptied) || lost.View().ClusterID() != "" {
+		t.Errorf("run: %v, want a refusal; it holds cluster %q", err, lost.View().ClusterID())
+	}
+	delete(c.nodes, lost.o.ID)
+	c.propose(register("x", "2"))
+}
+
+func TestAVoterThatStartsLaterThanTheOthersIsTaken(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t, 3, nil)
+	late := c.followers()[0]
+	if err := late.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(late.o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	c.propose(initCommand("c1")) // it was never heard of
+	c.propose(register("x", "1"))
+	late.restart()
+	late.caughtUp(c.leader().View().Index())
+}
+
+func TestAFolderTellsItsCluster(t *testing.T) {
+	dir := t.TempDir()
+	for _, want := range []string{"", "c1"} {
+		if want != "" {
+			if err := saveIdentity(dir, membership{NodeID: "n1", ClusterID: want}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := ClusterOf(dir); err != nil || got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, identityFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ClusterOf(dir); err == nil {
+		t.Error("what can't be read is taken for no cluster")
+	}
+}
+
 func TestANodeThatWasToJoinNeverBootstraps(t *testing.T) {
 	t.Parallel()
 	o := Options{Dir: t.TempDir(), ID: "n1", RaftListen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}

@@ -29,8 +29,12 @@ type mux struct {
 	server, client *tls.Config  // nil: plain TCP
 	own            func() hello
 	// met is told of every peer's hello, before the verdict takes effect.
-	met    func(peer hello)
-	logger *slog.Logger
+	met func(peer hello)
+	// knows says whether a node has held the state that this one holds. Never, by default.
+	knows func(fleet.NodeID) bool
+	// refused is told why a peer would not have this node.
+	refused func(error)
+	logger  *slog.Logger
 
 	raft, node *inlet
 	greeting   chan struct{} // slots
@@ -46,6 +50,7 @@ type mux struct {
 func newMux(l net.Listener, c *tls.Config, advertise string, logger *slog.Logger) *mux {
 	m := &mux{
 		listener: l, logger: logger,
+		knows: func(fleet.NodeID) bool { return false }, refused: func(error) {},
 		greeting: make(chan struct{}, maxGreeting),
 		done:     make(chan struct{}),
 		conns:    map[*conn]struct{}{},
@@ -144,7 +149,7 @@ func (m *mux) accept(c *conn) (*inlet, error) {
 		return nil, err
 	}
 	own := m.own()
-	v := judge(own, peer, certified)
+	v := judge(own, peer, certified, m.knows(peer.Node))
 	if v != notYourName {
 		m.met(peer)
 	}
@@ -216,7 +221,11 @@ func (m *mux) introduce(ctx context.Context, c *conn, as kind) error {
 	}
 	m.met(peer)
 	if err := verdict(answer).explain(own, peer); err != nil {
+		m.refused(err)
 		return refusedError{err}
+	}
+	if v := judge(own, peer, certified, m.knows(peer.Node)); v == emptied {
+		return v.explain(peer, own)
 	}
 	c.peer = peer
 	return c.SetDeadline(time.Time{})

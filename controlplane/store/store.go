@@ -167,7 +167,11 @@ func (s *Store) openPort() error {
 	}
 	s.mux = newMux(listener, s.o.TLS, s.advertise, s.logger)
 	s.mux.own = s.hello
-	s.mux.met = s.meet
+	s.mux.met, s.mux.refused = s.meet, s.turnedAway
+	s.mux.knows = func(id fleet.NodeID) bool {
+		_, known := s.views.load().Node(string(id))
+		return known
+	}
 	return nil
 }
 
