@@ -18,6 +18,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/cmd/anabranch-controlplane/datadir"
 	"anabranch/cmd/anabranch-controlplane/node"
+	"anabranch/cmd/anabranch-controlplane/roster"
 	"anabranch/cmd/settings"
 	"anabranch/controlplane/backup"
 	"anabranch/controlplane/backup/bucket"
@@ -45,6 +46,8 @@ type flags struct {
 	log        settings.Log
 	id         string
 	peers      []string
+	peersDNS   string
+	peersCount int
 	tokensFile string
 	backupDir  string
 	bucket     bucket.Options
@@ -61,12 +64,18 @@ func command() *cobra.Command {
 Every flag can also be given as a variable (--data-dir is ANABRANCH_DATA_DIR) or as a key of the
 YAML file named by --config; a flag wins over a variable, a variable over the file.
 
-A new cluster starts when every node gets the same --peers list and an empty --data-dir. A node that
-comes later gets --join with the Raft address of any member instead.`,
+A new cluster starts when every node gets the same --peers list and an empty --data-dir. Instead of the
+list, --peers-dns names SRV records that come to --peers-count members, whose ids are the first labels
+of their names; a headless Service must list Pods that are not ready (publishNotReadyAddresses). A node
+that comes later gets --join with the Raft address of any member instead.`,
 		Example: `  # Three nodes of a new cluster; this is n1:
   anabranch-controlplane --id n1 --data-dir /var/lib/anabranch \
     --raft 10.0.0.1:7120 --peers n1=10.0.0.1:7120,n2=10.0.0.2:7120,n3=10.0.0.3:7120 \
     --tls-cert n1.pem --tls-key n1.key --tls-ca ca.pem --tokens-file tokens.json
+
+  # The same in a StatefulSet, whose Pods are called anabranch-0 and so on:
+  anabranch-controlplane --data-dir /var/lib/anabranch --raft :7120 \
+    --peers-dns _raft._tcp.anabranch.prod.svc.cluster.local --peers-count 3 …
 
   # A fourth:
   anabranch-controlplane --id n4 --data-dir /var/lib/anabranch --raft 10.0.0.4:7120 --join 10.0.0.1:7120 …`,
@@ -99,6 +108,8 @@ comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&o.Raft, "raft", ":7120", "address for other nodes")
 	fl.StringVar(&o.RaftAdvertise, "raft-advertise", "", "address at which other nodes reach --raft (default: --raft, which then must name a host)")
 	fl.StringSliceVar(&f.peers, "peers", nil, "all members of a new cluster, as id=host:port,…")
+	fl.StringVar(&f.peersDNS, "peers-dns", "", "instead of --peers: name whose SRV records list the members of a new cluster, as _raft._tcp.NAME; --id is then by default the host's name")
+	fl.IntVar(&f.peersCount, "peers-count", 3, "how many members --peers-dns must list, twice in a row, before the cluster starts")
 	fl.StringSliceVar(&o.Join, "join", nil, "Raft addresses of members of the cluster to join")
 	fl.BoolVar(&o.LeaveOnStop, "leave-on-stop", false, "leave the cluster when stopped, for nodes that come and go with --join; refused with three voters or fewer")
 	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this node (PEM, URI name anabranch://node/<id>)")
@@ -144,7 +155,35 @@ func (f flags) apply(ctx context.Context, o *node.Options) error {
 	logger, err := f.log.Logger(os.Stderr)
 	problems = append(problems, err)
 	o.Logger = logger
-	return errors.Join(problems...)
+	if err := errors.Join(problems...); err != nil || f.peersDNS == "" {
+		return err
+	}
+	return f.find(ctx, o)
+}
+
+// find takes the members of a new cluster from DNS. A folder with a past knows them.
+func (f flags) find(ctx context.Context, o *node.Options) error {
+	if len(o.Peers) > 0 || len(o.Join) > 0 {
+		return errors.New("--peers-dns excludes --peers and --join: it is another way to give --peers")
+	}
+	if o.ID == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("--id is missing, and the host's name is not known: %w", err)
+		}
+		first, _, _ := strings.Cut(host, ".")
+		o.ID = fleet.NodeID(first)
+	}
+	r := roster.Options{Name: f.peersDNS, Count: f.peersCount, Own: o.ID, Logger: o.Logger}
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	cluster, err := store.ClusterOf(o.DataDir)
+	if err != nil || cluster != "" {
+		return err
+	}
+	o.Peers, err = roster.Find(ctx, r)
+	return err
 }
 
 func readTokens(path string) (map[string]string, error) {
