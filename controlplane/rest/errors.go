@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -23,6 +24,10 @@ func (s *Server) answerError(err error, c echo.Context) {
 		return // a watch that broke: its status is out already
 	}
 	p := problemOf(err)
+	if p.Code == codeMethod && strings.HasPrefix(c.Request().URL.Path, "/v1/") && strings.HasSuffix(c.Path(), "/*") {
+		p = problemOf(echo.ErrNotFound) // only the place that says so takes GET
+		c.Response().Header().Del(echo.HeaderAllow)
+	}
 	if p.Status >= http.StatusInternalServerError {
 		s.o.Logger.Warn("request failed", slog.String("code", p.Code), slog.String("route", c.Path()), slog.String("request_id", requestID(c)), slog.Any("err", err))
 	}

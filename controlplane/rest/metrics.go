@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"net/http"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -45,6 +46,9 @@ func (s *Server) observed(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		// The route and the method come from our own tables, so that callers can't make series.
 		method := c.Request().Method
+		if isHead(c) {
+			method = http.MethodHead
+		}
 		if c.Path() == "" || !knownMethods[method] {
 			method = "_OTHER"
 		}

@@ -79,3 +79,31 @@ func timed(next echo.HandlerFunc) echo.HandlerFunc {
 		return next(c)
 	}
 }
+
+// headKey marks the context of a request that was HEAD.
+type headKey struct{}
+
+// serve answers HEAD wherever GET is answered, with the same headers: net/http leaves out the body, going
+// by the request that it has itself.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead {
+		r = r.WithContext(context.WithValue(r.Context(), headKey{}, true))
+		r.Method = http.MethodGet
+	}
+	s.echo.ServeHTTP(w, r)
+}
+
+func isHead(c echo.Context) bool { return c.Request().Context().Value(headKey{}) != nil }
+
+// allowed lets Allow name HEAD where it names GET.
+func allowed(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		answer := c.Response()
+		answer.Before(func() {
+			if allow := answer.Header().Get(echo.HeaderAllow); strings.Contains(allow, http.MethodGet) {
+				answer.Header().Set(echo.HeaderAllow, strings.Replace(allow, http.MethodGet, http.MethodGet+", "+http.MethodHead, 1))
+			}
+		})
+		return next(c)
+	}
+}

@@ -249,3 +249,16 @@ func keepsContract(t *testing.T, method, path string, a answer) {
 		t.Errorf("%s %s answered %d, which the document does not know", method, path, a.status)
 	}
 }
+
+func TestEveryOperationWithATokenDocumentsWhatAnyMayAnswer(t *testing.T) {
+	for route, o := range operations() {
+		if o.Needs == "none" {
+			continue
+		}
+		for _, status := range []string{"400", "401", "503"} {
+			if _, ok := o.Responses[status]; !ok {
+				t.Errorf("%s may answer %s, which the document does not say", route, status)
+			}
+		}
+	}
+}

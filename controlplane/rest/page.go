@@ -33,10 +33,14 @@ func limitOf(c echo.Context) (int, error) {
 	return n, nil
 }
 
-// cursor is where a list goes on: after a name, or before an index of the audit trail. Callers see
+// cursor is where a list goes on: after an item, or before an index of the audit trail. Callers see
 // it as opaque text.
 type cursor struct {
-	After  string `json:"a,omitempty"`
+	// After is the name of the last item, and Key what the list is sorted by; 0: by names.
+	After string `json:"a,omitempty"`
+	Key   int64  `json:"k,omitempty"`
+	// Of tells lists with other filters and orders apart; 0: neither.
+	Of     uint32 `json:"f,omitempty"`
 	Before uint64 `json:"b,omitempty"`
 }
 

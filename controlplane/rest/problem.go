@@ -40,6 +40,7 @@ const (
 	codeExists          = "exists"
 	codeInUse           = "in_use"
 	codePrecondition    = "precondition"
+	codeGone            = "gone"
 	codeTooLarge        = "too_large"
 	codeMediaType       = "unsupported_media_type"
 	codeInvalid         = "invalid"
@@ -76,6 +77,7 @@ var kinds = map[string]struct {
 	codeExists:          {http.StatusConflict, "It exists already"},
 	codeInUse:           {http.StatusConflict, "Others still refer to it"},
 	codePrecondition:    {http.StatusPreconditionFailed, "It has changed since it was read"},
+	codeGone:            {http.StatusGone, "The history does not reach back so far"},
 	codeTooLarge:        {http.StatusRequestEntityTooLarge, "The body is too large"},
 	codeMediaType:       {http.StatusUnsupportedMediaType, "The body's type is not supported"},
 	codeInvalid:         {http.StatusUnprocessableEntity, "The resource is not valid"},

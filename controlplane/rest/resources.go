@@ -1,10 +1,8 @@
 package rest
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -25,17 +23,37 @@ func (r resources) listOrWatch(c echo.Context) error {
 	if yes, err := flag(c, "watch"); err != nil {
 		return err
 	} else if yes {
+		if err := refuseFilter(c); err != nil {
+			return err
+		}
 		return r.watch(c, []policy.Kind{r.kind})
 	}
 	return timed(r.list)(c)
 }
+
+// resourceKeys are what resources can be sorted by, beside their names.
+var resourceKeys = map[string]func(*policy.Resource) int64{
+	"revision":  func(r *policy.Resource) int64 { return int64(r.Metadata.Revision) }, //nolint:gosec // indexes of the log stay far below
+	"createdAt": func(r *policy.Resource) int64 { return r.Metadata.CreatedAt.UnixMilli() },
+	"updatedAt": func(r *policy.Resource) int64 { return r.Metadata.UpdatedAt.UnixMilli() },
+}
+
+func nameOfResource(r *policy.Resource) string { return r.Metadata.Name }
 
 func (r resources) list(c echo.Context) error {
 	limit, err := limitOf(c)
 	if err != nil {
 		return err
 	}
-	from, err := cursorOf(c)
+	wanted, err := filterOf(c, r.kind)
+	if err != nil {
+		return err
+	}
+	order, err := orderOf(c, nameOfResource, resourceKeys)
+	if err != nil {
+		return err
+	}
+	from, err := listed(c)
 	if err != nil {
 		return err
 	}
@@ -43,20 +61,11 @@ func (r resources) list(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	all := view.List(r.kind)
-	start, found := slices.BinarySearchFunc(all, from.After, func(r *policy.Resource, name string) int {
-		return cmp.Compare(r.Metadata.Name, name)
-	})
-	if found {
-		start++
-	}
+	items, next := order.page(view.List(r.kind), from, limit, wanted.fits)
 	dressed := r.dresser(view)
-	page := List[*policy.Resource]{Items: []*policy.Resource{}}
-	for _, item := range all[start:min(len(all), start+limit)] {
+	page := List[*policy.Resource]{Items: []*policy.Resource{}, NextCursor: next}
+	for _, item := range items {
 		page.Items = append(page.Items, dressed(item))
-	}
-	if start+limit < len(all) {
-		page.NextCursor = cursor{After: all[start+limit-1].Metadata.Name}.String()
 	}
 	h := c.Response().Header()
 	h.Set("ETag", etag(view.Revision(r.kind)))

@@ -71,33 +71,61 @@ func tableAnswer(ack *routerpb.Ack) *TableAnswer {
 	}
 }
 
-// routers lists the routers by id, as this node knows them, perhaps of one region only.
+// routerKeys are what routers can be sorted by, beside their ids. Their age is not among them: it changes
+// from page to page.
+var routerKeys = map[string]func(Router) int64{
+	"appliedRevision": func(r Router) int64 { return int64(r.AppliedRevision) }, //nolint:gosec // indexes of the log stay far below
+}
+
+// routers lists the routers by id, as this node knows them, perhaps only some of them.
 func (s *Server) routers(c echo.Context) error {
 	limit, err := limitOf(c)
 	if err != nil {
 		return err
 	}
-	from, err := cursorOf(c)
+	wanted, err := routerFilterOf(c)
 	if err != nil {
 		return err
 	}
-	region := c.QueryParam("region")
-	if region != "" {
-		if err := fleet.CheckName(region); err != nil {
-			return newProblem(codeInvalidRequest, fmt.Sprintf("region %s.", err))
-		}
+	order, err := orderOf(c, func(r Router) string { return string(r.ID) }, routerKeys)
+	if err != nil {
+		return err
+	}
+	from, err := listed(c)
+	if err != nil {
+		return err
 	}
 	n := s.standing(s.localView(c))
-	page := List[Router]{Items: []Router{}}
+	all := make([]Router, 0, len(n.signals.Routers))
 	for _, o := range n.signals.Routers { // in the order of their ids
-		if string(o.Router()) <= from.After || region != "" && string(o.Region()) != region {
-			continue
-		}
-		if len(page.Items) == limit {
-			page.NextCursor = cursor{After: string(page.Items[limit-1].ID)}.String()
-			break
-		}
-		page.Items = append(page.Items, n.router(o))
+		all = append(all, n.router(o))
 	}
-	return c.JSON(http.StatusOK, page)
+	items, next := order.page(all, from, limit, wanted)
+	return c.JSON(http.StatusOK, List[Router]{Items: append([]Router{}, items...), NextCursor: next})
+}
+
+// routerFilterOf reads name, region, connected and behind.
+func routerFilterOf(c echo.Context) (func(Router) bool, error) {
+	name, region := pattern(c.QueryParam("name")), c.QueryParam("region")
+	if len(name) > maxTerm {
+		return nil, newProblem(codeInvalidRequest, fmt.Sprintf("name is %d bytes long, the limit is %d.", len(name), maxTerm))
+	}
+	if region != "" {
+		if err := fleet.CheckName(region); err != nil {
+			return nil, newProblem(codeInvalidRequest, fmt.Sprintf("region %s.", err))
+		}
+	}
+	connected, err := flag(c, "connected")
+	if err != nil {
+		return nil, err
+	}
+	behind, err := flag(c, "behind")
+	if err != nil {
+		return nil, err
+	}
+	anyConnected, anyBehind := c.QueryParam("connected") == "", c.QueryParam("behind") == ""
+	return func(r Router) bool {
+		return name.fits(string(r.ID)) && (region == "" || string(r.Region) == region) &&
+			(anyConnected || r.Connected == connected) && (anyBehind || r.Behind == behind)
+	}, nil
 }

@@ -20,6 +20,8 @@ type Server struct {
 	fleet   fleetCache
 	metrics *metrics
 	watches atomic.Int64
+	// parameters that each operation knows.
+	parameters map[string]api.Parameters
 	// archiving while a snapshot is being written.
 	archiving atomic.Bool
 	draining  chan struct{}
@@ -34,12 +36,16 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o.withDefaults(), draining: make(chan struct{})}
 	s.denials = newLimiter(s.o.Now)
 	s.metrics = newMetrics(o.Registerer)
+	var err error
+	if s.parameters, err = documentedParameters(); err != nil {
+		return nil, err
+	}
 	s.echo = s.routes()
 	return s, nil
 }
 
 // Handler serves everything.
-func (s *Server) Handler() http.Handler { return s.echo }
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
 // Drain ends all watches and makes /readyz say no, so that the HTTP server around can shut down:
 // register it with http.Server.RegisterOnShutdown. It may be called more than once.
@@ -65,12 +71,12 @@ func (s *Server) routes() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.answerError
-	e.Use(s.observed, s.recovered, secured, identified)
+	e.Use(s.observed, s.recovered, secured, allowed, identified, s.strict)
 
 	e.GET("/healthz", s.healthz)
 	e.GET("/readyz", s.readyz)
 	e.GET("/metrics", s.prometheus)
-	e.GET("/v1/openapi.yaml", openAPI, timed)
+	e.GET(pathOpenAPI, openAPI, timed)
 
 	for _, kind := range policy.Kinds() {
 		all, one := "/v1/"+policy.Plural(kind), "/v1/"+policy.Plural(kind)+"/:name"
@@ -99,6 +105,9 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/*", s.console)
 	return e
 }
+
+// pathOpenAPI is where the document is.
+const pathOpenAPI = "/v1/openapi.yaml"
 
 func openAPI(c echo.Context) error {
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")

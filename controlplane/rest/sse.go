@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -18,6 +19,9 @@ type stream struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
 }
+
+// errHeadersOnly ends a stream of which only the headers were asked for.
+var errHeadersOnly = errors.New("only headers were asked for")
 
 // openStream starts an event stream, unless the node serves too many; close gives the place back.
 func (s *Server) openStream(c echo.Context) (st *stream, closed func(), err error) {
@@ -39,6 +43,10 @@ func (s *Server) openStream(c echo.Context) (st *stream, closed func(), err erro
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
+	if isHead(c) {
+		closed()
+		return nil, nil, errHeadersOnly
+	}
 	_ = st.rc.Flush() // there may be no event for long; a client that has left shows at the first
 	return st, closed, nil
 }

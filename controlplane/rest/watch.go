@@ -30,7 +30,10 @@ const (
 	eventPut    = "put"    // created or changed
 	eventDelete = "delete" // gone
 	eventSynced = "synced" // after the first puts: all that there was has been told
-	eventRelist = "relist" // the history does not reach back to Last-Event-ID: list, then go on from here
+	eventRelist = "relist" // the watch fell so far behind that the history is gone: list, then go on from here
+	// eventBookmark moves Last-Event-ID on when there is nothing to tell, so that a quiet watch can be resumed
+	// after the history has left it behind.
+	eventBookmark = "bookmark"
 )
 
 func (s *Server) watchAll(c echo.Context) error { return s.watch(c, policy.Kinds()) }
@@ -42,6 +45,11 @@ func (s *Server) watch(c echo.Context, kinds []policy.Kind) error {
 	if err != nil {
 		return err
 	}
+	if resume != nil {
+		if err := s.resumable(c.Request().Context(), *resume); err != nil {
+			return err
+		}
+	}
 	st, closed, err := s.openStream(c)
 	if err != nil {
 		return err
@@ -51,7 +59,8 @@ func (s *Server) watch(c echo.Context, kinds []policy.Kind) error {
 	if resume == nil {
 		err = w.snapshot(s.o.View())
 	} else {
-		err = w.resume(c.Request().Context(), *resume)
+		w.at = *resume
+		err = w.changes(s.o.View())
 	}
 	heartbeat := time.NewTicker(s.o.Heartbeat)
 	defer heartbeat.Stop()
@@ -60,7 +69,7 @@ func (s *Server) watch(c echo.Context, kinds []policy.Kind) error {
 		case <-s.o.Changed(w.at):
 			err = w.changes(s.o.View())
 		case <-heartbeat.C:
-			err = st.heartbeat(w.at)
+			err = w.mark(eventBookmark)
 		case <-c.Request().Context().Done():
 			return nil
 		case <-s.draining:
@@ -113,16 +122,21 @@ func (w *watcher) snapshot(view *state.View) error {
 	return w.mark(eventSynced)
 }
 
-func (w *watcher) resume(ctx context.Context, after uint64) error {
-	w.at = after
-	view := w.o.View()
+// resumable says that the history does not reach back to a revision, or that there has not been one: the
+// client has to list anew.
+func (s *Server) resumable(ctx context.Context, after uint64) error {
+	view := s.o.View()
 	if after > view.Index() {
 		// This node is behind the one that the client was on, or the client knew another cluster.
-		if err := w.barrier(ctx); err == nil {
-			view = w.o.View()
+		if err := s.barrier(ctx); err != nil {
+			return err
 		}
+		view = s.o.View()
 	}
-	return w.changes(view)
+	if _, ok := view.Changes(after); !ok {
+		return newProblem(codeGone, fmt.Sprintf("The history does not tell what came after revision %d. List anew, and watch from the revision in the header %s.", after, headerRevision))
+	}
+	return nil
 }
 
 // changes tells what changed since w.at.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -66,14 +67,14 @@ func (d *double) watch(path string, headers ...string) *sse {
 	return s
 }
 
-// next gives the next event that is not a heartbeat; false: the stream has ended.
+// next gives the next event that is not a bookmark; false: the stream has ended.
 func (s *sse) next() (event, bool) {
 	s.t.Helper()
 	var e event
 	for line := range s.lines {
 		name, value, _ := strings.Cut(line, ": ")
 		switch {
-		case line == "" && e.name != "":
+		case line == "" && e.name != "" && e.name != eventBookmark:
 			return e, true
 		case line == "":
 			e = event{}
@@ -138,13 +139,28 @@ func TestAWatchResumesWhereItWasCut(t *testing.T) {
 	d.do("viewer", "GET", "/v1/watch", "", "Last-Event-ID: x").want(400, "invalid_request")
 }
 
-func TestAWatchBeyondTheHistoryIsToldToListAnew(t *testing.T) {
+func TestAWatchFromBeyondTheHistoryIsGone(t *testing.T) {
 	d := newDouble(t)
 	d.seed("Tenant a {}")
-	w := d.watch("/v1/watch", "Last-Event-ID: 99") // this cluster was restored to an earlier state
-	w.expect("2 relist")
-	d.seed("Tenant b {}")
-	w.expect("3 put b")
+	for _, path := range []string{"/v1/watch", "/v1/tenants?watch=true"} {
+		d.do("viewer", "GET", path, "", "Last-Event-ID: 99").want(410, "gone") // this cluster was restored to an earlier state
+	}
+	// Without a leader a node can't know whether it is only behind the one that the client was on.
+	d.failing(errNoLeaderForTest)
+	d.do("viewer", "GET", "/v1/watch", "", "Last-Event-ID: 99").want(503, "no_leader")
+	d.watch("/v1/watch?after=1").expect("2 put a")
+}
+
+func TestAWatchThatFallsBehindTheHistoryIsToldToListAnew(t *testing.T) {
+	d := newUnserved(t)
+	out := httptest.NewRecorder()
+	w := watcher{Server: d.server, st: &stream{w: out, rc: http.NewResponseController(out)}, at: 99}
+	if err := w.changes(d.current()); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.Body.String(); got != "id: 1\nevent: relist\ndata: {\"revision\":1}\n\n" || w.at != 1 {
+		t.Errorf("told %q, and goes on after %d", got, w.at)
+	}
 }
 
 func TestAListTellsWhereAWatchGoesOn(t *testing.T) {
@@ -155,19 +171,23 @@ func TestAListTellsWhereAWatchGoesOn(t *testing.T) {
 	d.watch("/v1/tenants?watch=true&after=" + revision).expect("3 put b")
 }
 
-func TestHeartbeatsMoveTheIDOn(t *testing.T) {
+func TestBookmarksMoveTheIDOn(t *testing.T) {
 	d := newDouble(t)
 	w := d.watch("/v1/tenants?watch=true")
 	w.expect("1 synced")
 	d.apply(&statepb.Command{Format: 1, Op: &statepb.Command_Noop{Noop: &statepb.Noop{}}})
-	var comment bool
+	var id, name string
 	for line := range w.lines {
-		comment = comment || line == ": heartbeat"
-		if comment && line == "id: 2" {
+		switch {
+		case strings.HasPrefix(line, "id: "):
+			id = line
+		case strings.HasPrefix(line, "event: "):
+			name = line
+		case line == `data: {"revision":2}` && id == "id: 2" && name == "event: bookmark":
 			return
 		}
 	}
-	t.Error("no heartbeat with the new revision")
+	t.Error("no bookmark with the new revision")
 }
 
 func TestAWatchIsOpenBeforeItHasNews(t *testing.T) {
@@ -218,12 +238,12 @@ func TestWatchesOutliveTheServersDeadlines(t *testing.T) {
 	w.expect("1 synced")
 	beats := 0
 	for line := range w.lines {
-		if line == ": heartbeat" {
+		if line == "event: bookmark" {
 			beats++
 		}
 		if beats == 10 { // 200 ms
 			return
 		}
 	}
-	t.Errorf("the watch ended after %d heartbeats", beats)
+	t.Errorf("the watch ended after %d bookmarks", beats)
 }
