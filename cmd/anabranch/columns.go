@@ -21,6 +21,7 @@ var headers = map[policy.Kind][]string{
 	policy.KindTrafficPolicy: {"CLASS", "PRIORITY", "MODELS", "MATCH", "DOES", "REGIONS", "TTFT MS", "SPILL"},
 	policy.KindQuota:         {"TENANT", "MODEL", "LIMITS", "DEGRADED"},
 	policy.KindRateCard:      {"SOURCE", "GPUS", "MODELS"},
+	policy.KindSafetyRule:    {"STAGED", "CANARY", "BAKES", "MAX MOVED"},
 }
 
 // resources prints a table of one kind. Health comes last, where the status tells of it.
@@ -97,8 +98,25 @@ func columnsOf(kind policy.Kind, name string, raw json.RawMessage) ([]string, er
 		return []string{s.Tenant, dash(s.Model), list(limits), dash(s.Degraded)}, nil
 	case *policy.RateCardSpec:
 		return []string{dash(s.Source), strconv.Itoa(len(s.GPUs)), strconv.Itoa(len(s.Models))}, nil
+	case *policy.SafetyRuleSpec:
+		return safetyColumns(s), nil
 	}
 	return nil, nil
+}
+
+func safetyColumns(s *policy.SafetyRuleSpec) []string {
+	out := []string{"-", "-", "-", "-"}
+	if r := s.Rollout; r != nil && r.Staged != nil {
+		out[0] = yes(*r.Staged)
+		if *r.Staged {
+			out[1] = dash(r.Canary.Router)
+			out[2] = fmt.Sprintf("%ds, %ds", r.Canary.BakeSeconds, r.Region.BakeSeconds)
+		}
+	}
+	if l := s.ChangeLimit; l != nil {
+		out[3] = fmt.Sprintf("%g %%", 100*l.MaxMovedShare)
+	}
+	return out
 }
 
 // endpointsOf says where a cluster's requests go: how many endpoints, where more are found, or the URL.

@@ -36,6 +36,12 @@ const (
 	DefaultWindowMs           = 2000
 	DefaultReprobeMs          = 1000
 	DefaultReprobeMaxMs       = 60_000
+	DefaultCanaryBake         = 60  // seconds
+	DefaultRegionBake         = 120 // seconds
+	DefaultAckShare           = 0.8
+	DefaultRolloutTimeout     = 300 // seconds
+	DefaultErrorIncrease      = 0.02
+	DefaultErrorRequests      = 50
 	defaultAuthType           = AuthBearer
 	defaultRegionWishWeight   = 1.0
 	defaultRegionWishMaxShare = 1.0
@@ -64,6 +70,8 @@ func Defaults(r *Resource) {
 		for i := range s.GPUs {
 			fill(&s.GPUs[i].Purchase, DefaultPurchase)
 		}
+	case *SafetyRuleSpec:
+		s.defaults()
 	}
 }
 

@@ -21,6 +21,7 @@ var families = []family{
 	{KindTrafficPolicy, "policies", func() any { return new(TrafficPolicySpec) }},
 	{KindQuota, "quotas", func() any { return new(QuotaSpec) }},
 	{KindRateCard, "ratecards", func() any { return new(RateCardSpec) }},
+	{KindSafetyRule, "safetyrules", func() any { return new(SafetyRuleSpec) }},
 }
 
 // Kinds gives every kind, in an order in which a fleet can be created: a kind comes after the kinds

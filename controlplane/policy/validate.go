@@ -39,6 +39,8 @@ func Validate(r *Resource) []Problem {
 		f.quota(s)
 	case *RateCardSpec:
 		f.rateCard(s)
+	case *SafetyRuleSpec:
+		f.safetyRule(s)
 	default:
 		f.add("kind", fmt.Sprintf("%q is not known", clip(string(r.Kind))), kindFix(string(r.Kind)))
 	}

@@ -66,6 +66,13 @@ func TestEdgesOfRanges(t *testing.T) {
 		{"RateCard r {gpus: [{class: x, region: us, usdPerHour: %s}]}", []string{"0", "6.88"}, []string{"-0.01", "1000001"}, "spec.gpus[0].usdPerHour"},
 		{"RateCard r {models: [{model: m, outputPerMTok: 0, inputPerMTok: %s}]}", []string{"0"}, []string{"-1"}, "spec.models[0].inputPerMTok"},
 		{"RateCard r {models: [{model: m, inputPerMTok: 0, outputPerMTok: %s}]}", []string{"0"}, []string{"-1"}, "spec.models[0].outputPerMTok"},
+		{"SafetyRule s {changeLimit: {maxMovedShare: %s}}", []string{"0.01", "1"}, []string{"0", "-0.1", "1.01"}, "spec.changeLimit.maxMovedShare"},
+		{"SafetyRule s {rollout: {canary: {bakeSeconds: %s}}}", []string{"1", "86400"}, []string{"-1", "86401"}, "spec.rollout.canary.bakeSeconds"},
+		{"SafetyRule s {rollout: {region: {bakeSeconds: %s}}}", []string{"1", "86400"}, []string{"-1", "86401"}, "spec.rollout.region.bakeSeconds"},
+		{"SafetyRule s {rollout: {timeoutSeconds: %s}}", []string{"1", "86400"}, []string{"-1", "86401"}, "spec.rollout.timeoutSeconds"},
+		{"SafetyRule s {rollout: {ackShare: %s}}", []string{"0.1", "1"}, []string{"-1", "1.5"}, "spec.rollout.ackShare"},
+		{"SafetyRule s {rollout: {errorBudget: {maxIncrease: %s}}}", []string{"0.001", "1"}, []string{"-1", "2"}, "spec.rollout.errorBudget.maxIncrease"},
+		{"SafetyRule s {rollout: {errorBudget: {minRequests: %s}}}", []string{"1", "5000"}, []string{"-1", "1000001"}, "spec.rollout.errorBudget.minRequests"},
 		{"Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], priorWork: %s}", []string{"0", "1e12"}, []string{"-1", "1e13"}, "spec.priorWork"},
 		{"Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], gpus: [{class: x, count: %s}]}", []string{"1", "1000000"}, []string{"0", "-1", "1000001"}, "spec.gpus[0].count"},
 	}

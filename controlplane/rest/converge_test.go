@@ -145,6 +145,7 @@ func TestHeadersAndStatusOfAllKinds(t *testing.T) {
 		policy.KindTrafficPolicy: "{regions: [{region: x}]}",
 		policy.KindQuota:         "{tenant: x, model: l, limits: [{kind: requests, perMinute: 5}]}",
 		policy.KindRateCard:      "{models: [{model: x, inputPerMTok: 1, outputPerMTok: 2}]}",
+		policy.KindSafetyRule:    "{changeLimit: {maxMovedShare: 0.5}}",
 	}
 	for _, kind := range policy.Kinds() { // in an order in which references are there
 		path := "/v1/" + policy.Plural(kind)
@@ -172,7 +173,7 @@ func TestHeadersAndStatusOfAllKinds(t *testing.T) {
 	for _, e := range d.current().Audit(1, 0) {
 		names = append(names, e.GetAction())
 	}
-	if got := strings.Join(names, " "); got != strings.TrimSpace(strings.Repeat("create ", 7)+strings.Repeat("delete ", 7)) {
+	if got := strings.Join(names, " "); got != strings.TrimSpace(strings.Repeat("create ", len(kinds))+strings.Repeat("delete ", len(kinds))) {
 		t.Errorf("audit %s", got)
 	}
 }

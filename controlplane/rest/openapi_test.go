@@ -134,6 +134,8 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"GPUSpec": policy.GPUSpec{}, "ModelSpec": policy.ModelSpec{}, "TenantSpec": policy.TenantSpec{}, "APIKeySpec": policy.APIKeySpec{},
 		"TrafficPolicySpec": policy.TrafficPolicySpec{}, "RegionWish": policy.RegionWish{}, "FailoverSpec": policy.FailoverSpec{},
 		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
+		"SafetyRuleSpec": policy.SafetyRuleSpec{}, "RolloutSpec": policy.RolloutSpec{}, "CanarySpec": policy.CanarySpec{}, "StageSpec": policy.StageSpec{},
+		"ErrorBudgetSpec": policy.ErrorBudgetSpec{}, "ChangeLimitSpec": policy.ChangeLimitSpec{},
 		"Problem": Problem{}, "DryRun": DryRun{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "AuditEntry": AuditEntry{},
 		"NewMember": NewMember{}, "TransferOrder": TransferOrder{}, "Transferred": Transferred{},
 		"RegionStatus": RegionStatus{}, "ClusterHealth": ClusterHealth{}, "RegionSignals": RegionSignals{}, "ClusterStatus": ClusterStatus{},
