@@ -175,7 +175,7 @@ func (f flags) find(ctx context.Context, o *node.Options) error {
 		o.ID = fleet.NodeID(first)
 	}
 	r := roster.Options{Name: f.peersDNS, Count: f.peersCount, Own: o.ID, Logger: o.Logger}
-	if err := r.Validate(); err != nil {
+	if err := errors.Join(r.Validate(), o.Validate()); err != nil { // before anything is waited for
 		return err
 	}
 	cluster, err := store.ClusterOf(o.DataDir)
