@@ -19,18 +19,31 @@ type Change struct {
 // field names. Lists are compared place by place. A nil resource is one that does not exist: all of
 // the other is new, or gone.
 func Diff(from, to *Resource) []Change {
+	return DiffCanonical(canonicalOrNil(from), canonicalOrNil(to))
+}
+
+func canonicalOrNil(r *Resource) []byte {
+	if r == nil {
+		return nil
+	}
+	return Canonical(r)
+}
+
+// DiffCanonical is [Diff] of two documents as [Canonical] gives them; nil: there is none. What is not
+// one counts as none. Its answer is part of the replicated audit trail: another one is a new format.
+func DiffCanonical(from, to []byte) []Change {
 	changes := []Change{}
 	compare(root(from), root(to), "", &changes)
 	return changes
 }
 
-func root(r *Resource) *node {
+func root(doc []byte) *node {
 	n := &node{shape: isObject}
-	if r == nil {
+	if doc == nil {
 		return n
 	}
-	full, _, err := readJSON(Canonical(r))
-	if err != nil { // what Canonical writes is readable
+	full, _, err := readJSON(doc)
+	if err != nil {
 		return n
 	}
 	if labels := full.get("labels"); labels != nil {

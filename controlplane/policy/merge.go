@@ -17,7 +17,7 @@ func Merge(r *Resource, patch []byte) (*Resource, []Problem) {
 		return nil, []Problem{{Reason: "the patch is " + p.shape.String() + ", must be an object", Fix: "give the fields that change, e.g. {\"spec\": {…}}", Line: p.line}}
 	}
 	metadata := &node{shape: isObject, members: []member{{key: "name", value: &node{shape: isText, text: r.Metadata.Name}}}}
-	target := root(r)
+	target := root(Canonical(r))
 	if m := target.get("metadata"); m != nil {
 		metadata.members = append(metadata.members, m.members...)
 	}

@@ -71,6 +71,10 @@ func command(op any) *statepb.Command {
 		c.Op = &statepb.Command_BumpEpoch{BumpEpoch: op}
 	case *statepb.Denied:
 		c.Op = &statepb.Command_Denied{Denied: op}
+	case *statepb.Note:
+		c.Op = &statepb.Command_Note{Note: op}
+	case *statepb.ArchiveAudit:
+		c.Op = &statepb.Command_ArchiveAudit{ArchiveAudit: op}
 	case *statepb.Noop:
 		c.Op = &statepb.Command_Noop{Noop: op}
 	default:

@@ -1,20 +1,25 @@
 package state
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
-	"fmt"
-	"hash"
+	"math"
 	"slices"
 	"sort"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
+	"anabranch/controlplane/audit"
+	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state/statepb"
 )
 
-// maxAuditText bounds each text of an entry, in bytes.
-const maxAuditText = 512
+const (
+	// maxAuditText bounds each text of an entry, in bytes.
+	maxAuditText = 512
+	// MaxAuditChanges bounds the changes of an entry, in bytes of their fields and values.
+	MaxAuditChanges = 4 << 10
+)
 
 // trail is the audit trail: the newest [MaxAudit] entries, oldest first, in chunks that views share.
 // Appending copies one chunk and the list of chunks.
@@ -22,6 +27,8 @@ type trail struct {
 	chunks [][]*statepb.AuditEntry
 	skip   int // entries of the first chunk that are no longer kept
 	kept   int
+	bytes  int                  // of the kept entries, by weight
+	anchor *statepb.AuditAnchor // of what is no longer kept; replaced, never written to; nil: nothing to say
 }
 
 const chunk = 128
@@ -33,14 +40,39 @@ func (t trail) appended(e *statepb.AuditEntry) trail {
 	} else {
 		chunks = append(chunks, []*statepb.AuditEntry{e})
 	}
-	t = trail{chunks: chunks, skip: t.skip, kept: t.kept + 1}
-	if t.kept > MaxAudit {
+	t.chunks, t.kept, t.bytes = chunks, t.kept+1, t.bytes+weight(e)
+	return t
+}
+
+// trimmed lets the oldest entries go until no more than limits allow are left; the newest stays.
+// Counted says whether the anchor counts them.
+func (t trail) trimmed(entries, bytes int, counted bool) trail {
+	for t.kept > 1 && (t.kept > entries || t.bytes > bytes) {
+		gone := t.at(0)
+		if counted {
+			t.anchor = proto.CloneOf(t.anchor)
+			if t.anchor == nil {
+				t.anchor = &statepb.AuditAnchor{}
+			}
+			t.anchor.Dropped, t.anchor.Index = t.anchor.GetDropped()+1, gone.GetIndex()
+		}
 		t.kept--
+		t.bytes -= weight(gone)
 		if t.skip++; t.skip == len(t.chunks[0]) {
 			t.chunks, t.skip = t.chunks[1:], 0
 		}
 	}
 	return t
+}
+
+// weight is about what an entry takes, in bytes: the same on every node.
+func weight(e *statepb.AuditEntry) int {
+	n := 256 + len(e.GetActor()) + len(e.GetRole()) + len(e.GetAction()) + len(e.GetKind()) + len(e.GetName()) +
+		len(e.GetReason()) + len(e.GetRequestId()) + len(e.GetCode())
+	for _, c := range e.GetChanges() {
+		n += 64 + len(c.GetField()) + len(c.GetFrom()) + len(c.GetTo())
+	}
+	return n
 }
 
 // at gives the i-th kept entry.
@@ -75,8 +107,12 @@ func (t trail) all() []*statepb.AuditEntry {
 	return out
 }
 
-// entry is what the operations say of themselves; the rest is the command's.
-type entry struct{ action, kind, name, code, reason string }
+// entry is what the operations say of themselves; the rest is the command's. Before and after are the
+// documents of a resource; nil: there is none.
+type entry struct {
+	action, kind, name, code, reason string
+	before, after                    []byte
+}
 
 // record appends to the trail. The reason of an operator stands before that of the operation.
 func (v *View) record(cmd *statepb.Command, e entry) {
@@ -95,8 +131,40 @@ func (v *View) record(cmd *statepb.Command, e entry) {
 		RequestId: bounded(cmd.GetActor().GetRequestId()), Code: bounded(e.code),
 		PreviousSha256: previous,
 	}
-	a.Sha256 = sum(a)
-	v.audit = v.audit.appended(a)
+	second := v.FeatureLevel() >= 3
+	limit := math.MaxInt
+	if second {
+		limit = MaxAuditBytes
+		a.Version, a.Sequence = audit.Version, v.AuditDropped()+uint64(v.audit.kept)+1
+		a.BeforeSha256, a.AfterSha256 = hashOf(e.before), hashOf(e.after)
+		a.Changes, a.ChangesOmitted = changed(e.before, e.after)
+	}
+	sum := audit.Sum(a)
+	a.Sha256 = sum[:]
+	v.audit = v.audit.appended(a).trimmed(MaxAudit, limit, second)
+}
+
+func hashOf(doc []byte) []byte {
+	if doc == nil {
+		return nil
+	}
+	sum := sha256.Sum256(doc)
+	return sum[:]
+}
+
+// changed lists what differs, as far as [MaxAuditChanges] allows, and says how much more does.
+func changed(before, after []byte) (list []*statepb.FieldChange, omitted uint32) {
+	room := MaxAuditChanges
+	for _, c := range policy.DiffCanonical(before, after) {
+		size := len(c.Field) + len(c.From) + len(c.To)
+		if size > room {
+			omitted++
+			continue
+		}
+		room -= size
+		list = append(list, &statepb.FieldChange{Field: c.Field, From: string(c.From), To: string(c.To)})
+	}
+	return list, omitted
 }
 
 func bounded(s string) string {
@@ -106,43 +174,12 @@ func bounded(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// sum hashes an entry and, through previous_sha256, all before it. The bytes are the fields in the
-// order of their numbers, numbers as 8 bytes and texts after their length as 4 bytes, big-endian:
-// written out here so that the chain can be checked without this code.
-func sum(e *statepb.AuditEntry) []byte {
-	h := sha256.New()
-	number(h, e.GetIndex())
-	number(h, uint64(e.GetAtUnixMs()))
-	for _, s := range []string{
-		e.GetActor(), e.GetRole(), e.GetAction(), e.GetKind(), e.GetName(),
-		e.GetReason(), e.GetRequestId(), e.GetCode(), string(e.GetPreviousSha256()),
-	} {
-		var size [4]byte
-		binary.BigEndian.PutUint32(size[:], uint32(len(s)))
-		h.Write(size[:])
-		h.Write([]byte(s))
-	}
-	return h.Sum(nil)
-}
-
-func number(h hash.Hash, x uint64) {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], x)
-	h.Write(b[:])
-}
-
 // VerifyAudit says where a run of consecutive audit entries was changed, reordered or cut, or nil.
-func VerifyAudit(entries []*statepb.AuditEntry) error {
-	for i, e := range entries {
-		if !bytes.Equal(e.GetSha256(), sum(e)) {
-			return fmt.Errorf("audit entry %d at index %d does not match its hash", i, e.GetIndex())
-		}
-		if i > 0 && !bytes.Equal(e.GetPreviousSha256(), entries[i-1].GetSha256()) {
-			return fmt.Errorf("audit entry %d at index %d does not follow the one before it", i, e.GetIndex())
-		}
-	}
-	return nil
-}
+func VerifyAudit(entries []*statepb.AuditEntry) error { return audit.Verify(entries) }
+
+// AuditDropped is how many entries of the trail are no longer kept: the first that is has the next
+// number. Entries that were dropped below feature level 3 are not among them.
+func (v *View) AuditDropped() uint64 { return v.audit.anchor.GetDropped() }
 
 // Audit gives the entries of indexes above after, oldest first: at most limit, but never a part of
 // what one command wrote; limit <= 0 is no limit.

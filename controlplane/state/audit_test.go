@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"anabranch/controlplane/audit"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state/statepb"
 )
@@ -43,7 +44,7 @@ func TestTheAuditTrailIsAChain(t *testing.T) {
 		"two entries swapped": func(a []*statepb.AuditEntry) []*statepb.AuditEntry { a[1], a[2] = a[2], a[1]; return a },
 		"an entry hashed anew": func(a []*statepb.AuditEntry) []*statepb.AuditEntry {
 			a[1].Actor = "bob"
-			a[1].Sha256 = sum(a[1])
+			a[1].Sha256 = hashed(a[1])
 			return a
 		},
 	} {
@@ -167,4 +168,9 @@ func TestChangesThatAreForgotten(t *testing.T) {
 	if got, ok := v.Changes(v.Index() - 1); !ok || len(got) != 1 {
 		t.Errorf("the newest change: %v, %v", got, ok)
 	}
+}
+
+func hashed(e *statepb.AuditEntry) []byte {
+	sum := audit.Sum(e)
+	return sum[:]
 }

@@ -36,6 +36,8 @@ func operationFormat(cmd *statepb.Command) uint32 {
 		return kindFormat(policy.Kind(op.Delete.GetKind()))
 	case *statepb.Command_SetFeatureLevel, *statepb.Command_Checkpoint:
 		return 2
+	case *statepb.Command_Note, *statepb.Command_ArchiveAudit:
+		return 3
 	}
 	return Format
 }

@@ -37,12 +37,12 @@ func (v *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
 	}
 	now := time.UnixMilli(cmd.GetAtUnixMs()).UTC()
 	r.Metadata.Revision, r.Metadata.CreatedAt, r.Metadata.UpdatedAt = v.index, now, now
-	action := "create"
+	e := entry{action: "create", kind: p.GetKind(), name: p.GetName(), after: p.GetDoc()}
 	switch {
 	case found && bytes.Equal(s.docs[at], p.GetDoc()):
 		return &statepb.Outcome{} // as it stands already: no new revision, nothing to audit
 	case found:
-		action = "update"
+		e.action, e.before = "update", s.docs[at]
 		r.Metadata.CreatedAt = s.items[at].Metadata.CreatedAt
 		v.setShelf(kind, s.replaced(at, r, p.GetDoc()))
 	case len(s.items) >= MaxResources:
@@ -50,7 +50,7 @@ func (v *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
 	default:
 		v.setShelf(kind, s.inserted(at, r, p.GetDoc()))
 	}
-	v.record(cmd, entry{action: action, kind: p.GetKind(), name: p.GetName()})
+	v.record(cmd, e)
 	return &statepb.Outcome{}
 }
 
@@ -101,7 +101,7 @@ func (v *View) delete(cmd *statepb.Command, d *statepb.Delete) *statepb.Outcome 
 		return refuse(CodeInUse, problems[0].Field, problems[0].Reason)
 	}
 	v.setShelf(kind, s.removed(at))
-	v.record(cmd, entry{action: "delete", kind: d.GetKind(), name: d.GetName()})
+	v.record(cmd, entry{action: "delete", kind: d.GetKind(), name: d.GetName(), before: s.docs[at]})
 	return &statepb.Outcome{}
 }
 

@@ -103,7 +103,7 @@ func (v *View) bytes() ([]byte, error) {
 		Format: v.FeatureLevel(), ClusterId: v.clusterID, Epoch: v.epoch, Index: v.index,
 		Tokens: v.tokens, Tables: v.tables, Health: v.health, Reasons: v.reasons,
 		Audit: v.audit.all(), Nodes: v.nodes, EpochDue: v.epochDue, Lineage: v.lineage,
-		FeatureLevel: v.level, Answers: v.answers,
+		FeatureLevel: v.level, Answers: v.answers, AuditAnchor: v.audit.anchor,
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -163,6 +163,9 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 	for c := range slices.Chunk(s.GetAudit(), chunk) {
 		v.audit.chunks = append(v.audit.chunks, slices.Clip(c))
 	}
-	v.audit.kept = len(s.GetAudit())
+	v.audit.kept, v.audit.anchor = len(s.GetAudit()), s.GetAuditAnchor()
+	for _, e := range s.GetAudit() {
+		v.audit.bytes += weight(e)
+	}
 	return v, nil
 }

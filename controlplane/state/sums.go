@@ -131,3 +131,9 @@ func Differing(a, b []*statepb.Sum) []string {
 	}
 	return parts
 }
+
+func number(h hash.Hash, x uint64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], x)
+	h.Write(b[:])
+}

@@ -20,6 +20,8 @@ const (
 	MaxTables = 51
 	// MaxAudit is how many of the newest audit entries are kept.
 	MaxAudit = 10_000
+	// MaxAuditBytes is about how many bytes they may take together, from feature level 3 on.
+	MaxAuditBytes = 16 << 20
 	// MaxResources is how many resources of one kind there may be.
 	MaxResources = 10_000
 	// MaxDoc is the largest document of a resource, in bytes of canonical JSON; MaxDocs is for all
