@@ -2,61 +2,102 @@ package rest
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
-	"slices"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"anabranch/controlplane/access"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 )
 
-// right is what a request needs.
-type right string
-
+// What a request needs.
 const (
-	read  right = "read"
-	write right = "write"
-	// keep is to take away everything there is, hashes of tokens included.
-	keep right = "keep"
-	// manage is to change the control plane itself.
-	manage right = "manage"
+	read   = access.Read
+	write  = access.Write
+	keep   = access.Keep
+	manage = access.Manage
 )
 
-// rights says which roles have a right. An approver sees everything and changes nothing by itself.
-var rights = map[right][]string{
-	read:   {"viewer", "operator", "approver", "admin"},
-	write:  {"operator", "admin"},
-	keep:   {"admin"},
-	manage: {"admin"},
-}
+// reach is what a caller's scope means for an operation. Without one the operation is for callers
+// whose scope is everything.
+type reach int
 
-const tokenKey = "anabranch.token"
+const (
+	whole    reach = iota // for callers whose scope is everything
+	anyScope              // the same for every scope
+	filtered              // answers hold only what is in scope
+	within                // the handler refuses what is out of scope
+)
 
-// may lets a request pass whose bearer token has a role with the right.
-func (s *Server) may(r right) echo.MiddlewareFunc {
+const identityKey = "anabranch.identity"
+
+// authenticator finds who sent a request, as of a state and a time. Nil and no error: the request
+// carries nothing that it knows. An error is a problem: what the request carries is its own, and no
+// good.
+type authenticator func(r *http.Request, view *state.View, now time.Time) (*access.Identity, error)
+
+// may lets a request pass whose sender has a role with the right, and a scope within reach.
+func (s *Server) may(need access.Right, scoped ...reach) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			view := s.o.View()
-			if view.ClusterID() == "" {
-				return problemNotInitialised()
+			id, err := s.identify(c)
+			if err != nil {
+				return err
 			}
-			token := find(view.Tokens(), bearer(c.Request()))
-			if token == nil {
-				c.Response().Header().Set(echo.HeaderWWWAuthenticate, `Bearer realm="anabranch"`)
-				return problemUnauthenticated()
+			c.Set(identityKey, id)
+			if !id.May(need) {
+				s.recordDenied(c, codeForbidden)
+				return problemForbidden(id.Role, need.Roles())
 			}
-			c.Set(tokenKey, token)
-			if !slices.Contains(rights[r], token.GetRole()) {
-				s.recordDenied(c, token)
-				return problemForbidden(token.GetRole(), rights[r])
+			if len(scoped) == 0 && !id.Scope.Everything() {
+				s.recordDenied(c, codeOutOfScope)
+				return problemUnscoped(id.Scope)
 			}
 			return next(c)
 		}
 	}
+}
+
+// identify asks every authenticator who sent the request, in order.
+func (s *Server) identify(c echo.Context) (*access.Identity, error) {
+	view := s.o.View()
+	if view.ClusterID() == "" {
+		return nil, problemNotInitialised()
+	}
+	problem := problemUnauthenticated("Send the header Authorization: Bearer TOKEN with a token of this control plane.")
+	for _, known := range s.authenticators {
+		id, err := known(c.Request(), view, s.o.Now())
+		switch {
+		case err != nil:
+			c.Response().Header().Set(echo.HeaderWWWAuthenticate, challenge)
+			return nil, err
+		case id != nil:
+			return id, nil
+		}
+	}
+	c.Response().Header().Set(echo.HeaderWWWAuthenticate, challenge)
+	return nil, problem
+}
+
+const challenge = `Bearer realm="anabranch"`
+
+// lapsed says that whoever sent a request that is still being answered may not do what it may have
+// done at first: its token was revoked, rotated away or has expired.
+func (s *Server) lapsed(c echo.Context) bool {
+	now, err := s.identify(c)
+	return err != nil || !reflect.DeepEqual(now, identity(c))
+}
+
+// identity is who sent the request; everything and no role where the operation needs nobody.
+func identity(c echo.Context) *access.Identity {
+	if id, ok := c.Get(identityKey).(*access.Identity); ok {
+		return id
+	}
+	return &access.Identity{}
 }
 
 func bearer(r *http.Request) string {
@@ -67,28 +108,13 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// find compares with every token, each in constant time: how long it takes tells nothing.
-func find(tokens []*statepb.Token, secret string) *statepb.Token {
-	if secret == "" {
-		return nil
-	}
-	sum := sha256.Sum256([]byte(secret))
-	var found *statepb.Token
-	for _, t := range tokens {
-		if subtle.ConstantTimeCompare(sum[:], t.GetSha256()) == 1 {
-			found = t
-		}
-	}
-	return found
-}
-
 // actor is who asks, for the audit trail.
 func actor(c echo.Context) *statepb.Actor {
-	a := &statepb.Actor{Reason: printable(c.Request().Header.Get(headerReason), maxReason), RequestId: requestID(c)}
-	if t, ok := c.Get(tokenKey).(*statepb.Token); ok {
-		a.Name, a.Role = t.GetName(), t.GetRole()
+	id := identity(c)
+	return &statepb.Actor{
+		Name: id.Name, Role: id.Role, Kind: string(id.Kind), Credential: id.Credential,
+		Reason: printable(c.Request().Header.Get(headerReason), maxReason), RequestId: requestID(c),
 	}
-	return a
 }
 
 // printable makes what a caller wrote fit for a command, which holds UTF-8 only: nobody gets around the
@@ -100,23 +126,25 @@ func printable(s string, limit int) string {
 // deniedTimeout bounds how long a refusal waits for its entry in the audit trail.
 const deniedTimeout = time.Second
 
-// recordDenied puts a refusal for want of a role into the audit trail. Only these are recorded: a
-// request without a valid token has nobody to name, and a failed precondition is no offence. Beyond
-// the limiter's rate they are only counted in the metrics, so that nobody can flood the log.
-func (s *Server) recordDenied(c echo.Context, t *statepb.Token) {
-	if !s.denials.allow(t.GetName()) {
+// recordDenied puts a refusal for want of a role or a scope into the audit trail. Only these are
+// recorded: a request without a valid token has nobody to name, and a failed precondition is no
+// offence. Beyond the limiter's rate they are only counted in the metrics, so that nobody can flood the
+// log.
+func (s *Server) recordDenied(c echo.Context, code string) {
+	name := identity(c).Name
+	if !s.denials.allow(name) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), deniedTimeout)
 	defer cancel()
-	kind, name := target(c)
+	kind, about := target(c)
 	_, err := s.o.Propose(ctx, &statepb.Command{
 		Format: commandFormat, AtUnixMs: s.o.Now().UnixMilli(), Actor: actor(c),
 		Op: &statepb.Command_Denied{Denied: &statepb.Denied{
-			Action: strings.ToLower(c.Request().Method), Kind: kind, Name: printable(name, maxReason), Code: codeForbidden,
+			Action: strings.ToLower(c.Request().Method), Kind: kind, Name: printable(about, maxReason), Code: code,
 		}},
 	})
 	if err != nil {
-		s.o.Logger.Warn("refusal not audited", "actor", t.GetName(), "err", err)
+		s.o.Logger.Warn("refusal not audited", "actor", name, "err", err)
 	}
 }

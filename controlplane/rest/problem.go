@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"anabranch/controlplane/access"
 	"anabranch/controlplane/policy"
 )
 
@@ -35,6 +36,7 @@ const (
 	codeInvalidRequest  = "invalid_request"
 	codeUnauthenticated = "unauthenticated"
 	codeForbidden       = "forbidden"
+	codeOutOfScope      = "out_of_scope"
 	codeNotFound        = "not_found"
 	codeMethod          = "method_not_allowed"
 	codeExists          = "exists"
@@ -72,6 +74,7 @@ var kinds = map[string]struct {
 	codeInvalidRequest:  {http.StatusBadRequest, "The request is wrong"},
 	codeUnauthenticated: {http.StatusUnauthorized, "No valid token"},
 	codeForbidden:       {http.StatusForbidden, "Not allowed for this role"},
+	codeOutOfScope:      {http.StatusForbidden, "Out of the token's scope"},
 	codeNotFound:        {http.StatusNotFound, "Not found"},
 	codeMethod:          {http.StatusMethodNotAllowed, "Method not allowed here"},
 	codeExists:          {http.StatusConflict, "It exists already"},
@@ -113,12 +116,15 @@ func (p *Problem) after(d time.Duration) *Problem {
 	return p
 }
 
-func problemUnauthenticated() *Problem {
-	return newProblem(codeUnauthenticated, "Send the header Authorization: Bearer TOKEN with a token of this control plane.")
-}
+func problemUnauthenticated(detail string) *Problem { return newProblem(codeUnauthenticated, detail) }
 
 func problemForbidden(role string, allowed []string) *Problem {
 	return newProblem(codeForbidden, fmt.Sprintf("The token's role is %s; this needs %s.", role, strings.Join(allowed, " or ")))
+}
+
+// problemUnscoped refuses an operation that no scope covers.
+func problemUnscoped(scope access.Scope) *Problem {
+	return newProblem(codeOutOfScope, fmt.Sprintf("The token's scope is %.256s; this is for tokens whose scope is everything.", scope))
 }
 
 func problemNotInitialised() *Problem {

@@ -61,7 +61,8 @@ func (r resources) list(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	items, next := order.page(view.List(r.kind), from, limit, wanted.fits)
+	scope := identity(c).Scope
+	items, next := order.page(view.List(r.kind), from, limit, func(r *policy.Resource) bool { return scope.Sees(r) && wanted.fits(r) })
 	dressed := r.dresser(view)
 	page := List[*policy.Resource]{Items: []*policy.Resource{}, NextCursor: next}
 	for _, item := range items {
@@ -80,7 +81,7 @@ func (r resources) get(c echo.Context) error {
 	}
 	name := nameOf(c)
 	item, ok := view.Get(r.kind, name)
-	if !ok {
+	if !ok || !identity(c).Scope.Sees(item) { // who may not see it is not told that it is there
 		return notFound(r.kind, name)
 	}
 	c.Response().Header().Set("ETag", etag(item.Metadata.Revision))

@@ -17,9 +17,11 @@ type Server struct {
 	o       Options
 	echo    *echo.Echo
 	denials *limiter
-	fleet   fleetCache
-	metrics *metrics
-	watches atomic.Int64
+	// authenticators are asked in this order who sends a request.
+	authenticators []authenticator
+	fleet          fleetCache
+	metrics        *metrics
+	watches        atomic.Int64
 	// parameters that each operation knows.
 	parameters map[string]api.Parameters
 	// archiving while a snapshot is being written.
@@ -35,6 +37,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o.withDefaults(), draining: make(chan struct{})}
 	s.denials = newLimiter(s.o.Now)
+	s.authenticators = []authenticator{byToken}
 	s.metrics = newMetrics(o.Registerer)
 	var err error
 	if s.parameters, err = documentedParameters(); err != nil {
@@ -81,25 +84,25 @@ func (s *Server) routes() *echo.Echo {
 	for _, kind := range policy.Kinds() {
 		all, one := "/v1/"+policy.Plural(kind), "/v1/"+policy.Plural(kind)+"/:name"
 		r := resources{s, kind}
-		e.GET(all, r.listOrWatch, s.may(read))
-		e.POST(all, r.create, s.may(write), timed, s.keyed)
-		e.GET(one, r.get, s.may(read), timed)
-		e.PUT(one, r.replace, s.may(write), timed, s.keyed)
-		e.PATCH(one, r.patch, s.may(write), timed, s.keyed)
-		e.DELETE(one, r.remove, s.may(write), timed, s.keyed)
+		e.GET(all, r.listOrWatch, s.may(read, filtered))
+		e.POST(all, r.create, s.may(write, within), timed, s.keyed)
+		e.GET(one, r.get, s.may(read, filtered), timed)
+		e.PUT(one, r.replace, s.may(write, within), timed, s.keyed)
+		e.PATCH(one, r.patch, s.may(write, within), timed, s.keyed)
+		e.DELETE(one, r.remove, s.may(write, within), timed, s.keyed)
 	}
-	e.GET("/v1/watch", s.watchAll, s.may(read))
-	e.GET("/v1/status", s.status, s.may(read), timed)
-	e.GET("/v1/controlplane/members", s.members, s.may(read), timed)
+	e.GET("/v1/watch", s.watchAll, s.may(read, filtered))
+	e.GET("/v1/status", s.status, s.may(read, anyScope), timed)
+	e.GET("/v1/controlplane/members", s.members, s.may(read, anyScope), timed)
 	e.GET("/v1/controlplane/snapshot", s.snapshot, s.may(keep))
 	e.POST("/v1/controlplane/members", s.addMember, s.may(manage), timed)
 	e.DELETE("/v1/controlplane/members/:name", s.removeMember, s.may(manage), timed)
 	e.POST("/v1/controlplane/transfer", s.transfer, s.may(manage), timed)
-	e.GET("/v1/audit", s.audit, s.may(read), timed)
-	e.GET("/v1/table", s.table, s.may(read), timed)
-	e.GET("/v1/routers", s.routers, s.may(read), timed)
-	e.GET("/v1/fleet", s.getFleet, s.may(read), timed)
-	e.GET("/v1/fleet/watch", s.watchFleet, s.may(read))
+	e.GET("/v1/audit", s.audit, s.may(read, filtered), timed)
+	e.GET("/v1/table", s.table, s.may(read, filtered), timed)
+	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
+	e.GET("/v1/fleet", s.getFleet, s.may(read, anyScope), timed)
+	e.GET("/v1/fleet/watch", s.watchFleet, s.may(read, anyScope))
 	e.GET("/v1/*", func(echo.Context) error { return echo.ErrNotFound }) // not the console
 
 	e.GET("/*", s.console)

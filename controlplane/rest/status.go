@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/controlplane/state/statepb"
 )
 
@@ -78,11 +80,11 @@ func (s *Server) audit(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	all := view.Audit(0, 0)
+	scope, all := identity(c).Scope, view.Audit(0, 0)
 	page := List[AuditEntry]{Items: []AuditEntry{}}
 	for i := len(all) - 1; i >= 0; i-- {
 		e := all[i]
-		if from.Before != 0 && e.GetIndex() >= from.Before {
+		if from.Before != 0 && e.GetIndex() >= from.Before || !seesEntry(scope, view, e) {
 			continue
 		}
 		if n := len(page.Items); n >= limit && page.Items[n-1].Index != e.GetIndex() {
@@ -115,6 +117,9 @@ func (s *Server) table(c echo.Context) error {
 	for _, tenant := range t.GetTenants() {
 		tenant.KeySha256 = nil
 	}
+	scope := identity(c).Scope
+	t.Tenants = slices.DeleteFunc(t.GetTenants(), func(tenant *routerpb.Tenant) bool { return !scope.Seen(tenant.GetId()) })
+	t.Quotas = slices.DeleteFunc(t.GetQuotas(), func(q *routerpb.Quota) bool { return !scope.Seen(q.GetTenant()) })
 	b, err := protojson.Marshal(t)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"anabranch/controlplane/access"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state"
 )
@@ -55,8 +56,9 @@ func (s *Server) watch(c echo.Context, kinds []policy.Kind) error {
 		return err
 	}
 	defer closed()
-	w := watcher{Server: s, st: st, kinds: kinds}
+	w := watcher{Server: s, st: st, kinds: kinds, scope: identity(c).Scope}
 	if resume == nil {
+		w.told = map[policy.Kind]map[string]bool{}
 		err = w.snapshot(s.o.View())
 	} else {
 		w.at = *resume
@@ -67,8 +69,14 @@ func (s *Server) watch(c echo.Context, kinds []policy.Kind) error {
 	for err == nil {
 		select {
 		case <-s.o.Changed(w.at):
+			if s.lapsed(c) {
+				return nil
+			}
 			err = w.changes(s.o.View())
 		case <-heartbeat.C:
+			if s.lapsed(c) {
+				return nil
+			}
 			err = w.mark(eventBookmark)
 		case <-c.Request().Context().Done():
 			return nil
@@ -102,6 +110,10 @@ type watcher struct {
 	st    *stream
 	kinds []policy.Kind
 	at    uint64
+	scope access.Scope
+	// told is what was put and not deleted, by kind and name, where the scope hides anything; nil: not
+	// known, because the watch goes on from an earlier one.
+	told map[policy.Kind]map[string]bool
 }
 
 // snapshot tells all that there is, oldest change first, so that a client that is cut off in between
@@ -114,6 +126,9 @@ func (w *watcher) snapshot(view *state.View) error {
 	slices.SortStableFunc(all, func(a, b *policy.Resource) int { return cmp.Compare(a.Metadata.Revision, b.Metadata.Revision) })
 	dressed := w.dresser(view)
 	for _, r := range all {
+		if !w.scope.Sees(r) {
+			continue
+		}
 		if err := w.put(dressed(r), r.Metadata.Revision); err != nil {
 			return err
 		}
@@ -160,8 +175,12 @@ func (w *watcher) changes(view *state.View) error {
 }
 
 func (w *watcher) tell(view *state.View, dressed func(*policy.Resource) *policy.Resource, ch state.Change) error {
-	if r, ok := view.Get(ch.Kind, ch.Name); ok {
+	r, ok := view.Get(ch.Kind, ch.Name)
+	switch {
+	case ok && w.scope.Sees(r):
 		return w.put(dressed(r), ch.Revision)
+	case !w.missed(ch.Kind, ch.Name):
+		return nil
 	}
 	data, err := json.Marshal(Event{Kind: ch.Kind, Name: ch.Name, Revision: ch.Revision})
 	if err != nil {
@@ -170,7 +189,28 @@ func (w *watcher) tell(view *state.View, dressed func(*policy.Resource) *policy.
 	return w.st.event(ch.Revision, eventDelete, data)
 }
 
+// missed says whether the client may hold something that is gone, or that its scope hides by now. Of a
+// watch that goes on from an earlier one it is not known what that has told: there the names of quotas
+// of other tenants are told when they are gone, which is better than that the client keeps its own.
+func (w *watcher) missed(kind policy.Kind, name string) bool {
+	if len(w.scope.Tenants) == 0 {
+		return true
+	}
+	if w.told != nil {
+		was := w.told[kind][name]
+		delete(w.told[kind], name)
+		return was
+	}
+	return kind != policy.KindTenant || w.scope.Seen(name)
+}
+
 func (w *watcher) put(r *policy.Resource, revision uint64) error {
+	if w.told != nil && len(w.scope.Tenants) > 0 {
+		if w.told[r.Kind] == nil {
+			w.told[r.Kind] = map[string]bool{}
+		}
+		w.told[r.Kind][r.Metadata.Name] = true
+	}
 	data, err := json.Marshal(Event{Kind: r.Kind, Name: r.Metadata.Name, Revision: revision, Resource: r})
 	if err != nil {
 		return fmt.Errorf("watch %s %q: %w", r.Kind, r.Metadata.Name, err)
@@ -197,7 +237,7 @@ func (s *Server) watchFleet(c echo.Context) error {
 		before []byte
 		quiet  time.Duration
 	)
-	for {
+	for !s.lapsed(c) {
 		now, err := s.fleetJSON()
 		if err != nil {
 			return err
@@ -223,6 +263,7 @@ func (s *Server) watchFleet(c echo.Context) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 // sameFleet compares two pictures but for the time at their start.

@@ -49,7 +49,9 @@ func (r resources) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	problems = r.vet(next, problems, view, "")
+	if problems, err = r.judged(c, view, nil, next, problems, ""); err != nil {
+		return err
+	}
 	if len(problems) > 0 {
 		return problemDocument(problems)
 	}
@@ -74,7 +76,9 @@ func (r resources) replace(c echo.Context) error {
 		return err
 	}
 	next, problems := policy.Parse(body)
-	problems = r.vet(next, problems, view, ch.name)
+	if problems, err = r.judged(c, view, ch.old, next, problems, ch.name); err != nil {
+		return err
+	}
 	if len(problems) > 0 {
 		return problemDocument(problems)
 	}
@@ -96,7 +100,9 @@ func (r resources) patch(c echo.Context) error {
 		return err
 	}
 	next, problems := policy.Merge(ch.old, body)
-	problems = r.vet(next, problems, view, ch.name)
+	if problems, err = r.judged(c, view, ch.old, next, problems, ch.name); err != nil {
+		return err
+	}
 	if len(problems) > 0 {
 		return problemDocument(problems)
 	}
@@ -126,6 +132,10 @@ func (r resources) writable(c echo.Context) (*state.View, error) {
 	if reason := c.Request().Header.Get(headerReason); len(reason) > maxReason {
 		return nil, newProblem(codeInvalidRequest, fmt.Sprintf("%s is %d bytes long, the limit is %d.", headerReason, len(reason), maxReason))
 	}
+	if scope := identity(c).Scope; !scope.Covers(r.kind) {
+		r.recordDenied(c, codeOutOfScope)
+		return nil, problemUnscoped(scope)
+	}
 	if err := r.barrier(c.Request().Context()); err != nil {
 		return nil, err
 	}
@@ -139,6 +149,9 @@ func (r resources) about(c echo.Context, view *state.View, createToo bool) (chan
 	if old, ok := view.Get(r.kind, ch.name); ok {
 		ch.old, revision = old, old.Metadata.Revision
 	}
+	if err := r.inScope(c, ch.name, ch.old, nil); err != nil {
+		return ch, err
+	}
 	when, err := conditionOf(c.Request().Header, revision, createToo)
 	if err != nil {
 		return ch, err
@@ -151,6 +164,34 @@ func (r resources) about(c echo.Context, view *state.View, createToo bool) (chan
 	}
 	ch.when = when
 	return ch, nil
+}
+
+// inScope refuses a change that is not within the caller's scope.
+func (r resources) inScope(c echo.Context, name string, old, next *policy.Resource) error {
+	scope := identity(c).Scope
+	problems := scope.Names(r.kind, name)
+	if len(problems) == 0 {
+		problems = scope.Within(old, next)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	r.recordDenied(c, codeOutOfScope)
+	return newProblem(codeOutOfScope, problems[0].Field+" "+problems[0].Reason, problems...)
+}
+
+// judged says what is wrong with a document, or that it is out of scope. Before it is known to be in
+// scope nothing is looked up for it: what is wrong would tell what there is.
+func (r resources) judged(c echo.Context, view *state.View, old, next *policy.Resource, problems []policy.Problem, name string) ([]policy.Problem, error) {
+	if len(problems) > 0 && !identity(c).Scope.Everything() {
+		return problems, nil
+	}
+	if next != nil && next.Kind == r.kind {
+		if err := r.inScope(c, next.Metadata.Name, old, next); err != nil {
+			return nil, err
+		}
+	}
+	return r.vet(next, problems, view, name), nil
 }
 
 // vet judges a document for this kind and, if given, name.

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
+
+	"anabranch/dataplane/table"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 )
 
 // certificate reads a client certificate and makes the connections that show it.
-func (r *reader) certificate(spec *Spec) (*Credential, error) {
+func (r *reader) certificate(spec *table.Credential) (*Credential, error) {
 	cert, err := r.file("certificate", spec.CertFile, false)
 	if err != nil {
 		return nil, err
@@ -42,14 +43,14 @@ func (r *reader) certificate(spec *Spec) (*Credential, error) {
 			return nil, fmt.Errorf("authority %s holds no certificate", spec.CAFile)
 		}
 	}
-	return &Credential{transport: transport(config, r.s.control)}, nil
+	return &Credential{transport: transport(config)}, nil
 }
 
 // transport is tuned as the relay's own towards the places of its region is; over TLS HTTP/2 is
 // spoken where the place speaks it.
-func transport(config *tls.Config, control func(string, string, syscall.RawConn) error) *http.Transport {
+func transport(config *tls.Config) *http.Transport {
 	return &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: connectWithin, KeepAlive: 5 * time.Second, Control: control}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: connectWithin, KeepAlive: 5 * time.Second}).DialContext,
 		TLSClientConfig:        config,
 		TLSHandshakeTimeout:    connectWithin,
 		ForceAttemptHTTP2:      true,

@@ -1,0 +1,77 @@
+// Package access says who may do what in the control plane: the rights that an operation can need and
+// the roles that have them, the scopes that narrow what a caller may touch, and the secrets of static
+// tokens. It decides and does nothing else: who a caller is, package rest finds out; which tokens there
+// are, package state keeps.
+package access
+
+import (
+	"slices"
+	"time"
+)
+
+// Right is what an operation needs.
+type Right string
+
+// The rights.
+const (
+	// Read is to see what there is.
+	Read Right = "read"
+	// Write is to change resources.
+	Write Right = "write"
+	// Keep is to take away everything there is, hashes of tokens included.
+	Keep Right = "keep"
+	// Manage is to change the control plane itself.
+	Manage Right = "manage"
+	// Grant is to see, give and take away tokens.
+	Grant Right = "grant"
+)
+
+// rights says which roles have a right. An approver sees everything and changes nothing by itself.
+var rights = map[Right][]string{
+	Read:   {"viewer", "operator", "approver", "admin"},
+	Write:  {"operator", "admin"},
+	Keep:   {"admin"},
+	Manage: {"admin"},
+	Grant:  {"admin"},
+}
+
+// Rights gives every right, sorted.
+func Rights() []Right {
+	var out []Right
+	for r := range rights {
+		out = append(out, r)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Roles are those that have the right; none has one that there isn't.
+func (r Right) Roles() []string { return slices.Clone(rights[r]) }
+
+// Kind is how a caller became known.
+type Kind string
+
+// KindToken is a static token of the control plane's own.
+const KindToken Kind = "token"
+
+// Identity is a caller that is known.
+type Identity struct {
+	Kind Kind
+	// Name stands in the audit trail, and is what limits are kept by.
+	Name string
+	Role string
+	// Scope narrows what the role allows.
+	Scope Scope
+	// Expires is when the identity ends; zero: never.
+	Expires time.Time
+	// Credential is what may be shown of the secret that was sent; empty: nothing.
+	Credential string
+}
+
+// May says whether the identity's role has a right, wherever.
+func (i *Identity) May(r Right) bool { return slices.Contains(rights[r], i.Role) }
+
+// Rights are those of the identity's role, sorted.
+func (i *Identity) Rights() []Right {
+	return slices.DeleteFunc(Rights(), func(r Right) bool { return !i.May(r) })
+}

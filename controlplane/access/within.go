@@ -1,0 +1,99 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"anabranch/controlplane/policy"
+)
+
+// Within says what of a change is out of scope, or nothing: the document as it is and as it is to be
+// must both be within. Either may be nil: it is created, or deleted. Specs have their defaults filled
+// in.
+func (s Scope) Within(old, next *policy.Resource) []policy.Problem {
+	if s.Everything() {
+		return nil
+	}
+	if next != nil {
+		if problems := s.judge(next); len(problems) > 0 {
+			return problems
+		}
+	}
+	if old == nil {
+		return nil
+	}
+	problems := s.judge(old)
+	for i := range problems {
+		problems[i].Reason = "as it is now: " + problems[i].Reason
+	}
+	return problems
+}
+
+// Covers says whether resources of a kind can be in scope at all.
+func (s Scope) Covers(kind policy.Kind) bool {
+	rule := rules[kind]
+	return rule.named != "" || rule.parts != nil || s.Everything()
+}
+
+// Names says what is wrong with the name alone, before anything is looked up by it: who may not touch
+// a tenant is not told whether there is one.
+func (s Scope) Names(kind policy.Kind, name string) []policy.Problem {
+	if of := rules[kind].named; of != "" && !s.Everything() {
+		return s.judgePart(named(of, name))
+	}
+	return nil
+}
+
+// judge says what of one document is out of a scope that bounds something.
+func (s Scope) judge(r *policy.Resource) []policy.Problem {
+	parts := rules[r.Kind].about(r)
+	if len(parts) == 0 {
+		return []policy.Problem{{Field: "spec", Reason: "is about nothing that a scope can name", Fix: "use a token whose scope is everything"}}
+	}
+	var problems []policy.Problem
+	for _, p := range parts {
+		problems = append(problems, s.judgePart(p)...)
+	}
+	return problems
+}
+
+func (s Scope) judgePart(p part) []policy.Problem {
+	var problems []policy.Problem
+	spoken := false
+	for _, say := range p.says {
+		allowed := say.of.of(s)
+		if len(allowed) == 0 {
+			continue
+		}
+		spoken = true
+		fix := fmt.Sprintf("name only %s of the token's scope: %s", say.of, listed(allowed))
+		if say.all != "" {
+			problems = append(problems, policy.Problem{Field: say.all, Reason: fmt.Sprintf("is about all %s", say.of), Fix: fix})
+			continue
+		}
+		for _, n := range say.names {
+			if !slices.Contains(allowed, n.name) {
+				problems = append(problems, policy.Problem{Field: n.field, Reason: fmt.Sprintf("%.128q is not among the %s of the token's scope", n.name, say.of), Fix: fix})
+			}
+		}
+	}
+	if !spoken {
+		problems = append(problems, policy.Problem{
+			Field: p.field, Reason: fmt.Sprintf("is about none of what the token's scope bounds (%s)", strings.Join(s.bounded(), ", ")),
+			Fix: "use a token whose scope is everything, or bounds this",
+		})
+	}
+	return problems
+}
+
+// bounded lists what the scope bounds.
+func (s Scope) bounded() []string {
+	var out []string
+	for _, d := range dimensions {
+		if len(d.of(s)) > 0 {
+			out = append(out, string(d))
+		}
+	}
+	return out
+}
