@@ -111,7 +111,8 @@ func (f *Forward) exchangeAll(ctx context.Context) {
 func (f *Forward) report() *nodepb.ExchangeRequest {
 	request := &nodepb.ExchangeRequest{NodeId: string(f.store.ID()), AppliedIndex: f.store.View().Index(), FeatureLevel: state.Format}
 	if f.o.Local != nil {
-		request.Routers = f.o.Local().GetRouters()
+		local := f.o.Local()
+		request.Routers, request.Sources = local.GetRouters(), local.GetSources()
 	}
 	return request
 }

@@ -8,11 +8,13 @@ import (
 
 // Load is how a cluster stands, put together from all routers that speak of it.
 type Load struct {
-	// Freshness and Age are of the newest scrape by a router of the cluster's region; Age is -1
-	// when nobody scrapes it.
+	// Freshness and Age are of the newest scrape by a router of the cluster's region, or of what a node
+	// polled where that outranks it; Age is -1 when nobody does.
 	Freshness Freshness
 	Age       time.Duration
-	// Total and Ready endpoints; queues, KV use (0..1) and saturation as that router scraped them.
+	// By says whose word it is.
+	By Origin
+	// Total and Ready endpoints; queues, KV use (0..1) and saturation as they were found there.
 	Total, Ready                          int
 	Waiting, Running, KVUsage, Saturation float64
 	// CapacityWork is the last measured capacity, LoadWork what is being done, in work units per
@@ -26,6 +28,16 @@ type Load struct {
 	// Observers are the votes of all routers, by id.
 	Observers []Observer
 }
+
+// Origin says where signals of a cluster come from.
+type Origin string
+
+// The origins: routers of its region, nodes of the control plane, or nobody.
+const (
+	ByRouters Origin = "routers"
+	ByPolls   Origin = "polls"
+	ByNobody  Origin = ""
+)
 
 // Observer is one router's vote on a cluster.
 type Observer struct {
@@ -58,8 +70,20 @@ func (s Snapshot) Cluster(cluster fleet.ClusterID, model fleet.ModelID) Load {
 			l.CapacityWork = max(l.CapacityWork, work)
 		}
 	}
-	l.Freshness = FreshnessOf(l.Age)
+	if l.Freshness = FreshnessOf(l.Age); l.Freshness != Absent {
+		l.By = ByRouters
+	}
+	if p, ok := s.bestPoll(cluster); ok && Outranks(p.Freshness, l.Freshness) {
+		l.polled(p)
+	}
 	return l
+}
+
+// polled takes what a node found.
+func (l *Load) polled(p Poll) {
+	l.By, l.Freshness, l.Age = ByPolls, p.Freshness, p.Age
+	l.Total, l.Ready = p.Total, p.Ready
+	l.Waiting, l.Running, l.KVUsage, l.Saturation = p.Waiting, p.Running, p.KVUsage, p.Saturation
 }
 
 // count adds what one router of the region sent there.

@@ -15,6 +15,8 @@ type Snapshot struct {
 	At time.Time
 	// Routers by id, the newest observation of each.
 	Routers []Observation
+	// Sources that nodes poll themselves, by cluster, endpoint and node.
+	Sources []Source
 
 	sights   map[fleet.ClusterID][]Sight
 	demand   map[demandKey]Demand

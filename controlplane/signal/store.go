@@ -24,6 +24,7 @@ type Store struct {
 	mu       sync.Mutex // guards what is below
 	routers  map[fleet.RouterID]*memory
 	capacity map[place]belief
+	polls    map[fleet.NodeID]polls
 }
 
 // place is one model on one cluster.
@@ -152,5 +153,7 @@ func (s *Store) Snapshot(now time.Time) Snapshot {
 			delete(s.capacity, at)
 		}
 	}
-	return build(now, s.sorted(), s.capacity)
+	out := build(now, s.sorted(), s.capacity)
+	out.Sources = s.gather(now)
+	return out
 }

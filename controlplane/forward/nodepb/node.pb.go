@@ -10,6 +10,7 @@
 //   2026-11-29  version 1.
 //   2026-11-30  Remove and Transfer.
 //   2026-11-30  feature_level in exchanges.
+//   2026-11-30  sources in exchanges.
 //   2026-11-30  Explain and Decisions.
 
 package nodepb
@@ -509,6 +510,7 @@ type ExchangeRequest struct {
 	AppliedIndex  uint64                 `protobuf:"varint,2,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	Routers       []*RouterObservation   `protobuf:"bytes,3,rep,name=routers,proto3" json:"routers,omitempty"`
 	FeatureLevel  uint32                 `protobuf:"varint,10,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // newest format of commands that the caller applies; 0: 1
+	Sources       []*SourceObservation   `protobuf:"bytes,20,rep,name=sources,proto3" json:"sources,omitempty"`                                // all that the caller polls itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -569,6 +571,13 @@ func (x *ExchangeRequest) GetFeatureLevel() uint32 {
 		return x.FeatureLevel
 	}
 	return 0
+}
+
+func (x *ExchangeRequest) GetSources() []*SourceObservation {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
 }
 
 type ExchangeReply struct {
@@ -881,6 +890,227 @@ func (x *DecisionsReply) GetUnable() []string {
 	return nil
 }
 
+// SourceObservation is one place that the sender polls itself, and what it found there last.
+type SourceObservation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Region        string                 `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
+	Endpoint      string                 `protobuf:"bytes,3,opt,name=endpoint,proto3" json:"endpoint,omitempty"` // empty: the cluster's gateway
+	Kind          string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	Url           string                 `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`
+	Active        bool                   `protobuf:"varint,6,opt,name=active,proto3" json:"active,omitempty"` // it is polled at present
+	Why           string                 `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`        // it is, or is not
+	IntervalMs    int64                  `protobuf:"varint,8,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
+	TimeoutMs     int64                  `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	PolledMs      int64                  `protobuf:"varint,10,opt,name=polled_ms,json=polledMs,proto3" json:"polled_ms,omitempty"` // ago, on the sender's clock; -1: never
+	GotMs         int64                  `protobuf:"varint,11,opt,name=got_ms,json=gotMs,proto3" json:"got_ms,omitempty"`          // likewise, of what it said last
+	TookUs        int64                  `protobuf:"varint,12,opt,name=took_us,json=tookUs,proto3" json:"took_us,omitempty"`
+	Failures      uint32                 `protobuf:"varint,13,opt,name=failures,proto3" json:"failures,omitempty"` // in a row
+	Error         string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`        // of the last poll
+	Polls         uint64                 `protobuf:"varint,15,opt,name=polls,proto3" json:"polls,omitempty"`
+	Failed        uint64                 `protobuf:"varint,16,opt,name=failed,proto3" json:"failed,omitempty"`
+	Scraped       bool                   `protobuf:"varint,17,opt,name=scraped,proto3" json:"scraped,omitempty"` // what follows is from a page of metrics
+	Total         uint32                 `protobuf:"varint,18,opt,name=total,proto3" json:"total,omitempty"`
+	Ready         uint32                 `protobuf:"varint,19,opt,name=ready,proto3" json:"ready,omitempty"`
+	Waiting       float64                `protobuf:"fixed64,20,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Running       float64                `protobuf:"fixed64,21,opt,name=running,proto3" json:"running,omitempty"`
+	KvUsage       float64                `protobuf:"fixed64,22,opt,name=kv_usage,json=kvUsage,proto3" json:"kv_usage,omitempty"`
+	Saturation    float64                `protobuf:"fixed64,23,opt,name=saturation,proto3" json:"saturation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceObservation) Reset() {
+	*x = SourceObservation{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceObservation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceObservation) ProtoMessage() {}
+
+func (x *SourceObservation) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceObservation.ProtoReflect.Descriptor instead.
+func (*SourceObservation) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SourceObservation) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *SourceObservation) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *SourceObservation) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *SourceObservation) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *SourceObservation) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *SourceObservation) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+func (x *SourceObservation) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *SourceObservation) GetIntervalMs() int64 {
+	if x != nil {
+		return x.IntervalMs
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetPolledMs() int64 {
+	if x != nil {
+		return x.PolledMs
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetGotMs() int64 {
+	if x != nil {
+		return x.GotMs
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetTookUs() int64 {
+	if x != nil {
+		return x.TookUs
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *SourceObservation) GetPolls() uint64 {
+	if x != nil {
+		return x.Polls
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetScraped() bool {
+	if x != nil {
+		return x.Scraped
+	}
+	return false
+}
+
+func (x *SourceObservation) GetTotal() uint32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetReady() uint32 {
+	if x != nil {
+		return x.Ready
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetWaiting() float64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetRunning() float64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetKvUsage() float64 {
+	if x != nil {
+		return x.KvUsage
+	}
+	return 0
+}
+
+func (x *SourceObservation) GetSaturation() float64 {
+	if x != nil {
+		return x.Saturation
+	}
+	return 0
+}
+
 // RouterObservation is one connected router, its last report and acknowledgement.
 type RouterObservation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -895,7 +1125,7 @@ type RouterObservation struct {
 
 func (x *RouterObservation) Reset() {
 	*x = RouterObservation{}
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[16]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +1137,7 @@ func (x *RouterObservation) String() string {
 func (*RouterObservation) ProtoMessage() {}
 
 func (x *RouterObservation) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[16]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +1150,7 @@ func (x *RouterObservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RouterObservation.ProtoReflect.Descriptor instead.
 func (*RouterObservation) Descriptor() ([]byte, []int) {
-	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RouterObservation) GetHello() *routerpb.Hello {
@@ -991,13 +1221,14 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x0f\n" +
-	"\rTransferReply\"\xb4\x01\n" +
+	"\rTransferReply\"\xf4\x01\n" +
 	"\x0fExchangeRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
 	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12>\n" +
 	"\arouters\x18\x03 \x03(\v2$.anabranch.node.v1.RouterObservationR\arouters\x12#\n" +
 	"\rfeature_level\x18\n" +
-	" \x01(\rR\ffeatureLevel\"r\n" +
+	" \x01(\rR\ffeatureLevel\x12>\n" +
+	"\asources\x18\x14 \x03(\v2$.anabranch.node.v1.SourceObservationR\asources\"r\n" +
 	"\rExchangeReply\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
 	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12#\n" +
@@ -1023,7 +1254,36 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"\arecords\x18\x03 \x03(\fR\arecords\x12\x18\n" +
 	"\adropped\x18\x04 \x01(\x04R\adropped\x12\x1c\n" +
 	"\tfollowing\x18\x05 \x01(\rR\tfollowing\x12\x16\n" +
-	"\x06unable\x18\x06 \x03(\tR\x06unable\"\xd6\x01\n" +
+	"\x06unable\x18\x06 \x03(\tR\x06unable\"\xd3\x04\n" +
+	"\x11SourceObservation\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\tR\x06region\x12\x1a\n" +
+	"\bendpoint\x18\x03 \x01(\tR\bendpoint\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x10\n" +
+	"\x03url\x18\x05 \x01(\tR\x03url\x12\x16\n" +
+	"\x06active\x18\x06 \x01(\bR\x06active\x12\x10\n" +
+	"\x03why\x18\a \x01(\tR\x03why\x12\x1f\n" +
+	"\vinterval_ms\x18\b \x01(\x03R\n" +
+	"intervalMs\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12\x1b\n" +
+	"\tpolled_ms\x18\n" +
+	" \x01(\x03R\bpolledMs\x12\x15\n" +
+	"\x06got_ms\x18\v \x01(\x03R\x05gotMs\x12\x17\n" +
+	"\atook_us\x18\f \x01(\x03R\x06tookUs\x12\x1a\n" +
+	"\bfailures\x18\r \x01(\rR\bfailures\x12\x14\n" +
+	"\x05error\x18\x0e \x01(\tR\x05error\x12\x14\n" +
+	"\x05polls\x18\x0f \x01(\x04R\x05polls\x12\x16\n" +
+	"\x06failed\x18\x10 \x01(\x04R\x06failed\x12\x18\n" +
+	"\ascraped\x18\x11 \x01(\bR\ascraped\x12\x14\n" +
+	"\x05total\x18\x12 \x01(\rR\x05total\x12\x14\n" +
+	"\x05ready\x18\x13 \x01(\rR\x05ready\x12\x18\n" +
+	"\awaiting\x18\x14 \x01(\x01R\awaiting\x12\x18\n" +
+	"\arunning\x18\x15 \x01(\x01R\arunning\x12\x19\n" +
+	"\bkv_usage\x18\x16 \x01(\x01R\akvUsage\x12\x1e\n" +
+	"\n" +
+	"saturation\x18\x17 \x01(\x01R\n" +
+	"saturation\"\xd6\x01\n" +
 	"\x11RouterObservation\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.anabranch.router.v1.HelloR\x05hello\x123\n" +
 	"\x06report\x18\x02 \x01(\v2\x1b.anabranch.router.v1.ReportR\x06report\x12*\n" +
@@ -1052,7 +1312,7 @@ func file_controlplane_forward_nodepb_node_proto_rawDescGZIP() []byte {
 	return file_controlplane_forward_nodepb_node_proto_rawDescData
 }
 
-var file_controlplane_forward_nodepb_node_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_controlplane_forward_nodepb_node_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_controlplane_forward_nodepb_node_proto_goTypes = []any{
 	(*ProposeRequest)(nil),          // 0: anabranch.node.v1.ProposeRequest
 	(*ProposeReply)(nil),            // 1: anabranch.node.v1.ProposeReply
@@ -1070,45 +1330,47 @@ var file_controlplane_forward_nodepb_node_proto_goTypes = []any{
 	(*ExplainReply)(nil),            // 13: anabranch.node.v1.ExplainReply
 	(*DecisionsRequest)(nil),        // 14: anabranch.node.v1.DecisionsRequest
 	(*DecisionsReply)(nil),          // 15: anabranch.node.v1.DecisionsReply
-	(*RouterObservation)(nil),       // 16: anabranch.node.v1.RouterObservation
-	(*statepb.Command)(nil),         // 17: anabranch.state.v1.Command
-	(*statepb.Outcome)(nil),         // 18: anabranch.state.v1.Outcome
-	(*routerpb.Explained)(nil),      // 19: anabranch.router.v1.Explained
-	(*routerpb.DecisionFilter)(nil), // 20: anabranch.router.v1.DecisionFilter
-	(*routerpb.Hello)(nil),          // 21: anabranch.router.v1.Hello
-	(*routerpb.Report)(nil),         // 22: anabranch.router.v1.Report
-	(*routerpb.Ack)(nil),            // 23: anabranch.router.v1.Ack
+	(*SourceObservation)(nil),       // 16: anabranch.node.v1.SourceObservation
+	(*RouterObservation)(nil),       // 17: anabranch.node.v1.RouterObservation
+	(*statepb.Command)(nil),         // 18: anabranch.state.v1.Command
+	(*statepb.Outcome)(nil),         // 19: anabranch.state.v1.Outcome
+	(*routerpb.Explained)(nil),      // 20: anabranch.router.v1.Explained
+	(*routerpb.DecisionFilter)(nil), // 21: anabranch.router.v1.DecisionFilter
+	(*routerpb.Hello)(nil),          // 22: anabranch.router.v1.Hello
+	(*routerpb.Report)(nil),         // 23: anabranch.router.v1.Report
+	(*routerpb.Ack)(nil),            // 24: anabranch.router.v1.Ack
 }
 var file_controlplane_forward_nodepb_node_proto_depIdxs = []int32{
-	17, // 0: anabranch.node.v1.ProposeRequest.command:type_name -> anabranch.state.v1.Command
-	18, // 1: anabranch.node.v1.ProposeReply.outcome:type_name -> anabranch.state.v1.Outcome
-	16, // 2: anabranch.node.v1.ExchangeRequest.routers:type_name -> anabranch.node.v1.RouterObservation
-	19, // 3: anabranch.node.v1.ExplainReply.explained:type_name -> anabranch.router.v1.Explained
-	20, // 4: anabranch.node.v1.DecisionsRequest.filter:type_name -> anabranch.router.v1.DecisionFilter
-	21, // 5: anabranch.node.v1.RouterObservation.hello:type_name -> anabranch.router.v1.Hello
-	22, // 6: anabranch.node.v1.RouterObservation.report:type_name -> anabranch.router.v1.Report
-	23, // 7: anabranch.node.v1.RouterObservation.ack:type_name -> anabranch.router.v1.Ack
-	0,  // 8: anabranch.node.v1.Node.Propose:input_type -> anabranch.node.v1.ProposeRequest
-	2,  // 9: anabranch.node.v1.Node.ReadIndex:input_type -> anabranch.node.v1.ReadIndexRequest
-	4,  // 10: anabranch.node.v1.Node.Join:input_type -> anabranch.node.v1.JoinRequest
-	6,  // 11: anabranch.node.v1.Node.Remove:input_type -> anabranch.node.v1.RemoveRequest
-	8,  // 12: anabranch.node.v1.Node.Transfer:input_type -> anabranch.node.v1.TransferRequest
-	10, // 13: anabranch.node.v1.Node.Exchange:input_type -> anabranch.node.v1.ExchangeRequest
-	12, // 14: anabranch.node.v1.Node.Explain:input_type -> anabranch.node.v1.ExplainRequest
-	14, // 15: anabranch.node.v1.Node.Decisions:input_type -> anabranch.node.v1.DecisionsRequest
-	1,  // 16: anabranch.node.v1.Node.Propose:output_type -> anabranch.node.v1.ProposeReply
-	3,  // 17: anabranch.node.v1.Node.ReadIndex:output_type -> anabranch.node.v1.ReadIndexReply
-	5,  // 18: anabranch.node.v1.Node.Join:output_type -> anabranch.node.v1.JoinReply
-	7,  // 19: anabranch.node.v1.Node.Remove:output_type -> anabranch.node.v1.RemoveReply
-	9,  // 20: anabranch.node.v1.Node.Transfer:output_type -> anabranch.node.v1.TransferReply
-	11, // 21: anabranch.node.v1.Node.Exchange:output_type -> anabranch.node.v1.ExchangeReply
-	13, // 22: anabranch.node.v1.Node.Explain:output_type -> anabranch.node.v1.ExplainReply
-	15, // 23: anabranch.node.v1.Node.Decisions:output_type -> anabranch.node.v1.DecisionsReply
-	16, // [16:24] is the sub-list for method output_type
-	8,  // [8:16] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	18, // 0: anabranch.node.v1.ProposeRequest.command:type_name -> anabranch.state.v1.Command
+	19, // 1: anabranch.node.v1.ProposeReply.outcome:type_name -> anabranch.state.v1.Outcome
+	17, // 2: anabranch.node.v1.ExchangeRequest.routers:type_name -> anabranch.node.v1.RouterObservation
+	16, // 3: anabranch.node.v1.ExchangeRequest.sources:type_name -> anabranch.node.v1.SourceObservation
+	20, // 4: anabranch.node.v1.ExplainReply.explained:type_name -> anabranch.router.v1.Explained
+	21, // 5: anabranch.node.v1.DecisionsRequest.filter:type_name -> anabranch.router.v1.DecisionFilter
+	22, // 6: anabranch.node.v1.RouterObservation.hello:type_name -> anabranch.router.v1.Hello
+	23, // 7: anabranch.node.v1.RouterObservation.report:type_name -> anabranch.router.v1.Report
+	24, // 8: anabranch.node.v1.RouterObservation.ack:type_name -> anabranch.router.v1.Ack
+	0,  // 9: anabranch.node.v1.Node.Propose:input_type -> anabranch.node.v1.ProposeRequest
+	2,  // 10: anabranch.node.v1.Node.ReadIndex:input_type -> anabranch.node.v1.ReadIndexRequest
+	4,  // 11: anabranch.node.v1.Node.Join:input_type -> anabranch.node.v1.JoinRequest
+	6,  // 12: anabranch.node.v1.Node.Remove:input_type -> anabranch.node.v1.RemoveRequest
+	8,  // 13: anabranch.node.v1.Node.Transfer:input_type -> anabranch.node.v1.TransferRequest
+	10, // 14: anabranch.node.v1.Node.Exchange:input_type -> anabranch.node.v1.ExchangeRequest
+	12, // 15: anabranch.node.v1.Node.Explain:input_type -> anabranch.node.v1.ExplainRequest
+	14, // 16: anabranch.node.v1.Node.Decisions:input_type -> anabranch.node.v1.DecisionsRequest
+	1,  // 17: anabranch.node.v1.Node.Propose:output_type -> anabranch.node.v1.ProposeReply
+	3,  // 18: anabranch.node.v1.Node.ReadIndex:output_type -> anabranch.node.v1.ReadIndexReply
+	5,  // 19: anabranch.node.v1.Node.Join:output_type -> anabranch.node.v1.JoinReply
+	7,  // 20: anabranch.node.v1.Node.Remove:output_type -> anabranch.node.v1.RemoveReply
+	9,  // 21: anabranch.node.v1.Node.Transfer:output_type -> anabranch.node.v1.TransferReply
+	11, // 22: anabranch.node.v1.Node.Exchange:output_type -> anabranch.node.v1.ExchangeReply
+	13, // 23: anabranch.node.v1.Node.Explain:output_type -> anabranch.node.v1.ExplainReply
+	15, // 24: anabranch.node.v1.Node.Decisions:output_type -> anabranch.node.v1.DecisionsReply
+	17, // [17:25] is the sub-list for method output_type
+	9,  // [9:17] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_forward_nodepb_node_proto_init() }
@@ -1122,7 +1384,7 @@ func file_controlplane_forward_nodepb_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_forward_nodepb_node_proto_rawDesc), len(file_controlplane_forward_nodepb_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

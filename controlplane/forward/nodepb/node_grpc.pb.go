@@ -10,6 +10,7 @@
 //   2026-11-29  version 1.
 //   2026-11-30  Remove and Transfer.
 //   2026-11-30  feature_level in exchanges.
+//   2026-11-30  sources in exchanges.
 //   2026-11-30  Explain and Decisions.
 
 package nodepb
