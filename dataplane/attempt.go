@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"anabranch/api/credential"
 	"anabranch/api/fleet"
-	"anabranch/dataplane/credential"
 	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/inference"
@@ -329,7 +329,7 @@ func at(base *url.URL, request *url.URL) *url.URL {
 
 // secret is the credential towards a cluster.
 func (r *Router) secret(c *table.Cluster) (*credential.Credential, error) {
-	secret, err := r.secrets.For(c)
+	secret, err := r.secrets.For(c.ID, (*credential.Spec)(c.Auth))
 	if err != nil {
 		r.metrics.credentials.WithLabelValues(string(c.ID)).Inc()
 	}
@@ -347,7 +347,7 @@ func (r *Router) sign(c *table.Cluster, q *http.Request, body []byte) error {
 
 // transportFor is the transport towards a cluster that wants a certificate; nil: any will do.
 func (r *Router) transportFor(c *table.Cluster) http.RoundTripper {
-	secret, err := r.secrets.For(c)
+	secret, err := r.secrets.For(c.ID, (*credential.Spec)(c.Auth))
 	if err != nil {
 		return nil // sign says why
 	}

@@ -14,10 +14,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"anabranch/api/credential"
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/admit"
-	"anabranch/dataplane/credential"
 	"anabranch/dataplane/discover"
 	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
@@ -180,7 +180,11 @@ func (r *Router) sweep(ctx context.Context) error { return r.waiting.run(ctx, r.
 // Applied takes in a table that is about to be put in force: its places are there before any request can
 // take it, and those that it lacks are still found by requests that took one before.
 func (r *Router) Applied(t *table.Table) {
-	r.secrets.Sync(t)
+	secrets := make(map[fleet.ClusterID]*credential.Spec)
+	for id, c := range t.Clusters {
+		secrets[id] = (*credential.Spec)(c.Auth)
+	}
+	r.secrets.Sync(secrets)
 	r.places.Sync(t)
 	r.finders.Sync(t)
 	r.peers.sync(t)

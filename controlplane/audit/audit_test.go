@@ -38,7 +38,7 @@ func trail(old int, names ...string) []*statepb.AuditEntry {
 			Actor: "bob", Role: "operator", Action: "update", Kind: "Tenant", Name: name, Reason: "because <it> & \"that\" \u2028", RequestId: "q-1", Code: "c",
 			BeforeSha256: bytes.Repeat([]byte{1}, 32), AfterSha256: bytes.Repeat([]byte{2}, 32),
 			Changes:        []*statepb.FieldChange{{Field: "spec.tier", From: `"a<b"`, To: `"c"`}, {Field: "spec.x", To: "1"}},
-			ChangesOmitted: 3,
+			ChangesOmitted: 3, ActorKind: "user", Credential: "laptop",
 		})
 	}
 	return out
@@ -101,10 +101,10 @@ func TestTheBytesThatAreHashed(t *testing.T) {
 			"0000000000000001" + "0000000000000002" + "0000000161" + strings.Repeat("00000000", 7) + "0000000107",
 		},
 		{&statepb.AuditEntry{
-			Version: 2, Sequence: 5, Index: 1, AtUnixMs: 2, Code: "z", PreviousSha256: []byte{7}, BeforeSha256: []byte{8}, ChangesOmitted: 9,
+			Version: 2, Sequence: 5, Index: 1, AtUnixMs: 2, Code: "z", PreviousSha256: []byte{7}, BeforeSha256: []byte{8}, ChangesOmitted: 9, ActorKind: "k",
 			Changes: []*statepb.FieldChange{{Field: "f", From: "1"}},
 		}, "ffffffffffffffff" + "0000000000000002" + "0000000000000001" + "0000000000000002" + strings.Repeat("00000000", 7) + "000000017a" + "0000000107" +
-			"0000000000000005" + "0000000108" + "00000000" + "0000000000000001" + "0000000166" + "0000000131" + "00000000" + "0000000000000009"},
+			"0000000000000005" + "0000000108" + "00000000" + "0000000000000001" + "0000000166" + "0000000131" + "00000000" + "0000000000000009" + "000000016b" + "00000000"},
 	} {
 		raw, err := hex.DecodeString(tt.want)
 		if err != nil {
@@ -194,7 +194,7 @@ func TestTamperingIsNamed(t *testing.T) {
 		}, "index 1 holds what the hash of its version does not cover"},
 		"made old": {func(a []*statepb.AuditEntry) []*statepb.AuditEntry {
 			old := a[3]
-			old.Version, old.BeforeSha256, old.AfterSha256, old.Changes, old.ChangesOmitted = 0, nil, nil, nil, 0
+			old.Version, old.BeforeSha256, old.AfterSha256, old.Changes, old.ChangesOmitted, old.ActorKind, old.Credential = 0, nil, nil, nil, 0, "", ""
 			rehash(old)
 			return a
 		}, "is of an older version"},

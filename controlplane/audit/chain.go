@@ -69,7 +69,8 @@ func (c *Chain) Add(e *statepb.AuditEntry) error {
 // bears says whether an entry has any of what came with version 2, but for its number, which readers
 // of older entries count themselves.
 func bears(e *statepb.AuditEntry) bool {
-	return len(e.GetBeforeSha256()) > 0 || len(e.GetAfterSha256()) > 0 || len(e.GetChanges()) > 0 || e.GetChangesOmitted() > 0
+	return len(e.GetBeforeSha256()) > 0 || len(e.GetAfterSha256()) > 0 || len(e.GetChanges()) > 0 || e.GetChangesOmitted() > 0 ||
+		e.GetActorKind() != "" || e.GetCredential() != ""
 }
 
 // First and Last are the ends of what was added; nil: nothing was.

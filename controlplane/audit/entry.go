@@ -16,17 +16,21 @@ type Entry struct {
 	// Index is of the command that wrote the entry; a command may write several.
 	Index uint64 `json:"index"`
 	// At is of whole milliseconds.
-	At             time.Time `json:"at"`
-	Actor          string    `json:"actor"`
-	Role           string    `json:"role"`
-	Action         string    `json:"action"`
-	Kind           string    `json:"kind"`
-	Name           string    `json:"name"`
-	Reason         string    `json:"reason"`
-	RequestID      string    `json:"requestId"`
-	Code           string    `json:"code"`
-	PreviousSHA256 string    `json:"previousSha256"`
-	SHA256         string    `json:"sha256"`
+	At    time.Time `json:"at"`
+	Actor string    `json:"actor"`
+	// ActorKind is how the actor was known, and Credential what may be shown of its secret; either
+	// may be empty.
+	ActorKind      string `json:"actorKind,omitempty"`
+	Credential     string `json:"credential,omitempty"`
+	Role           string `json:"role"`
+	Action         string `json:"action"`
+	Kind           string `json:"kind"`
+	Name           string `json:"name"`
+	Reason         string `json:"reason"`
+	RequestID      string `json:"requestId"`
+	Code           string `json:"code"`
+	PreviousSHA256 string `json:"previousSha256"`
+	SHA256         string `json:"sha256"`
 	// Version is of the form that is hashed.
 	Version uint32 `json:"version"`
 	// BeforeSHA256 and AfterSHA256 are of the resource's document as it is kept; empty: there is none.
@@ -49,7 +53,7 @@ type Change struct {
 func Of(e *statepb.AuditEntry, sequence uint64) Entry {
 	out := Entry{
 		Sequence: sequence, Index: e.GetIndex(), At: time.UnixMilli(e.GetAtUnixMs()).UTC(),
-		Actor: e.GetActor(), Role: e.GetRole(), Action: e.GetAction(), Kind: e.GetKind(), Name: e.GetName(),
+		Actor: e.GetActor(), ActorKind: e.GetActorKind(), Credential: e.GetCredential(), Role: e.GetRole(), Action: e.GetAction(), Kind: e.GetKind(), Name: e.GetName(),
 		Reason: e.GetReason(), RequestID: e.GetRequestId(), Code: e.GetCode(),
 		PreviousSHA256: hex.EncodeToString(e.GetPreviousSha256()), SHA256: hex.EncodeToString(e.GetSha256()),
 		Version:      versionOf(e),
@@ -69,7 +73,7 @@ func Of(e *statepb.AuditEntry, sequence uint64) Entry {
 func (e Entry) Hashed() (*statepb.AuditEntry, error) {
 	out := &statepb.AuditEntry{
 		Sequence: e.Sequence, Index: e.Index, AtUnixMs: e.At.UnixMilli(),
-		Actor: e.Actor, Role: e.Role, Action: e.Action, Kind: e.Kind, Name: e.Name,
+		Actor: e.Actor, ActorKind: e.ActorKind, Credential: e.Credential, Role: e.Role, Action: e.Action, Kind: e.Kind, Name: e.Name,
 		Reason: e.Reason, RequestId: e.RequestID, Code: e.Code,
 		Version: e.Version, ChangesOmitted: e.ChangesOmitted,
 	}

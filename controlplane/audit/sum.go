@@ -13,7 +13,7 @@ import (
 )
 
 // Version is the newest form of entries that this build hashes.
-// Changes: 1: first; 2, 2026-11-30: the sequence number and what changed.
+// Changes: 1: first; 2, 2026-11-30: the sequence number, what changed, and more of the actor.
 const Version = 2
 
 // versionOf is the form of an entry: 1 has no number for it.
@@ -28,7 +28,8 @@ func versionOf(e *statepb.AuditEntry) uint32 { return max(1, e.GetVersion()) }
 //
 // Version 2: eight bytes 0xFF and the number 2, which no entry of version 1 begins with; what version 1
 // has; the number sequence; before_sha256 and after_sha256 as texts, empty where there is no document;
-// the number of changes, and of each the texts field, from and to; the number changes_omitted.
+// the number of changes, and of each the texts field, from and to; the number changes_omitted;
+// actor_kind and credential as texts.
 func Sum(e *statepb.AuditEntry) [sha256.Size]byte {
 	h := sha256.New()
 	second := versionOf(e) >= 2
@@ -55,6 +56,8 @@ func Sum(e *statepb.AuditEntry) [sha256.Size]byte {
 			text(h, c.GetTo())
 		}
 		number(h, uint64(e.GetChangesOmitted()))
+		text(h, e.GetActorKind())
+		text(h, e.GetCredential())
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }

@@ -33,7 +33,8 @@ type envelope struct {
 // Parse reads one document in YAML or JSON, strictly, and fills in the defaults. The resource is nil
 // when the document can't be read or its kind is unknown; with other problems it holds what could be
 // understood, so that [Validate] can add to them, and must not be used otherwise. Metadata.Revision
-// is kept as written, for clients that use it as their precondition; times and status are dropped.
+// is kept as written, for clients that use it as their precondition; times, writers and status are
+// dropped.
 func Parse(doc []byte) (*Resource, []Problem) {
 	root, bad := read(doc)
 	if bad != nil {
@@ -70,6 +71,7 @@ func (d *decoder) resource(root *node, e envelope) (*Resource, []Problem) {
 		return nil, d.problems
 	}
 	r := &Resource{APIVersion: APIVersion, Kind: e.Kind, Metadata: e.Metadata, Spec: spec}
+	r.Metadata.UpdatedBy, r.Metadata.Managers = "", nil
 	written := root.get("spec")
 	if written == nil || written.shape == isNull {
 		written = &node{shape: isObject, line: root.line}

@@ -43,14 +43,18 @@ type Resource struct {
 	Status any `json:"status,omitempty"`
 }
 
-// Metadata names a resource. Revision and the times are the store's; a client's are ignored.
+// Metadata names a resource. All but name and labels is the store's; a client's is ignored.
 type Metadata struct {
 	Name string `json:"name"`
 	// Revision is the Raft index of the last change, and the ETag.
-	Revision  uint64            `json:"revision,omitempty"`
-	CreatedAt time.Time         `json:"createdAt,omitzero"`
-	UpdatedAt time.Time         `json:"updatedAt,omitzero"`
-	Labels    map[string]string `json:"labels,omitempty"`
+	Revision  uint64    `json:"revision,omitempty"`
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	UpdatedAt time.Time `json:"updatedAt,omitzero"`
+	// UpdatedBy is whose change was the last; empty: not known.
+	UpdatedBy string `json:"updatedBy,omitempty"`
+	// Managers tell who has set which field; empty: people have set all of them. See [Own].
+	Managers []Manager         `json:"managers,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
 }
 
 // RegionSpec is a place with a jurisdiction and distances to others.

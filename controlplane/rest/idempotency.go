@@ -105,7 +105,7 @@ func (s *Server) answerAgain(c echo.Context, a *statepb.Answer) error {
 	if err != nil {
 		return fmt.Errorf("answer again: %w", err)
 	}
-	r.Metadata.Revision = a.GetRevision()
+	r.Metadata.Revision, r.Metadata.UpdatedBy, r.Metadata.Managers = a.GetRevision(), a.GetUpdatedBy(), state.ManagersFrom(a.GetManagers())
 	r.Metadata.CreatedAt, r.Metadata.UpdatedAt = time.UnixMilli(a.GetCreatedUnixMs()).UTC(), time.UnixMilli(a.GetUpdatedUnixMs()).UTC()
 	dressed := resources{s, kind}.dresser(s.o.View())(r)
 	h := c.Response().Header()

@@ -127,7 +127,7 @@ func TestEveryRouteIsDocumentedAndEveryPathIsServed(t *testing.T) {
 
 func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs := map[string]any{
-		"Metadata": policy.Metadata{}, "FieldProblem": policy.Problem{}, "Change": policy.Change{},
+		"Metadata": policy.Metadata{}, "Manager": policy.Manager{}, "FieldProblem": policy.Problem{}, "Change": policy.Change{},
 		"RegionSpec": policy.RegionSpec{}, "ClusterSpec": policy.ClusterSpec{}, "EndpointSpec": policy.EndpointSpec{}, "AuthSpec": policy.AuthSpec{},
 		"DiscoverySpec": policy.DiscoverySpec{}, "MatchSpec": policy.MatchSpec{}, "HeaderSpec": policy.HeaderSpec{}, "RewriteSpec": policy.RewriteSpec{},
 		"ArmSpec": policy.ArmSpec{}, "ShadowSpec": policy.ShadowSpec{}, "HedgeSpec": policy.HedgeSpec{},

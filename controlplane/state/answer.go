@@ -81,6 +81,7 @@ func (v *View) remember(before *View, cmd *statepb.Command, out *statepb.Outcome
 			r := s.items[at]
 			a.Kind, a.Name, a.Doc, a.Created = put.GetKind(), put.GetName(), s.docs[at], !was
 			a.Revision, a.CreatedUnixMs, a.UpdatedUnixMs = r.Metadata.Revision, r.Metadata.CreatedAt.UnixMilli(), r.Metadata.UpdatedAt.UnixMilli()
+			a.UpdatedBy, a.Managers = r.Metadata.UpdatedBy, managersOf(r)
 		}
 	}
 	v.answers = bounds(append(slices.Clone(v.answers), a), cmd.GetAtUnixMs())

@@ -23,6 +23,7 @@ const (
 	CodeNotInitialised = "not_initialised" // Init has not been applied
 	CodeSkipped        = "skipped"         // unknown to this build, and ignorable
 	CodeKeyReused      = "key_reused"      // the idempotency key stands for another request
+	CodeFieldOwned     = "field_owned"     // an automation would change what others have set
 )
 
 // ErrUnknown means that a command is newer than this build and may not be skipped: the node must

@@ -68,7 +68,7 @@ func (t trail) trimmed(entries, bytes int, counted bool) trail {
 // weight is about what an entry takes, in bytes: the same on every node.
 func weight(e *statepb.AuditEntry) int {
 	n := 256 + len(e.GetActor()) + len(e.GetRole()) + len(e.GetAction()) + len(e.GetKind()) + len(e.GetName()) +
-		len(e.GetReason()) + len(e.GetRequestId()) + len(e.GetCode())
+		len(e.GetReason()) + len(e.GetRequestId()) + len(e.GetCode()) + len(e.GetActorKind()) + len(e.GetCredential())
 	for _, c := range e.GetChanges() {
 		n += 64 + len(c.GetField()) + len(c.GetFrom()) + len(c.GetTo())
 	}
@@ -138,6 +138,7 @@ func (v *View) record(cmd *statepb.Command, e entry) {
 		a.Version, a.Sequence = audit.Version, v.AuditDropped()+uint64(v.audit.kept)+1
 		a.BeforeSha256, a.AfterSha256 = hashOf(e.before), hashOf(e.after)
 		a.Changes, a.ChangesOmitted = changed(e.before, e.after)
+		a.ActorKind, a.Credential = bounded(cmd.GetActor().GetKind()), bounded(cmd.GetActor().GetCredential())
 	}
 	sum := audit.Sum(a)
 	a.Sha256 = sum[:]

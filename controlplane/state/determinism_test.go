@@ -260,7 +260,7 @@ func muddled(t *rapid.T, index uint64) *statepb.Command {
 	var cmd *statepb.Command
 	switch rapid.IntRange(0, 9).Draw(t, "op") {
 	case 0:
-		cmd = command(&statepb.Delete{Kind: string(kind), Name: name})
+		cmd = command(&statepb.Delete{Kind: string(kind), Name: name, Manager: writer(t), Force: name == "c"})
 	case 1:
 		cmd = command(&statepb.Publish{
 			Table: &routerpb.Table{
@@ -271,12 +271,22 @@ func muddled(t *rapid.T, index uint64) *statepb.Command {
 		})
 	case 2:
 		cmd = command(&statepb.PutNode{Id: name, Version: other.Draw(t, "version")})
+	case 3:
+		cmd = raise(rapid.Uint32Range(1, Format).Draw(t, "level"))
 	default:
-		doc := `{"metadata":{"labels":{"z":"1","a":"2","m":"3"}},"spec":` + spec + `}`
-		cmd = command(&statepb.Put{Kind: string(kind), Name: name, Doc: []byte(doc), AnyRevision: true})
+		doc := fmt.Sprintf(`{"labels":{"z":%q,"a":"2","m":"3"},"spec":%s}`, other.Draw(t, "label"), spec)
+		cmd = command(&statepb.Put{
+			Kind: string(kind), Name: name, Doc: []byte(doc), AnyRevision: true,
+			Manager: writer(t), Force: rapid.Bool().Draw(t, "force"), RollbackTo: rapid.Uint64Range(0, 1).Draw(t, "rollback"),
+		})
 	}
 	cmd.AtUnixMs = int64(index) * 1000
 	return cmd
+}
+
+// writer draws in whose name a resource is written.
+func writer(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"", "", "sizer", "mover", "Bad Name"}).Draw(t, "manager")
 }
 
 // Nodes come by their state in different ways: one has applied everything, one has restored a

@@ -31,9 +31,17 @@ func operationFormat(cmd *statepb.Command) uint32 {
 		*statepb.Command_PutNode, *statepb.Command_BumpEpoch, *statepb.Command_Denied:
 		return 1
 	case *statepb.Command_Put:
-		return kindFormat(policy.Kind(op.Put.GetKind()))
+		needs := kindFormat(policy.Kind(op.Put.GetKind()))
+		if op.Put.GetRollbackTo() != 0 || op.Put.GetManager() != "" || op.Put.GetForce() {
+			needs = max(needs, 3) // older formats would take it for an ordinary write by a person
+		}
+		return needs
 	case *statepb.Command_Delete:
-		return kindFormat(policy.Kind(op.Delete.GetKind()))
+		needs := kindFormat(policy.Kind(op.Delete.GetKind()))
+		if op.Delete.GetManager() != "" || op.Delete.GetForce() {
+			needs = max(needs, 3)
+		}
+		return needs
 	case *statepb.Command_SetFeatureLevel, *statepb.Command_Checkpoint:
 		return 2
 	case *statepb.Command_Note, *statepb.Command_ArchiveAudit:
@@ -58,6 +66,9 @@ func (v *View) FeatureLevel() uint32 { return max(1, v.level) }
 func (v *View) setFeatureLevel(cmd *statepb.Command, s *statepb.SetFeatureLevel) *statepb.Outcome {
 	if s.GetLevel() <= v.FeatureLevel() {
 		return &statepb.Outcome{}
+	}
+	if v.FeatureLevel() < 3 && s.GetLevel() >= 3 {
+		v.beginHistory()
 	}
 	v.level = s.GetLevel()
 	v.record(cmd, entry{action: "update", kind: "FeatureLevel", name: strconv.FormatUint(uint64(v.level), 10)})

@@ -35,21 +35,29 @@ func (v *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
 	if problems := policy.Check(r, v); len(problems) > 0 {
 		return refuse(CodeInvalid, problems[0].Field, problems[0].Reason)
 	}
+	if found && bytes.Equal(s.docs[at], p.GetDoc()) {
+		return &statepb.Outcome{} // as it stands already: no new revision, nothing to audit
+	}
 	now := time.UnixMilli(cmd.GetAtUnixMs()).UTC()
 	r.Metadata.Revision, r.Metadata.CreatedAt, r.Metadata.UpdatedAt = v.index, now, now
-	e := entry{action: "create", kind: p.GetKind(), name: p.GetName(), after: p.GetDoc()}
+	e := entry{action: "create", kind: p.GetKind(), name: p.GetName(), reason: remark(p), after: p.GetDoc()}
+	var old *policy.Resource
+	if found {
+		old, e.action, e.before = s.items[at], "update", s.docs[at]
+		r.Metadata.CreatedAt = old.Metadata.CreatedAt
+	}
+	if out := v.own(cmd, old, r, write{p.GetManager(), p.GetForce()}); out != nil {
+		return out
+	}
 	switch {
-	case found && bytes.Equal(s.docs[at], p.GetDoc()):
-		return &statepb.Outcome{} // as it stands already: no new revision, nothing to audit
 	case found:
-		e.action, e.before = "update", s.docs[at]
-		r.Metadata.CreatedAt = s.items[at].Metadata.CreatedAt
 		v.setShelf(kind, s.replaced(at, r, p.GetDoc()))
 	case len(s.items) >= MaxResources:
 		return refuse(CodeInvalid, "", fmt.Sprintf("there are %d of kind %s, which is the limit", len(s.items), kind))
 	default:
 		v.setShelf(kind, s.inserted(at, r, p.GetDoc()))
 	}
+	v.chronicle(kind, p.GetName(), v.written(cmd, e.action, p, r), e.before)
 	v.record(cmd, e)
 	return &statepb.Outcome{}
 }
@@ -100,7 +108,13 @@ func (v *View) delete(cmd *statepb.Command, d *statepb.Delete) *statepb.Outcome 
 	if problems := policy.CheckDelete(kind, d.GetName(), v); len(problems) > 0 {
 		return refuse(CodeInUse, problems[0].Field, problems[0].Reason)
 	}
+	if out := v.own(cmd, s.items[at], nil, write{d.GetManager(), d.GetForce()}); out != nil {
+		return out
+	}
 	v.setShelf(kind, s.removed(at))
+	rev := v.revision(cmd, ActionDelete)
+	rev.Manager = d.GetManager()
+	v.chronicle(kind, d.GetName(), rev, s.docs[at])
 	v.record(cmd, entry{action: "delete", kind: d.GetKind(), name: d.GetName(), before: s.docs[at]})
 	return &statepb.Outcome{}
 }

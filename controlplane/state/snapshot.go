@@ -114,9 +114,11 @@ func (v *View) bytes() ([]byte, error) {
 			s.Resources = append(s.Resources, &statepb.Resource{
 				Kind: string(kind), Name: r.Metadata.Name, Doc: shelf.docs[i], Revision: r.Metadata.Revision,
 				CreatedUnixMs: r.Metadata.CreatedAt.UnixMilli(), UpdatedUnixMs: r.Metadata.UpdatedAt.UnixMilli(),
+				Managers: managersOf(r),
 			})
 		}
 	}
+	v.past.each(func(h *statepb.History) { s.History = append(s.History, h) })
 	return proto.MarshalOptions{Deterministic: true}.Marshal(s)
 }
 
@@ -149,6 +151,7 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 		r.Metadata.Revision = p.GetRevision()
 		r.Metadata.CreatedAt = time.UnixMilli(p.GetCreatedUnixMs()).UTC()
 		r.Metadata.UpdatedAt = time.UnixMilli(p.GetUpdatedUnixMs()).UTC()
+		r.Metadata.Managers = ManagersFrom(p.GetManagers())
 		shelf.items, shelf.docs = append(shelf.items, r), append(shelf.docs, p.GetDoc())
 	}
 	for _, kind := range policy.Kinds() {
@@ -156,6 +159,9 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 		if !slices.IsSortedFunc(shelf.items, func(a, b *policy.Resource) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) }) {
 			return nil, fmt.Errorf("resources of kind %s are out of order", kind)
 		}
+	}
+	if err := v.restoreHistory(s.GetHistory()); err != nil {
+		return nil, err
 	}
 	if err := VerifyAudit(s.GetAudit()); err != nil {
 		return nil, err

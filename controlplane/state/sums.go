@@ -16,7 +16,8 @@ import (
 	"anabranch/controlplane/state/statepb"
 )
 
-// Sums hashes the state by parts, for nodes to compare: resources by kind, the tables, health,
+// Sums hashes the state by parts, for nodes to compare: resources by kind, their history, the
+// tables, health,
 // reasons, nodes, the answers kept, the audit trail, and the rest. The index is not in them.
 //
 // To take milliseconds at any size they cover the newest table whole and the others by reference, the
@@ -32,6 +33,7 @@ func Sums(v *View) []*statepb.Sum {
 	for _, kind := range policy.Kinds() {
 		add(string(kind), v.shelf(kind).sum)
 	}
+	add("history", v.past.sum)
 	add("tables", func(h hash.Hash) {
 		for _, t := range v.tables {
 			message(h, t.GetRef())
@@ -75,11 +77,35 @@ func (s *shelf) sum(h hash.Hash) {
 		b = binary.BigEndian.AppendUint64(b, uint64(m.CreatedAt.UnixMilli()))
 		b = binary.BigEndian.AppendUint64(b, uint64(m.UpdatedAt.UnixMilli()))
 		b = append(binary.BigEndian.AppendUint64(b, uint64(len(s.docs[i]))), s.docs[i]...)
+		for _, manager := range m.Managers {
+			b = append(b, manager.Name...)
+			for _, f := range manager.Fields {
+				b = append(append(b, 0), f...)
+			}
+			b = append(b, 0)
+		}
 		if len(b) > 16<<10 || i == len(s.items)-1 {
 			h.Write(b)
 			b = b[:0]
 		}
 	}
+}
+
+// sum hashes of each resource how many revisions are kept, the oldest and the newest: those between
+// were compared when they were new.
+func (p past) sum(h hash.Hash) {
+	var b []byte
+	p.each(func(of *statepb.History) {
+		oldest, newest := of.GetRevisions()[0], newest(of)
+		b = append(append(b[:0], of.GetKind()...), 0)
+		b = append(append(b, of.GetName()...), 0)
+		b = binary.BigEndian.AppendUint32(b, uint32(len(of.GetRevisions())))
+		b = binary.BigEndian.AppendUint64(b, oldest.GetRevision())
+		b = binary.BigEndian.AppendUint64(b, newest.GetRevision())
+		b = append(append(b, newest.GetAction()...), 0)
+		b = append(append(b, newest.GetActor()...), 0)
+		h.Write(b)
+	})
 }
 
 func messages[M proto.Message](h hash.Hash, list []M) {

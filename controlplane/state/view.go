@@ -50,6 +50,7 @@ type View struct {
 	nodes     []*statepb.PutNode
 	level     uint32            // 0: 1
 	answers   []*statepb.Answer // oldest first
+	past      past
 }
 
 // shelf holds the resources of one kind, sorted by name.

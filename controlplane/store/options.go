@@ -81,6 +81,8 @@ type Options struct {
 	wrapLog func(raft.LogStore) raft.LogStore // tests: a disk that fails on command
 	free    func(dir string) (uint64, error)  // tests: free bytes; nil: ask the file system
 	abrupt  bool                              // tests: stop without handing over leadership
+	noSync  bool                              // tests: no fsync, for when nothing but this process ends
+	hasty   bool                              // tests: read without a barrier per term, which is wrong
 }
 
 // Validate says which field is wrong and how to put it right.

@@ -52,7 +52,7 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	term := r.CurrentTerm()
-	if s.barrier.Load() != term { // once per term
+	if s.barrier.Load() != term && !s.o.hasty { // once per term
 		if err := s.await(ctx, func() raft.Future { return r.Barrier(queueTimeout) }); err != nil {
 			return 0, s.readError(err)
 		}

@@ -119,7 +119,7 @@ func (s *Store) openFolder() error {
 		return fmt.Errorf("open snapshots: %w", err)
 	}
 	s.snapshots = snapshots
-	if s.file, err = boltlog.Open(boltlog.Options{Path: filepath.Join(s.o.Dir, logFile)}); err != nil {
+	if s.file, err = boltlog.Open(boltlog.Options{Path: filepath.Join(s.o.Dir, logFile), NoSync: s.o.noSync}); err != nil {
 		return fmt.Errorf("open log: %w", err)
 	}
 	if err := s.repairLog(); err != nil {

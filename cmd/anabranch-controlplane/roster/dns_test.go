@@ -20,7 +20,7 @@ func TestRecordsOfARealNameServerAreRead(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() { answer(t, server, name) })
 	defer running.Wait()
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	list, err := Find(t.Context(), Options{
 		Name: name, Count: 3, Own: "anabranch-1", Logger: slog.New(slog.DiscardHandler),
 		Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -2651,6 +2651,8 @@ type AuditEntry struct {
 	AfterSha256    []byte         `protobuf:"bytes,16,opt,name=after_sha256,json=afterSha256,proto3" json:"after_sha256,omitempty"`
 	Changes        []*FieldChange `protobuf:"bytes,17,rep,name=changes,proto3" json:"changes,omitempty"`
 	ChangesOmitted uint32         `protobuf:"varint,18,opt,name=changes_omitted,json=changesOmitted,proto3" json:"changes_omitted,omitempty"` // for want of room
+	ActorKind      string         `protobuf:"bytes,19,opt,name=actor_kind,json=actorKind,proto3" json:"actor_kind,omitempty"`
+	Credential     string         `protobuf:"bytes,20,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2809,6 +2811,20 @@ func (x *AuditEntry) GetChangesOmitted() uint32 {
 		return x.ChangesOmitted
 	}
 	return 0
+}
+
+func (x *AuditEntry) GetActorKind() string {
+	if x != nil {
+		return x.ActorKind
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
 }
 
 // FieldChange is one field before and after a change, as JSON; empty: there is none.
@@ -3754,7 +3770,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x03 \x01(\tR\x05field\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x122\n" +
-	"\x06answer\x18\x05 \x01(\v2\x1a.anabranch.state.v1.AnswerR\x06answer\"\x98\x04\n" +
+	"\x06answer\x18\x05 \x01(\v2\x1a.anabranch.state.v1.AnswerR\x06answer\"\xd7\x04\n" +
 	"\n" +
 	"AuditEntry\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1c\n" +
@@ -3777,7 +3793,12 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\rbefore_sha256\x18\x0f \x01(\fR\fbeforeSha256\x12!\n" +
 	"\fafter_sha256\x18\x10 \x01(\fR\vafterSha256\x129\n" +
 	"\achanges\x18\x11 \x03(\v2\x1f.anabranch.state.v1.FieldChangeR\achanges\x12'\n" +
-	"\x0fchanges_omitted\x18\x12 \x01(\rR\x0echangesOmitted\"G\n" +
+	"\x0fchanges_omitted\x18\x12 \x01(\rR\x0echangesOmitted\x12\x1d\n" +
+	"\n" +
+	"actor_kind\x18\x13 \x01(\tR\tactorKind\x12\x1e\n" +
+	"\n" +
+	"credential\x18\x14 \x01(\tR\n" +
+	"credential\"G\n" +
 	"\vFieldChange\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +

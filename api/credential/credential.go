@@ -1,7 +1,8 @@
-// Package credential is how a router proves itself to the clusters that it sends to. The table says
-// where on this machine a secret is found, in a file or a variable, and never the secret; this
-// package reads it, notices when it changes, and adds what the cluster wants to see: a bearer token,
-// a client certificate, or an AWS signature. Secrets stay in memory and appear in no log or error.
+// Package credential is how a router or a node of the control plane proves itself to the clusters that
+// it asks. Who configures a cluster says where on this machine a secret is found, in a file or a
+// variable, and never the secret; this package reads it, notices when it changes, and adds what the
+// cluster wants to see: a bearer token, a client certificate, or an AWS signature. Secrets stay in
+// memory and appear in no log or error.
 package credential
 
 import (
@@ -12,10 +13,10 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"anabranch/api/fleet"
-	"anabranch/dataplane/table"
 )
 
 // lookEvery is how often the files of a credential in use are looked at: one stat each.
@@ -25,29 +26,58 @@ const lookEvery = time.Second
 type Options struct {
 	// Dir is the folder below which all files must lie, symbolic links followed; paths that are not
 	// absolute start there. Empty: files may lie anywhere, which trusts whoever may write clusters
-	// with every file that the router can read.
+	// with every file that this process can read.
 	Dir string
+	// Variable says which variables may be read. Nil: all, which trusts the same people with them.
+	Variable func(name string) bool
+	// Control has a word in connections that show a certificate before they are made, see
+	// [net.Dialer]. Nil: it has none.
+	Control func(network, address string, c syscall.RawConn) error
 	// Now tells the time. Nil: the clock.
 	Now func() time.Time
 	// Logger; nil: slog.Default().
 	Logger *slog.Logger
 }
 
+// Types of [Spec].
+const (
+	Bearer = "bearer" // a token in Authorization
+	MTLS   = "mtls"   // a client certificate
+	SigV4  = "sigv4"  // AWS Signature Version 4
+)
+
+// Spec says where a secret is found, never the secret.
+type Spec struct {
+	// Type is [Bearer], [MTLS] or [SigV4].
+	Type string
+	// File and Env of bearer and sigv4, exactly one is set: the path of the token or of an AWS
+	// credentials file; the variable with the token, or the prefix of the three that AWS's tools read
+	// ("AWS": AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN).
+	File string
+	Env  string
+	// CertFile and KeyFile of mtls; CAFile may be empty: the system's authorities.
+	CertFile, KeyFile, CAFile string
+	// Region and Service of sigv4; Profile is the section of File, empty: default.
+	Region, Service, Profile string
+}
+
 // Store keeps the credentials in use. It is safe for concurrent use; make it with [New].
 type Store struct {
-	dir string
-	now func() time.Time
-	log *slog.Logger
+	dir      string
+	variable func(name string) bool
+	control  func(network, address string, c syscall.RawConn) error
+	now      func() time.Time
+	log      *slog.Logger
 
-	slots atomic.Pointer[map[table.Credential]*slot]
+	slots atomic.Pointer[map[Spec]*slot]
 
 	mu     sync.Mutex      // guards what follows and the swaps of slots
 	warned map[string]bool // files that others may read, by path
 }
 
-// slot is one credential as the table describes it, and what was read for it.
+// slot is one credential as it is described, and what was read for it.
 type slot struct {
-	spec    table.Credential
+	spec    Spec
 	looked  atomic.Int64 // when its files were last looked at, in ns since 1970
 	loading sync.Mutex   // one reads at a time
 	held    atomic.Pointer[loaded]
@@ -81,21 +111,21 @@ func New(o Options) *Store {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	s := &Store{dir: o.Dir, now: o.Now, log: o.Logger.With("component", "credential"), warned: make(map[string]bool)}
-	s.slots.Store(&map[table.Credential]*slot{})
+	s := &Store{dir: o.Dir, variable: o.Variable, control: o.Control, now: o.Now, log: o.Logger.With("component", "credential"), warned: make(map[string]bool)}
+	s.slots.Store(&map[Spec]*slot{})
 	return s
 }
 
-// For is the credential towards a cluster: nil if it wants none. Its files are looked at no more
+// For is the credential towards a cluster that is described so: nil if it wants none, as a nil spec says. Its files are looked at no more
 // than once a second and read again when they have changed; while a new content can't be used, the
 // one before stays. The error names the file or variable.
-func (s *Store) For(c *table.Cluster) (*Credential, error) {
-	if c.Auth == nil {
+func (s *Store) For(cluster fleet.ClusterID, spec *Spec) (*Credential, error) {
+	if spec == nil {
 		return nil, nil //nolint:nilnil // a nil Credential wants nothing, and all its methods work
 	}
-	at, ok := (*s.slots.Load())[*c.Auth]
+	at, ok := (*s.slots.Load())[*spec]
 	if !ok {
-		at = s.add(*c.Auth)
+		at = s.add(*spec)
 	}
 	now := s.now()
 	held := at.held.Load()
@@ -105,29 +135,29 @@ func (s *Store) For(c *table.Cluster) (*Credential, error) {
 		held = s.look(at, now)
 	}
 	if held.credential == nil {
-		return nil, fmt.Errorf("credential of cluster %s: %w", c.ID, held.err)
+		return nil, fmt.Errorf("credential of cluster %s: %w", cluster, held.err)
 	}
 	return held.credential, nil
 }
 
-// Sync reads what a table names, so that no request waits for it and what is missing is told at
-// once, and forgets what no cluster of it names.
-func (s *Store) Sync(t *table.Table) {
-	wanted := make(map[table.Credential]fleet.ClusterID)
-	for id, c := range t.Clusters {
-		if c.Auth == nil {
+// Sync reads what these clusters want, so that no request waits for it and what is missing is told at
+// once, and forgets what none of them does. A nil Spec wants nothing.
+func (s *Store) Sync(clusters map[fleet.ClusterID]*Spec) {
+	wanted := make(map[Spec]bool)
+	for id, spec := range clusters {
+		if spec == nil {
 			continue
 		}
-		wanted[*c.Auth] = id
-		if _, err := s.For(c); err != nil {
+		wanted[*spec] = true
+		if _, err := s.For(id, spec); err != nil {
 			s.log.Warn("credential can't be read, nothing is sent there", "cluster", id, "error", err)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := make(map[table.Credential]*slot, len(wanted))
+	kept := make(map[Spec]*slot, len(wanted))
 	for spec, at := range *s.slots.Load() {
-		if _, ok := wanted[spec]; ok {
+		if wanted[spec] {
 			kept[spec] = at
 		} else {
 			at.retire()
@@ -146,7 +176,7 @@ func (s *Store) Close() {
 }
 
 // add makes room for a credential that was not seen before.
-func (s *Store) add(spec table.Credential) *slot {
+func (s *Store) add(spec Spec) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := *s.slots.Load()
@@ -154,7 +184,7 @@ func (s *Store) add(spec table.Credential) *slot {
 		return at
 	}
 	at := &slot{spec: spec}
-	grown := make(map[table.Credential]*slot, len(old)+1)
+	grown := make(map[Spec]*slot, len(old)+1)
 	for k, v := range old {
 		grown[k] = v
 	}

@@ -8,6 +8,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -17,11 +19,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"anabranch/api/fleet"
-	"anabranch/dataplane/table"
 )
 
 // authority signs certificates for tests.
@@ -133,19 +135,19 @@ func ask(t *testing.T, transport http.RoundTripper, url string) (string, error) 
 }
 
 // shown is a world with a client certificate in files.
-func shown(t *testing.T, a *authority, name string) (*world, *table.Cluster) {
+func shown(t *testing.T, a *authority, name string) (*world, *place) {
 	t.Helper()
 	w := newWorld(t, true)
 	cert, key := a.issue(name)
 	w.write("cert.pem", string(cert))
 	w.write("key.pem", string(key))
 	w.write("ca.pem", string(a.pem()))
-	return w, cluster(table.Credential{Type: table.AuthMTLS, CertFile: "cert.pem", KeyFile: "key.pem", CAFile: "ca.pem"})
+	return w, cluster(Spec{Type: MTLS, CertFile: "cert.pem", KeyFile: "key.pem", CAFile: "ca.pem"})
 }
 
-func (w *world) transport(c *table.Cluster) http.RoundTripper {
+func (w *world) transport(c *place) http.RoundTripper {
 	w.t.Helper()
-	credential, err := w.For(c)
+	credential, err := w.For(c.ID, c.Auth)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -163,11 +165,11 @@ func TestACertificateIsShownOverHTTP2(t *testing.T) {
 	if got, err := ask(t, w.transport(c), s.URL); err != nil || got != "HTTP/2.0 router-1" {
 		t.Errorf("%q, %v", got, err)
 	}
-	token := cluster(table.Credential{Type: table.AuthBearer, File: w.write("token", "x")})
-	if w.transport(&table.Cluster{ID: "open"}) != nil {
+	token := cluster(Spec{Type: Bearer, File: w.write("token", "x")})
+	if w.transport(&place{ID: "open"}) != nil {
 		t.Error("no credential has a transport")
 	}
-	credential, err := w.For(token)
+	credential, err := w.For(token.ID, token.Auth)
 	if err != nil || credential.Transport() != nil {
 		t.Errorf("a token has a transport, %v", err)
 	}
@@ -239,14 +241,14 @@ func TestAnAuthorityThatIsNoneIsRefused(t *testing.T) {
 	a := newAuthority(t)
 	w, c := shown(t, a, "router-1")
 	w.write("ca.pem", "nothing of the kind")
-	if _, err := w.For(c); err == nil || !strings.Contains(err.Error(), "ca.pem") {
+	if _, err := w.For(c.ID, c.Auth); err == nil || !strings.Contains(err.Error(), "ca.pem") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestWhatIsForgottenClosesItsConnections(t *testing.T) {
 	for name, forget := range map[string]func(*world){
-		"no cluster names it":  func(w *world) { w.Sync(&table.Table{Clusters: map[fleet.ClusterID]*table.Cluster{}}) },
+		"no cluster names it":  func(w *world) { w.Sync(map[fleet.ClusterID]*Spec{}) },
 		"the store is closed":  func(w *world) { w.Close() },
 		"another one is taken": nil,
 	} {
@@ -272,5 +274,23 @@ func TestWhatIsForgottenClosesItsConnections(t *testing.T) {
 				t.Error("its connection is still open")
 			}
 		})
+	}
+}
+
+func TestConnectionsMayBeRefusedBeforeTheyAreMade(t *testing.T) {
+	a := newAuthority(t)
+	w, c := shown(t, a, "router")
+	refused := errors.New("not there")
+	w.control = func(_, address string, _ syscall.RawConn) error { return fmt.Errorf("%s: %w", address, refused) }
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:1/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := w.transport(c).RoundTrip(q)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	if !errors.Is(err, refused) {
+		t.Errorf("error %v", err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
-	"anabranch/dataplane/table"
 )
 
 // world is a store with a clock of its own and a log that can be read.
@@ -53,12 +52,18 @@ func (w *world) write(name, text string) string {
 	return path
 }
 
-func cluster(c table.Credential) *table.Cluster { return &table.Cluster{ID: "eu-a", Auth: &c} }
+// place is a cluster as far as its credential goes.
+type place struct {
+	ID   fleet.ClusterID
+	Auth *Spec
+}
+
+func cluster(c Spec) *place { return &place{ID: "eu-a", Auth: &c} }
 
 // authorization is what a request to a cluster says of who sends it.
-func (w *world) authorization(c *table.Cluster) (string, error) {
+func (w *world) authorization(c *place) (string, error) {
 	w.t.Helper()
-	credential, err := w.For(c)
+	credential, err := w.For(c.ID, c.Auth)
 	if err != nil {
 		return "", err
 	}
@@ -69,7 +74,7 @@ func (w *world) authorization(c *table.Cluster) (string, error) {
 	return r.Header.Get("Authorization"), nil
 }
 
-func (w *world) expect(c *table.Cluster, want string) {
+func (w *world) expect(c *place, want string) {
 	w.t.Helper()
 	if got, err := w.authorization(c); err != nil || got != want {
 		w.t.Errorf("authorization %q, %v; want %q", got, err, want)
@@ -78,7 +83,7 @@ func (w *world) expect(c *table.Cluster, want string) {
 
 func TestAClusterWithoutAuthWantsNothing(t *testing.T) {
 	w := newWorld(t, false)
-	credential, err := w.For(&table.Cluster{ID: "open"})
+	credential, err := w.For("open", nil)
 	if err != nil || credential != nil {
 		t.Fatalf("got %v, %v", credential, err)
 	}
@@ -91,7 +96,7 @@ func TestAClusterWithoutAuthWantsNothing(t *testing.T) {
 func TestATokenIsReadAgainWhenItsFileChanges(t *testing.T) {
 	w := newWorld(t, false)
 	path := w.write("token", "one\n")
-	c := cluster(table.Credential{Type: table.AuthBearer, File: path})
+	c := cluster(Spec{Type: Bearer, File: path})
 	w.expect(c, "Bearer one")
 	w.write("token", "two\n")
 	w.expect(c, "Bearer one") // it is looked at once a second
@@ -141,7 +146,7 @@ func TestATokenBehindATurnedLinkIsReadAgain(t *testing.T) {
 			}
 			link("..data", "..1")
 			link("token", "..data/token")
-			c := cluster(table.Credential{Type: table.AuthBearer, File: filepath.Join(w.dir, "token")})
+			c := cluster(Spec{Type: Bearer, File: filepath.Join(w.dir, "token")})
 			w.expect(c, "Bearer of..1")
 			link("..data", "..2")
 			w.pass(lookEvery)
@@ -154,7 +159,7 @@ func TestATokenBehindATurnedLinkIsReadAgain(t *testing.T) {
 func TestAChangeThatNoTimeTellsIsSeen(t *testing.T) {
 	w := newWorld(t, false)
 	path := w.write("token", "one")
-	c := cluster(table.Credential{Type: table.AuthBearer, File: path})
+	c := cluster(Spec{Type: Bearer, File: path})
 	at := time.Unix(0, w.ns.Load())
 	if err := os.Chtimes(path, at, at); err != nil {
 		t.Fatal(err)
@@ -179,7 +184,7 @@ func TestAChangeThatNoTimeTellsIsSeen(t *testing.T) {
 
 func TestATokenFromTheEnvironment(t *testing.T) {
 	w := newWorld(t, false)
-	c := cluster(table.Credential{Type: table.AuthBearer, Env: "ANABRANCH_TEST_TOKEN"})
+	c := cluster(Spec{Type: Bearer, Env: "ANABRANCH_TEST_TOKEN"})
 	if _, err := w.authorization(c); err == nil || !strings.Contains(err.Error(), "variable ANABRANCH_TEST_TOKEN is not set") {
 		t.Errorf("error %v", err)
 	}
@@ -192,7 +197,7 @@ func TestKeysOfASharedFileSign(t *testing.T) {
 	w := newWorld(t, false)
 	path := w.write("credentials", "[default]\naws_access_key_id = AKIA1\naws_secret_access_key = s1\n"+
 		"[gpu]\naws_access_key_id=AKIA2\naws_secret_access_key=s2\naws_session_token=t2\n")
-	spec := table.Credential{Type: table.AuthSigV4, File: path, Region: "eu-west-1", Service: "sagemaker"}
+	spec := Spec{Type: SigV4, File: path, Region: "eu-west-1", Service: "sagemaker"}
 	for profile, id := range map[string]string{"": "AKIA1", "gpu": "AKIA2"} {
 		spec.Profile = profile
 		got, err := w.authorization(cluster(spec))
@@ -208,7 +213,7 @@ func TestKeysOfASharedFileSign(t *testing.T) {
 
 func TestKeysOfTheEnvironmentSign(t *testing.T) {
 	w := newWorld(t, false)
-	c := cluster(table.Credential{Type: table.AuthSigV4, Env: "GPU", Region: "eu-west-1", Service: "sagemaker"})
+	c := cluster(Spec{Type: SigV4, Env: "GPU", Region: "eu-west-1", Service: "sagemaker"})
 	for _, name := range []string{"GPU_ACCESS_KEY_ID", "GPU_SECRET_ACCESS_KEY"} {
 		if _, err := w.authorization(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v does not name %s", err, name)
@@ -225,7 +230,7 @@ func TestKeysOfTheEnvironmentSign(t *testing.T) {
 
 func TestAFailureThatLastsIsToldOnce(t *testing.T) {
 	w := newWorld(t, false)
-	c := cluster(table.Credential{Type: table.AuthBearer, File: w.write("token", "one")})
+	c := cluster(Spec{Type: Bearer, File: w.write("token", "one")})
 	w.expect(c, "Bearer one")
 	w.write("token", "")
 	for range 5 {
@@ -239,13 +244,11 @@ func TestAFailureThatLastsIsToldOnce(t *testing.T) {
 
 func TestSyncForgetsWhatNoClusterNames(t *testing.T) {
 	w := newWorld(t, false)
-	a := cluster(table.Credential{Type: table.AuthBearer, File: w.write("a", "a")})
-	b := cluster(table.Credential{Type: table.AuthBearer, File: w.write("b", "b")})
-	missing := cluster(table.Credential{Type: table.AuthBearer, File: filepath.Join(w.dir, "missing")})
+	a := cluster(Spec{Type: Bearer, File: w.write("a", "a")})
+	b := cluster(Spec{Type: Bearer, File: w.write("b", "b")})
+	missing := cluster(Spec{Type: Bearer, File: filepath.Join(w.dir, "missing")})
 	w.expect(a, "Bearer a")
-	w.Sync(&table.Table{Clusters: map[fleet.ClusterID]*table.Cluster{
-		"b": b, "missing": missing, "open": {ID: "open"},
-	}})
+	w.Sync(map[fleet.ClusterID]*Spec{"b": b.Auth, "missing": missing.Auth, "open": nil})
 	slots := *w.slots.Load()
 	if slots[*a.Auth] != nil || slots[*b.Auth] == nil || len(slots) != 2 {
 		t.Errorf("keeps %v", slots)
@@ -262,7 +265,7 @@ func TestSyncForgetsWhatNoClusterNames(t *testing.T) {
 // A slow disk holds up one request and not the others.
 func TestNobodyWaitsForAReadingButTheFirst(t *testing.T) {
 	w := newWorld(t, false)
-	c := cluster(table.Credential{Type: table.AuthBearer, File: w.write("token", "one")})
+	c := cluster(Spec{Type: Bearer, File: w.write("token", "one")})
 	w.expect(c, "Bearer one")
 	at := (*w.slots.Load())[*c.Auth]
 	at.loading.Lock() // somebody reads, and gets nowhere
@@ -282,11 +285,11 @@ func TestNobodyWaitsForAReadingButTheFirst(t *testing.T) {
 
 func TestManyMayAskAtOnceWhileFilesChange(t *testing.T) {
 	w := newWorld(t, false)
-	var clusters []*table.Cluster
+	var clusters []*place
 	for i := range 4 {
 		path := w.write(fmt.Sprint("token", i), "first")
-		clusters = append(clusters, &table.Cluster{
-			ID: fleet.ClusterID(fmt.Sprint(i)), Auth: &table.Credential{Type: table.AuthBearer, File: path},
+		clusters = append(clusters, &place{
+			ID: fleet.ClusterID(fmt.Sprint(i)), Auth: &Spec{Type: Bearer, File: path},
 		})
 	}
 	var workers sync.WaitGroup
@@ -308,7 +311,7 @@ func TestManyMayAskAtOnceWhileFilesChange(t *testing.T) {
 		if err := os.Rename(next, filepath.Join(w.dir, fmt.Sprint("token", i))); err != nil {
 			t.Fatal(err)
 		}
-		w.Sync(&table.Table{Clusters: map[fleet.ClusterID]*table.Cluster{"0": clusters[0], "1": clusters[1]}})
+		w.Sync(map[fleet.ClusterID]*Spec{"0": clusters[0].Auth, "1": clusters[1].Auth})
 	}
 	workers.Wait()
 	w.pass(lookEvery)
@@ -319,10 +322,10 @@ func TestManyMayAskAtOnceWhileFilesChange(t *testing.T) {
 
 func TestAskingAgainCostsNothing(t *testing.T) {
 	w := newWorld(t, false)
-	c := cluster(table.Credential{Type: table.AuthBearer, File: w.write("token", "one")})
+	c := cluster(Spec{Type: Bearer, File: w.write("token", "one")})
 	w.expect(c, "Bearer one")
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := w.For(c); err != nil {
+		if _, err := w.For(c.ID, c.Auth); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -336,12 +339,12 @@ func BenchmarkFor(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := New(Options{Logger: slog.New(slog.DiscardHandler)})
-	c := cluster(table.Credential{Type: table.AuthBearer, File: path})
+	c := cluster(Spec{Type: Bearer, File: path})
 	h := http.Header{}
 	r := &http.Request{Header: h}
 	b.ReportAllocs()
 	for b.Loop() {
-		credential, err := s.For(c)
+		credential, err := s.For(c.ID, c.Auth)
 		if err != nil {
 			b.Fatal(err)
 		}

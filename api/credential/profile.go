@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"anabranch/dataplane/table"
 )
 
 // keys are what AWS signatures are made with.
@@ -17,7 +15,7 @@ type keys struct {
 
 // keys reads AWS keys from a shared credentials file or from the variables that AWS's tools read,
 // under the prefix given.
-func (r *reader) keys(spec *table.Credential) (keys, error) {
+func (r *reader) keys(spec *Spec) (keys, error) {
 	if spec.Env == "" {
 		text, err := r.file("AWS credentials", spec.File, true)
 		if err != nil {

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
-
-	"anabranch/dataplane/table"
 )
 
 const (
@@ -19,7 +18,7 @@ const (
 )
 
 // certificate reads a client certificate and makes the connections that show it.
-func (r *reader) certificate(spec *table.Credential) (*Credential, error) {
+func (r *reader) certificate(spec *Spec) (*Credential, error) {
 	cert, err := r.file("certificate", spec.CertFile, false)
 	if err != nil {
 		return nil, err
@@ -43,14 +42,14 @@ func (r *reader) certificate(spec *table.Credential) (*Credential, error) {
 			return nil, fmt.Errorf("authority %s holds no certificate", spec.CAFile)
 		}
 	}
-	return &Credential{transport: transport(config)}, nil
+	return &Credential{transport: transport(config, r.s.control)}, nil
 }
 
 // transport is tuned as the relay's own towards the places of its region is; over TLS HTTP/2 is
 // spoken where the place speaks it.
-func transport(config *tls.Config) *http.Transport {
+func transport(config *tls.Config, control func(string, string, syscall.RawConn) error) *http.Transport {
 	return &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: connectWithin, KeepAlive: 5 * time.Second}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: connectWithin, KeepAlive: 5 * time.Second, Control: control}).DialContext,
 		TLSClientConfig:        config,
 		TLSHandshakeTimeout:    connectWithin,
 		ForceAttemptHTTP2:      true,

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"anabranch/dataplane/table"
 )
 
 // maxFile bounds a file in bytes: many times a chain of certificates.
@@ -38,7 +36,7 @@ type reader struct {
 }
 
 // load reads a credential. What it returns is complete: a credential or an error.
-func (s *Store) load(spec *table.Credential, now time.Time) *loaded {
+func (s *Store) load(spec *Spec, now time.Time) *loaded {
 	r := &reader{s: s, settled: true, now: now, content: sha256.New()}
 	c, err := r.read(spec)
 	if err != nil {
@@ -49,27 +47,27 @@ func (s *Store) load(spec *table.Credential, now time.Time) *loaded {
 	return &loaded{credential: c, files: r.files, settled: r.settled}
 }
 
-func (r *reader) read(spec *table.Credential) (*Credential, error) {
+func (r *reader) read(spec *Spec) (*Credential, error) {
 	switch spec.Type {
-	case table.AuthBearer:
+	case Bearer:
 		token, err := r.token(spec)
 		if err != nil {
 			return nil, err
 		}
 		return &Credential{bearer: "Bearer " + token}, nil
-	case table.AuthMTLS:
+	case MTLS:
 		return r.certificate(spec)
-	case table.AuthSigV4:
+	case SigV4:
 		keys, err := r.keys(spec)
 		if err != nil {
 			return nil, err
 		}
 		return &Credential{signer: &signer{keys: keys, region: spec.Region, service: spec.Service}}, nil
 	}
-	return nil, fmt.Errorf("type %q is not known to this router", spec.Type)
+	return nil, fmt.Errorf("type %q is not known to this build", spec.Type)
 }
 
-func (r *reader) token(spec *table.Credential) (string, error) {
+func (r *reader) token(spec *Spec) (string, error) {
 	if spec.Env != "" {
 		token, err := r.variable(spec.Env)
 		if err == nil && !oneLine(token) {
@@ -96,6 +94,9 @@ func oneLine(s string) bool {
 // variable reads an environment variable. The environment of a process does not change, so that one
 // that was found is not looked at again.
 func (r *reader) variable(name string) (string, error) {
+	if r.s.variable != nil && !r.s.variable(name) {
+		return "", fmt.Errorf("variable %s is none of those that may be read", name)
+	}
 	value := strings.TrimSpace(os.Getenv(name))
 	if value == "" {
 		return "", fmt.Errorf("variable %s is not set", name)
