@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"anabranch/api/routerpb"
+	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
@@ -15,6 +16,9 @@ import (
 )
 
 func TestAnEmptyStateHasNoTable(t *testing.T) {
+	if table := Table(state.Empty(), nil, signal.Snapshot{}, time.Now()); table != nil {
+		t.Errorf("planned %v", table)
+	}
 	if n, err := TableSize(state.Empty(), signal.Snapshot{}, time.Now()); err != nil || n != 0 {
 		t.Errorf("%d bytes, %v", n, err)
 	}
@@ -46,6 +50,10 @@ func TestTheSizeIsThatOfWhatIsPublished(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+		}
+		again := Table(r.View(), r.View().Table(), r.signals.Snapshot(time.Now()), time.Now())
+		if moves := plan.Moves(table, again, signal.Snapshot{}); len(again.GetTenants()) != 300 || len(moves) > 0 {
+			t.Errorf("a plan for dry runs differs from what is published: %d tenants, %+v", len(again.GetTenants()), moves)
 		}
 		if len(table.GetTenants()) != 300 || measured*4 < published*3 || measured*3 > published*4 {
 			t.Errorf("measured %d bytes, published %d with %d tenants", measured, published, len(table.GetTenants()))

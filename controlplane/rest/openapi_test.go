@@ -13,6 +13,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"anabranch/api"
+	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
 )
 
@@ -136,7 +137,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
 		"SafetyRuleSpec": policy.SafetyRuleSpec{}, "RolloutSpec": policy.RolloutSpec{}, "CanarySpec": policy.CanarySpec{}, "StageSpec": policy.StageSpec{},
 		"ErrorBudgetSpec": policy.ErrorBudgetSpec{}, "ChangeLimitSpec": policy.ChangeLimitSpec{},
-		"Problem": Problem{}, "DryRun": DryRun{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "AuditEntry": AuditEntry{},
+		"Problem": Problem{}, "DryRun": DryRun{}, "Warning": policy.Warning{}, "Simulation": Simulation{}, "Move": plan.Move{}, "ShareMove": plan.ShareMove{}, "Forecast": Forecast{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "AuditEntry": AuditEntry{},
 		"NewMember": NewMember{}, "TransferOrder": TransferOrder{}, "Transferred": Transferred{},
 		"RegionStatus": RegionStatus{}, "ClusterHealth": ClusterHealth{}, "RegionSignals": RegionSignals{}, "ClusterStatus": ClusterStatus{},
 		"ClusterSignals": ClusterSignals{}, "Endpoints": Endpoints{}, "Observer": Observer{}, "Weight": Weight{},

@@ -57,6 +57,10 @@ type Options struct {
 	// TableSize is how many bytes of a log entry the table of a state would take. Nil: writes are not
 	// judged by it.
 	TableSize func(*state.View) (int, error)
+	// Table plans for dry runs. Nil: they tell of no weights.
+	Table Planner
+	// Simulator forecasts for dry runs. Nil: they compare weights only.
+	Simulator Simulator
 	Members   func() []Member
 	// Membership changes what Members tells.
 	Membership Membership

@@ -111,10 +111,15 @@ func target(c echo.Context) (kind, name string) {
 	return "", path
 }
 
-// flag reads a query parameter that is true or false.
-func flag(c echo.Context, name string) (bool, error) {
+// flag reads a query parameter that is true or false; false if it is not there.
+func flag(c echo.Context, name string) (bool, error) { return flagOr(c, name, false) }
+
+// flagOr is the same with another default.
+func flagOr(c echo.Context, name string, missing bool) (bool, error) {
 	switch text := c.QueryParam(name); text {
-	case "", "false":
+	case "":
+		return missing, nil
+	case "false":
 		return false, nil
 	case "true":
 		return true, nil

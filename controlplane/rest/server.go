@@ -26,8 +26,10 @@ type Server struct {
 	parameters map[string]api.Parameters
 	// archiving while a snapshot is being written.
 	archiving atomic.Bool
-	draining  chan struct{}
-	drain     sync.Once
+	// simulating is held by the one dry run that simulates.
+	simulating sync.Mutex
+	draining   chan struct{}
+	drain      sync.Once
 }
 
 // New makes a server; its error names an option.

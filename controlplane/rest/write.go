@@ -24,13 +24,6 @@ const commandFormat = 1
 // maxReason bounds X-Anabranch-Reason in bytes.
 const maxReason = 512
 
-// DryRun answers a write with ?dry_run=true: what it would make, and how that differs.
-type DryRun struct {
-	// Resource is absent for a deletion.
-	Resource *policy.Resource `json:"resource,omitempty"`
-	Diff     []policy.Change  `json:"diff"`
-}
-
 // change is a write that has been read and understood.
 type change struct {
 	name string
@@ -278,19 +271,6 @@ func (r resources) made(ch change, revision uint64) *policy.Resource {
 }
 
 func same(a, b *policy.Resource) bool { return bytes.Equal(policy.Canonical(a), policy.Canonical(b)) }
-
-func (r resources) pretend(c echo.Context, view *state.View, ch change) error {
-	answer := DryRun{Diff: policy.Diff(ch.old, ch.next)}
-	if ch.next != nil {
-		would := *ch.next
-		would.Metadata.Revision = 0
-		if ch.old != nil {
-			would.Metadata.Revision, would.Metadata.CreatedAt, would.Metadata.UpdatedAt = ch.old.Metadata.Revision, ch.old.Metadata.CreatedAt, ch.old.Metadata.UpdatedAt
-		}
-		answer.Resource = r.dresser(view)(&would)
-	}
-	return c.JSON(http.StatusOK, answer)
-}
 
 // bodyOf reads the body, which may have one of the types; none given is one of them.
 func bodyOf(c echo.Context, types ...string) ([]byte, error) {

@@ -146,6 +146,9 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 			now := time.Now()
 			return leader.TableSize(v, n.signals.Snapshot(now), now)
 		},
+		Table: func(v *state.View, before *routerpb.Table, signals signal.Snapshot) *routerpb.Table {
+			return leader.Table(v, before, signals, signals.At)
+		},
 	}); err != nil {
 		return err
 	}
