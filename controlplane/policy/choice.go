@@ -24,6 +24,13 @@ const (
 	DiscoverInferencePool  = "inferencepool"
 )
 
+// When the control plane polls a cluster itself.
+const (
+	CollectAuto   = "auto" // while no router of its region reports
+	CollectAlways = "always"
+	CollectNever  = "never"
+)
+
 // The types of header match.
 const (
 	HeaderExact   = "exact"
@@ -44,6 +51,7 @@ var (
 	authTypes      = []string{AuthBearer, AuthMTLS, AuthSigV4}
 	discoveryKinds = []string{DiscoverDNS, DiscoverSRV, DiscoverFile, DiscoverEndpointSlices, DiscoverInferencePool}
 	schemes        = []string{"http", "https"}
+	collectModes   = []string{CollectAuto, CollectAlways, CollectNever}
 	headerTypes    = []string{HeaderExact, HeaderPrefix, HeaderPresent}
 	spills         = []string{SpillAllowed, SpillNever}
 	pickModes      = []string{"predicted-ttft", "round-robin", "random", "least-outstanding", "prefix-hash"}

@@ -12,6 +12,9 @@ const (
 	DefaultTier               = TierStandard
 	DefaultDiscoveryPort      = 8000
 	DefaultScheme             = "http"
+	DefaultCollectMode        = CollectAuto
+	DefaultCollectIntervalMs  = 2000
+	DefaultCollectTimeoutMs   = 1000
 	DefaultHeaderType         = HeaderExact
 	DefaultTTFTObjectiveMs    = 2000.0
 	DefaultSpill              = SpillAllowed
@@ -87,9 +90,24 @@ func (s *ClusterSpec) defaults() {
 			fill(&d.Port, DefaultDiscoveryPort)
 		}
 	}
+	if s.Collect != nil {
+		*s.Collect = s.Collect.WithDefaults()
+	}
 	for i := range s.GPUs {
 		fill(&s.GPUs[i].Purchase, DefaultPurchase)
 	}
+}
+
+// WithDefaults gives a copy whose zero fields hold the defaults; a nil spec is all defaults.
+func (c *CollectSpec) WithDefaults() CollectSpec {
+	var d CollectSpec
+	if c != nil {
+		d = *c
+	}
+	fill(&d.Mode, DefaultCollectMode)
+	fill(&d.IntervalMs, DefaultCollectIntervalMs)
+	fill(&d.TimeoutMs, DefaultCollectTimeoutMs)
+	return d
 }
 
 func (s *TrafficPolicySpec) defaults(name string) {

@@ -28,6 +28,9 @@ type ClusterSpec struct {
 	// Auth towards the cluster, by reference. Nil: none. Not of type "router", whose routers know
 	// each other.
 	Auth *AuthSpec `json:"auth,omitempty"`
+	// Collect says how the control plane reads the cluster's load itself, of types "endpoints" and
+	// "gateway". Nil: all defaults.
+	Collect *CollectSpec `json:"collect,omitempty"`
 	// Drained: no new requests, by an operator's order.
 	Drained bool `json:"drained,omitempty"`
 	// GPUs says what the cluster is made of, for cost: how many GPUs of which class, bought how.
@@ -45,6 +48,21 @@ func (s *ClusterSpec) Target() string {
 		return s.URL
 	}
 	return s.GatewayURL
+}
+
+// CollectSpec says how nodes of the control plane poll a cluster themselves: the metrics of a gateway's
+// endpoint picker, or whether the gateway answers at all where no metricsURL is given, and the metrics
+// of endpoints that are listed. What is found by discovery they leave to routers.
+type CollectSpec struct {
+	// Mode is "auto" (default; while no router of the cluster's region reports), "always" or "never".
+	Mode string `json:"mode,omitempty"`
+	// IntervalMs from one poll of a node to its next, 1,000 to 300,000; default 2000. Each node of the
+	// control plane polls.
+	IntervalMs int `json:"intervalMs,omitempty"`
+	// TimeoutMs of one poll, 100 to 10,000; default 1000.
+	TimeoutMs int `json:"timeoutMs,omitempty"`
+	// Path is asked instead of /metrics at endpoints, or of /health at a gateway without metricsURL.
+	Path string `json:"path,omitempty"`
 }
 
 // EndpointSpec is one model server.

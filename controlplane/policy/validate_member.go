@@ -31,6 +31,9 @@ func (f *finding) member(s *ClusterSpec) {
 	if s.Auth != nil && s.Type != TypeRouter {
 		f.auth(s)
 	}
+	if s.Collect != nil {
+		f.collect(s.Collect)
+	}
 	seen := map[string]bool{}
 	for i, g := range s.GPUs {
 		at := fmt.Sprintf("spec.gpus[%d]", i)
@@ -75,6 +78,7 @@ func (f *finding) addresses(s *ClusterSpec) {
 	belongs("metricsURL", s.MetricsURL != "", "gateway", TypeGateway)
 	belongs("modelNames", len(s.ModelNames) > 0, "endpoints, gateway or provider", TypeEndpoints, TypeGateway, TypeProvider)
 	belongs("auth", s.Auth != nil, "endpoints, gateway or provider", TypeEndpoints, TypeGateway, TypeProvider)
+	belongs("collect", s.Collect != nil, "endpoints or gateway", TypeEndpoints, TypeGateway)
 	belongs("gpus", len(s.GPUs) > 0, "endpoints, gateway or router", TypeEndpoints, TypeGateway, TypeRouter)
 	switch s.Type {
 	case TypeEndpoints:
