@@ -94,6 +94,10 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 		return v.putNode(cmd, op.PutNode)
 	case *statepb.Command_BumpEpoch:
 		return v.bumpEpoch(cmd, op.BumpEpoch)
+	case *statepb.Command_StartRollout:
+		return v.startRollout(cmd, op.StartRollout)
+	case *statepb.Command_SteerChange:
+		return v.steer(cmd, op.SteerChange)
 	case *statepb.Command_SetFeatureLevel:
 		return v.setFeatureLevel(cmd, op.SetFeatureLevel)
 	case *statepb.Command_Denied:

@@ -75,6 +75,10 @@ func command(op any) *statepb.Command {
 		c.Op = &statepb.Command_Note{Note: op}
 	case *statepb.ArchiveAudit:
 		c.Op = &statepb.Command_ArchiveAudit{ArchiveAudit: op}
+	case *statepb.StartRollout:
+		c.Op = &statepb.Command_StartRollout{StartRollout: op}
+	case *statepb.SteerChange:
+		c.Op = &statepb.Command_SteerChange{SteerChange: op}
 	case *statepb.Noop:
 		c.Op = &statepb.Command_Noop{Noop: op}
 	default:

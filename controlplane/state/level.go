@@ -27,8 +27,13 @@ func FormatOf(cmd *statepb.Command) uint32 {
 
 func operationFormat(cmd *statepb.Command) uint32 {
 	switch op := cmd.GetOp().(type) {
-	case *statepb.Command_Noop, *statepb.Command_Init, *statepb.Command_Publish,
+	case *statepb.Command_Noop, *statepb.Command_Init,
 		*statepb.Command_PutNode, *statepb.Command_BumpEpoch, *statepb.Command_Denied:
+		return 1
+	case *statepb.Command_Publish:
+		if op.Publish.GetTrial() != nil {
+			return 3
+		}
 		return 1
 	case *statepb.Command_Put:
 		needs := kindFormat(policy.Kind(op.Put.GetKind()))
@@ -44,7 +49,7 @@ func operationFormat(cmd *statepb.Command) uint32 {
 		return needs
 	case *statepb.Command_SetFeatureLevel, *statepb.Command_Checkpoint:
 		return 2
-	case *statepb.Command_Note, *statepb.Command_ArchiveAudit:
+	case *statepb.Command_Note, *statepb.Command_ArchiveAudit, *statepb.Command_StartRollout, *statepb.Command_SteerChange:
 		return 3
 	}
 	return Format

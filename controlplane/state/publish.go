@@ -19,6 +19,9 @@ import (
 // command is refused, so that a leader that was deposed meanwhile undoes nothing. A table with
 // nothing in it is refused. A table that equals the current one is not published again.
 func (v *View) publish(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcome {
+	if p.GetTrial() != nil {
+		return v.publishTrial(cmd, p)
+	}
 	if p.GetTable() != nil {
 		if out := v.publishTable(cmd, p); out != nil {
 			return out
@@ -30,26 +33,58 @@ func (v *View) publish(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcom
 
 func (v *View) publishTable(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcome {
 	t, now := p.GetTable(), v.Table()
+	if out := v.fit(t, now); out != nil {
+		return out
+	}
+	v.reasons = p.GetReasons()
+	if sameTable(now, v.stamp(t)) {
+		return nil
+	}
+	next := v.keep(t)
+	if v.roll.stable != nil {
+		v.roll.stable = next
+	}
+	v.record(cmd, entry{action: "publish", kind: "Table", name: strconv.FormatUint(v.index, 10)})
+	return nil
+}
+
+// fit judges a table that is to take the place of another; nil: it may.
+func (v *View) fit(t, now *routerpb.Table) *statepb.Outcome {
 	if from := t.GetRef(); from.GetRevision() != 0 && !proto.Equal(from, now.GetRef()) {
 		return refuse(CodePrecondition, "table.ref", fmt.Sprintf("the current table is revision %d of epoch %d, not %d of %d",
 			now.GetRef().GetRevision(), now.GetRef().GetEpoch(), from.GetRevision(), from.GetEpoch()))
 	}
 	if v.epochDue {
-		return refuse(CodePrecondition, "table.ref", "the epoch must rise first: the state was restored or recovered")
+		return epochFirst()
 	}
 	if len(t.GetRegions()) == 0 || len(t.GetClusters()) == 0 {
 		return refuse(CodeInvalid, "table", "holds no region or no cluster")
 	}
-	v.reasons = p.GetReasons()
+	return nil
+}
+
+func epochFirst() *statepb.Outcome {
+	return refuse(CodePrecondition, "table.ref", "the epoch must rise first: the state was restored or recovered")
+}
+
+// stamp gives a copy of a table the number of this command.
+func (v *View) stamp(t *routerpb.Table) *routerpb.Table {
 	stamped := proto.CloneOf(t)
 	stamped.Ref = &routerpb.TableRef{ClusterId: v.clusterID, Epoch: v.epoch, Revision: v.index}
-	if sameTable(now, stamped) {
-		return nil
+	return stamped
+}
+
+// keep adds a table, stamped, as the newest. Of those kept the oldest go, but none that is in force.
+func (v *View) keep(t *routerpb.Table) *routerpb.Table {
+	stamped := v.stamp(t)
+	kept := make([]*routerpb.Table, 0, MaxTables)
+	for i, old := range v.tables {
+		if i > len(v.tables)-MaxTables || old == v.roll.stable || old == v.roll.fresh {
+			kept = append(kept, old)
+		}
 	}
-	kept := v.tables[max(0, len(v.tables)-(MaxTables-1)):]
-	v.tables = append(slices.Clone(kept), stamped)
-	v.record(cmd, entry{action: "publish", kind: "Table", name: strconv.FormatUint(v.index, 10)})
-	return nil
+	v.tables = append(kept, stamped)
+	return stamped
 }
 
 // sameTable compares all but the revision and the time.

@@ -120,6 +120,7 @@ func (v *View) delete(cmd *statepb.Command, d *statepb.Delete) *statepb.Outcome 
 }
 
 func (v *View) setShelf(kind policy.Kind, s *shelf) {
+	v.holdBack(kind)
 	s.revision = v.index
 	v.resources = v.index
 	shelves := make(map[policy.Kind]*shelf, len(v.shelves)+1)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -104,6 +103,7 @@ func (v *View) bytes() ([]byte, error) {
 		Tokens: v.tokens, Tables: v.tables, Health: v.health, Reasons: v.reasons,
 		Audit: v.audit.all(), Nodes: v.nodes, EpochDue: v.epochDue, Lineage: v.lineage,
 		FeatureLevel: v.level, Answers: v.answers, AuditAnchor: v.audit.anchor,
+		Rollouts: v.rollingProto(),
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -111,11 +111,7 @@ func (v *View) bytes() ([]byte, error) {
 			s.KindRevisions = append(s.KindRevisions, &statepb.KindRevision{Kind: string(kind), Revision: shelf.revision})
 		}
 		for i, r := range shelf.items {
-			s.Resources = append(s.Resources, &statepb.Resource{
-				Kind: string(kind), Name: r.Metadata.Name, Doc: shelf.docs[i], Revision: r.Metadata.Revision,
-				CreatedUnixMs: r.Metadata.CreatedAt.UnixMilli(), UpdatedUnixMs: r.Metadata.UpdatedAt.UnixMilli(),
-				Managers: managersOf(r),
-			})
+			s.Resources = append(s.Resources, resourceProto(kind, r, shelf.docs[i]))
 		}
 	}
 	v.past.each(func(h *statepb.History) { s.History = append(s.History, h) })
@@ -144,14 +140,10 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 		if shelf == nil {
 			return nil, fmt.Errorf("%s %q: its kind has no revision", kind, p.GetName())
 		}
-		r, err := policy.FromCanonical(kind, p.GetName(), p.GetDoc())
+		r, err := resourceOf(p)
 		if err != nil {
 			return nil, err
 		}
-		r.Metadata.Revision = p.GetRevision()
-		r.Metadata.CreatedAt = time.UnixMilli(p.GetCreatedUnixMs()).UTC()
-		r.Metadata.UpdatedAt = time.UnixMilli(p.GetUpdatedUnixMs()).UTC()
-		r.Metadata.Managers = ManagersFrom(p.GetManagers())
 		shelf.items, shelf.docs = append(shelf.items, r), append(shelf.docs, p.GetDoc())
 	}
 	for _, kind := range policy.Kinds() {
@@ -161,6 +153,9 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 		}
 	}
 	if err := v.restoreHistory(s.GetHistory()); err != nil {
+		return nil, err
+	}
+	if err := v.roll.read(v, s.GetRollouts()); err != nil {
 		return nil, err
 	}
 	if err := VerifyAudit(s.GetAudit()); err != nil {

@@ -39,7 +39,9 @@ func Sums(v *View) []*statepb.Sum {
 			message(h, t.GetRef())
 		}
 		message(h, v.Table())
+		message(h, v.FreshTable())
 	})
+	add("rollouts", func(h hash.Hash) { message(h, v.rollingProto()) })
 	add("health", func(h hash.Hash) { messages(h, v.health) })
 	add("reasons", func(h hash.Hash) { messages(h, v.reasons) })
 	add("nodes", func(h hash.Hash) { messages(h, v.nodes) })

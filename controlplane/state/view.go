@@ -51,6 +51,7 @@ type View struct {
 	level     uint32            // 0: 1
 	answers   []*statepb.Answer // oldest first
 	past      past
+	roll      rolling
 }
 
 // shelf holds the resources of one kind, sorted by name.
@@ -117,15 +118,20 @@ func (v *View) Revision(kind policy.Kind) uint64 { return v.shelf(kind).revision
 // ResourcesRevision is the index of the last change of any resource; 0: none.
 func (v *View) ResourcesRevision() uint64 { return v.resources }
 
-// Table is the current routing table; nil: none was published yet.
+// Table is the current routing table, that of all routers but those which the rollout under way has
+// reached; nil: none was published yet.
 func (v *View) Table() *routerpb.Table {
+	if v.roll.stable != nil {
+		return v.roll.stable
+	}
 	if len(v.tables) == 0 {
 		return nil
 	}
 	return v.tables[len(v.tables)-1]
 }
 
-// Tables gives the tables kept, oldest first and the current one last, at most [MaxTables].
+// Tables gives the tables kept, oldest first, [MaxTables] and those in force. The last is the current
+// one, or that of the rollout under way.
 func (v *View) Tables() []*routerpb.Table { return v.tables }
 
 // Health gives the health of clusters as last published, sorted by cluster.
