@@ -201,3 +201,12 @@ func (e *explanations) find(id string) (found *Record) {
 	})
 	return found
 }
+
+// oldest is the oldest record that is kept; nil: there is none.
+func (e *explanations) oldest() *Record {
+	n := e.next.Load()
+	if n <= explainKept {
+		return e.slots[0].Load()
+	}
+	return e.slots[n%explainKept].Load()
+}

@@ -1,10 +1,9 @@
 package dataplane
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"net/http"
 
+	"anabranch/api/fleet"
 	"anabranch/dataplane/proxy"
 )
 
@@ -12,13 +11,7 @@ import (
 const maxID = 128
 
 // requestID names a client's request: this router and 16 hex digits.
-func (r *Router) requestID() string {
-	var raw [8]byte
-	binary.BigEndian.PutUint64(raw[:], r.random())
-	b := make([]byte, 0, len(r.o.Router)+1+2*len(raw))
-	b = append(append(b, r.o.Router...), '-')
-	return string(hex.AppendEncode(b, raw[:]))
-}
+func (r *Router) requestID() string { return fleet.RequestID(r.o.Router, r.random()) }
 
 // hopID is the name that a request from a peer got there, so that both routers' records are found
 // by it.

@@ -59,6 +59,7 @@ type Router struct {
 	waiting  *waiting
 	doubts   dispatch.Doubts
 	explain  *explanations
+	tails    *tails
 	metrics  *metrics
 	series   *series
 	prefixes *prefixes
@@ -121,6 +122,9 @@ func New(o Options) (*Router, error) {
 		return nil, err
 	}
 	if r.gate, err = queue.New(queue.Options{Registerer: r.series, Now: o.Now}); err != nil {
+		return nil, err
+	}
+	if r.tails, err = newTails(r.now, r.series); err != nil {
 		return nil, err
 	}
 	if r.shadows, err = newShadows(r.series, r.log); err != nil {

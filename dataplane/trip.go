@@ -120,6 +120,7 @@ func (r *Router) end(x *trip) {
 	}
 	if rec.Tenant != "" || x.hop { // strangers shall not push out what tenants' requests left
 		r.explain.add(rec)
+		r.tails.offer(rec)
 	}
 	r.metrics.ended(x, rec, total)
 	if !x.hop && (rec.Tenant != "" || rec.fault()) { // nor make its failures look few

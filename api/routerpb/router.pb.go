@@ -1309,13 +1309,14 @@ func (x *StopTail) GetNumber() uint64 {
 	return 0
 }
 
-// Decisions are records of a tail, the oldest first, sent some times a second if there are any.
+// Decisions are records of a tail, the oldest first, sent some times a second if there are any. The first
+// has none and says whether the tail has begun.
 type Decisions struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Records       [][]byte               `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`  // as in Explained
 	Dropped       uint64                 `protobuf:"varint,3,opt,name=dropped,proto3" json:"dropped,omitempty"` // that fitted and were left out since the message before
-	Refused       bool                   `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"` // the router has as many tails as it takes; the node may ask again
+	Refused       bool                   `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"` // it has not: the router has as many tails as it takes; the node may ask again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

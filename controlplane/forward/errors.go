@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"anabranch/api/fleet"
+	"anabranch/controlplane/inquiry"
 	"anabranch/controlplane/store"
 )
 
@@ -49,6 +50,9 @@ var onTheWire = []struct {
 	{store.ErrNotVoter, "not_voter", codes.FailedPrecondition},
 	{store.ErrAddressTaken, "address_taken", codes.AlreadyExists},
 	{store.ErrNoSuccessor, "no_successor", codes.Unavailable},
+	{inquiry.ErrNotConnected, "router_not_connected", codes.NotFound},
+	{inquiry.ErrTooOld, "router_too_old", codes.FailedPrecondition},
+	{inquiry.ErrBusy, "router_busy", codes.ResourceExhausted},
 	{ErrQuorumAtRisk, "quorum_at_risk", codes.FailedPrecondition},
 	{ErrNotThere, "not_there", codes.FailedPrecondition},
 }

@@ -44,6 +44,8 @@ type Options struct {
 	// Local makes the request that the others are sent; node and index are filled in here. Nil:
 	// nothing to report.
 	Local func() *nodepb.ExchangeRequest
+	// Desk asks the routers connected to this node, when another node wants to know. Nil: it has none.
+	Desk Desk
 	// Interval is the time between exchanges; 0: DefaultInterval.
 	Interval time.Duration
 	// CaughtUpFor is how long a new member must have been within MaxLag to become a voter; 0:

@@ -34,10 +34,20 @@ const (
 	DefaultMaxStreams = 1024 // one node that is left serves all routers that package signal takes in
 )
 
+// maxAsks is how many questions wait for a router that does not read.
+const maxAsks = 128
+
 // Signals takes in what routers say.
 type Signals interface {
 	Put(signal.Observation)
 	Drop(fleet.NodeID, fleet.RouterID)
+}
+
+// Inquiries ask routers, and hear what they answer.
+type Inquiries interface {
+	// Join takes in a router: what is put into asks is sent, and heard is called with each message of
+	// the router that is an answer; it must not wait. Leave is called once, at the stream's end.
+	Join(hello *routerpb.Hello, asks chan<- *routerpb.ToRouter) (heard func(*routerpb.FromRouter), leave func())
 }
 
 // Options of a server.
@@ -49,6 +59,8 @@ type Options struct {
 	View    func() *state.View
 	Changed func(after uint64) <-chan struct{}
 	Signals Signals
+	// Inquiries ask routers. Nil: they are asked nothing.
+	Inquiries Inquiries
 	// Identify says who is at the other end of a stream, such as [FromCertificate]; a router must
 	// be who it says it is. Nil: routers are believed, for loopback and tests.
 	Identify func(ctx context.Context) (fleet.RegionID, fleet.RouterID, error)
@@ -189,11 +201,11 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, ro
 		defer s.children.Done()
 		lost <- receive(ctx, stream, received)
 	}()
-	send := make(chan *routerpb.ToRouter, 1)
+	send, asks := make(chan *routerpb.ToRouter, 1), make(chan *routerpb.ToRouter, maxAsks)
 	s.children.Add(1)
 	go func() {
 		defer s.children.Done()
-		if err := forward(ctx, stream, send); err != nil {
+		if err := forward(ctx, stream, send, asks); err != nil {
 			cancel()
 		}
 	}()
@@ -203,6 +215,11 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, ro
 		return err
 	}
 	session := newSession(s, hello, send)
+	if s.o.Inquiries != nil {
+		heard, leave := s.o.Inquiries.Join(hello, asks)
+		defer leave()
+		session.heard = heard
+	}
 	s.register(session)
 	defer s.unregister(session)
 	err = session.run(ctx, received, lost)
@@ -224,17 +241,19 @@ func receive(ctx context.Context, stream grpc.BidiStreamingServer[routerpb.FromR
 	}
 }
 
-// forward sends what is put into from: a router that does not read must not hold up the session,
+// forward sends what is put into tables or asks: a router that does not read must not hold up the session,
 // which would then miss that it is dead.
-func forward(ctx context.Context, stream grpc.BidiStreamingServer[routerpb.FromRouter, routerpb.ToRouter], from <-chan *routerpb.ToRouter) error {
+func forward(ctx context.Context, stream grpc.BidiStreamingServer[routerpb.FromRouter, routerpb.ToRouter], tables, asks <-chan *routerpb.ToRouter) error {
 	for {
+		var m *routerpb.ToRouter
 		select {
-		case m := <-from:
-			if err := stream.Send(m); err != nil {
-				return err
-			}
+		case m = <-tables:
+		case m = <-asks:
 		case <-ctx.Done():
 			return nil
+		}
+		if err := stream.Send(m); err != nil {
+			return err
 		}
 	}
 }

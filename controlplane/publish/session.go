@@ -33,6 +33,7 @@ type session struct {
 	moving   bool
 	form     form // of the tables that it gets
 	deltas   bool // it takes deltas
+	heard    func(*routerpb.FromRouter) // takes answers to questions; nil: it is asked none
 
 	seen   signal.Observation
 	holds  *routerpb.TableRef // what the router has, as far as it said
@@ -186,7 +187,10 @@ func (x *session) hear(m *routerpb.FromRouter) error {
 	case *routerpb.FromRouter_Hello:
 		return status.Error(codes.InvalidArgument, "hello comes once")
 	default:
-		return nil // of a newer version
+		if x.heard != nil {
+			x.heard(m)
+		}
+		return nil // an answer, or of a newer version
 	}
 	x.s.o.Signals.Put(x.seen)
 	return nil

@@ -54,6 +54,8 @@ type Options struct {
 	// Revert says whether an order wants an earlier table to be served by, see
 	// [lastgood.Dir.Find] for what its numbers mean; Frozen must hold with it. Nil: never.
 	Revert func() (ref table.Ref, reverts bool)
+	// Requests answers the control plane's questions about requests. Nil: nobody does, and it is told so.
+	Requests Requests
 	// Registerer takes the metrics. Nil: nobody does.
 	Registerer prometheus.Registerer
 	// Period of reports; 0: 1 s.

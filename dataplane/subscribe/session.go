@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -81,7 +82,8 @@ func (c *Client) session(ctx context.Context, address string) (welcomed bool, er
 		cancel(nil)
 		<-done
 	}()
-	s := &session{c: c, stream: stream, address: address}
+	s := &session{c: c, stream: stream, address: address, inquiries: inquiries{to: c.o.Requests}}
+	defer s.end()
 	err = s.run(ctx, leaving.Done(), received, ended)
 	return s.welcomed, fmt.Errorf("stream to %s: %w", address, cause(ctx, err))
 }
@@ -99,6 +101,7 @@ type session struct {
 	stream   grpc.BidiStreamingClient[routerpb.FromRouter, routerpb.ToRouter]
 	address  string
 	welcomed bool
+	inquiries
 }
 
 // run greets, then reports each period and takes what comes.
@@ -106,7 +109,7 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 	o := &s.c.o
 	hello := &routerpb.Hello{
 		Protocol: Protocol, RouterId: string(o.Router), Region: string(o.Region),
-		Version: o.Version, Features: features,
+		Version: o.Version, Features: slices.Concat(features, s.features()),
 	}
 	if held := o.Holder.Load(); held != nil {
 		hello.Holds, hello.HoldsSha256 = held.Ref.Proto(), delta.Digest(held.Proto())
@@ -133,6 +136,10 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 			}
 		case m := <-received:
 			if err := s.receive(m); err != nil {
+				return s.reason(ended, err)
+			}
+		case <-s.due():
+			if err := s.send(s.tell(time.Now())...); err != nil {
 				return s.reason(ended, err)
 			}
 		}
@@ -194,8 +201,27 @@ func (s *session) receive(m *routerpb.ToRouter) error {
 		return s.acknowledge(s.c.consider(body.Table, now))
 	case *routerpb.ToRouter_Delta:
 		return s.acknowledge(s.c.considerDelta(body.Delta, now))
+	case *routerpb.ToRouter_Explain:
+		return s.send(s.explain(body.Explain))
+	case *routerpb.ToRouter_Tail:
+		return s.send(s.follow(body.Tail, now))
+	case *routerpb.ToRouter_StopTail:
+		s.stop(body.StopTail.GetNumber())
 	}
 	return nil // a ping, or something newer than this build: hearing it was the point
+}
+
+// send sends messages; nil is none.
+func (s *session) send(messages ...*routerpb.FromRouter) error {
+	for _, m := range messages {
+		if m == nil {
+			continue
+		}
+		if err := s.stream.Send(m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *session) acknowledge(ack *routerpb.Ack) error {

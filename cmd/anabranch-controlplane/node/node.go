@@ -25,6 +25,7 @@ import (
 	"anabranch/controlplane/backup"
 	"anabranch/controlplane/forward"
 	"anabranch/controlplane/forward/nodepb"
+	"anabranch/controlplane/inquiry"
 	"anabranch/controlplane/leader"
 	"anabranch/controlplane/publish"
 	"anabranch/controlplane/rest"
@@ -112,8 +113,10 @@ func (n *Node) open() error {
 // wire builds the parts; nothing runs yet.
 func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (fleet.RegionID, fleet.RouterID, error)) error {
 	id := n.store.ID()
+	desk := inquiry.NewDesk(id)
 	n.forward = forward.New(forward.Options{
 		Store:  n.store,
+		Desk:   desk,
 		Logger: n.o.Logger,
 		Local: func() *nodepb.ExchangeRequest {
 			return &nodepb.ExchangeRequest{Routers: n.signals.Local(id)}
@@ -130,9 +133,15 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	if err := n.wireBackups(registry); err != nil {
 		return err
 	}
+	desks, err := inquiry.NewDesks(inquiry.Options{
+		Desk: desk, Nodes: forward.Inquiries{Forward: n.forward}, Holder: n.holder, Registerer: registry,
+	})
+	if err != nil {
+		return err
+	}
 	if n.publish, err = publish.New(publish.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed, Signals: n.signals,
-		Identify: identify, Fleet: n.fleet, Registerer: registry, Logger: n.o.Logger,
+		Inquiries: desk, Identify: identify, Fleet: n.fleet, Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err
 	}
@@ -140,7 +149,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		Node: id, View: n.store.View, Changed: n.store.Changed,
 		Propose: n.forward.Propose, ReadBarrier: n.forward.ReadIndex,
 		Members: n.members, Membership: n.forward, Leader: n.store.Leader, Ready: n.ready, Staleness: n.staleness,
-		Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
+		Inquiries: desks, Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
 		Logger: n.o.Logger, Version: n.o.Version,
 		TableSize: func(v *state.View) (int, error) {
 			now := time.Now()

@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"anabranch/api/fleet"
 )
 
 // fleet counts the routers that are connected to any node, and the nodes that can take them.
@@ -17,6 +19,16 @@ func (n *Node) fleet() (routers, nodes int) {
 		}
 	}
 	return n.signals.Connected(time.Now()), nodes
+}
+
+// holder is the node that a router is, or was, connected to; false: nobody has heard of it lately.
+func (n *Node) holder(id fleet.RouterID) (fleet.NodeID, bool) {
+	for _, o := range n.signals.Snapshot(time.Now()).Routers {
+		if o.Router() == id {
+			return o.Node, true
+		}
+	}
+	return "", false
 }
 
 // staleness is the time since this node last heard of the leader; negative: never.

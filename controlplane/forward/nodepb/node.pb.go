@@ -703,6 +703,7 @@ func (x *ExplainRequest) GetRequestId() string {
 type ExplainReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Explained     *routerpb.Explained    `protobuf:"bytes,1,opt,name=explained,proto3" json:"explained,omitempty"`
+	Region        string                 `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"` // of the router
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -742,6 +743,13 @@ func (x *ExplainReply) GetExplained() *routerpb.Explained {
 		return x.Explained
 	}
 	return nil
+}
+
+func (x *ExplainReply) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
 }
 
 type DecisionsRequest struct {
@@ -805,7 +813,7 @@ func (x *DecisionsRequest) GetRatePerS() uint32 {
 }
 
 // DecisionsReply is one of: records of one router, or how many routers are followed now, which comes
-// first and again at least every five seconds.
+// first and again every two seconds.
 type DecisionsReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RouterId      string                 `protobuf:"bytes,1,opt,name=router_id,json=routerId,proto3" json:"router_id,omitempty"` // empty: the fields of followed routers count
@@ -1239,9 +1247,10 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1b\n" +
 	"\trouter_id\x18\x02 \x01(\tR\brouterId\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"L\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"d\n" +
 	"\fExplainReply\x12<\n" +
-	"\texplained\x18\x01 \x01(\v2\x1e.anabranch.router.v1.ExplainedR\texplained\"\x8c\x01\n" +
+	"\texplained\x18\x01 \x01(\v2\x1e.anabranch.router.v1.ExplainedR\texplained\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\tR\x06region\"\x8c\x01\n" +
 	"\x10DecisionsRequest\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12;\n" +
