@@ -19,8 +19,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "anabranch_controlplane_explain_seconds",
-			Help: "Time until a router had said what became of a request, by whether it knew it, or until there was no answer.",
+			Name:    "anabranch_controlplane_explain_seconds",
+			Help:    "Time until a router had said what became of a request, by whether it knew it, or until there was no answer.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3},
 		}, []string{"answer"}),
 		tails: prometheus.NewGauge(prometheus.GaugeOpts{

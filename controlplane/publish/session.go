@@ -31,8 +31,8 @@ type session struct {
 	moved    chan struct{}
 	number   uint64 // in the order of coming; the server's, as is moving, which says that moved is closed
 	moving   bool
-	form     form // of the tables that it gets
-	deltas   bool // it takes deltas
+	form     form                       // of the tables that it gets
+	deltas   bool                       // it takes deltas
 	heard    func(*routerpb.FromRouter) // takes answers to questions; nil: it is asked none
 
 	seen   signal.Observation

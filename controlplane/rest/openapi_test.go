@@ -137,7 +137,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
 		"SafetyRuleSpec": policy.SafetyRuleSpec{}, "RolloutSpec": policy.RolloutSpec{}, "CanarySpec": policy.CanarySpec{}, "StageSpec": policy.StageSpec{},
 		"ErrorBudgetSpec": policy.ErrorBudgetSpec{}, "ChangeLimitSpec": policy.ChangeLimitSpec{},
-		"Problem": Problem{}, "DryRun": DryRun{}, "Warning": policy.Warning{}, "Simulation": Simulation{}, "Move": plan.Move{}, "ShareMove": plan.ShareMove{}, "Forecast": Forecast{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "AuditEntry": AuditEntry{},
+		"Problem": Problem{}, "DryRun": DryRun{}, "Warning": policy.Warning{}, "Simulation": Simulation{}, "Move": plan.Move{}, "ShareMove": plan.ShareMove{}, "Forecast": Forecast{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "Explanation": Explanation{}, "Origin": Origin{}, "Followed": Followed{}, "Dropped": Dropped{}, "AuditEntry": AuditEntry{},
 		"NewMember": NewMember{}, "TransferOrder": TransferOrder{}, "Transferred": Transferred{},
 		"RegionStatus": RegionStatus{}, "ClusterHealth": ClusterHealth{}, "RegionSignals": RegionSignals{}, "ClusterStatus": ClusterStatus{},
 		"ClusterSignals": ClusterSignals{}, "Endpoints": Endpoints{}, "Observer": Observer{}, "Weight": Weight{},

@@ -72,6 +72,8 @@ type Options struct {
 	// Nil: X-Staleness-Ms is left out.
 	Staleness func() time.Duration
 	Signals   *signal.Store
+	// Inquiries ask routers about requests. Nil: there are no routers to ask.
+	Inquiries Inquiries
 	// Console holds index.html and assets. Nil, or without index.html: "/" says how to build it.
 	Console fs.FS
 	// Metrics serves /metrics. Nil: 404.

@@ -63,6 +63,11 @@ const (
 	codeForeignCluster  = "foreign_cluster"
 	codeNotVoter        = "not_a_voter"
 	codeNoSuccessor     = "no_successor"
+	codeUnknownRequest  = "unknown_request"
+	codeUnknownRouter   = "unknown_router"
+	codeRouterAway      = "router_not_connected"
+	codeRouterTooOld    = "router_too_old"
+	codeRouterSilent    = "router_silent"
 )
 
 // titles and statuses of the codes.
@@ -101,6 +106,11 @@ var kinds = map[string]struct {
 	codeForeignCluster:  {http.StatusConflict, "The node belongs to another cluster"},
 	codeNotVoter:        {http.StatusConflict, "The member does not vote yet"},
 	codeNoSuccessor:     {http.StatusServiceUnavailable, "Nobody took the leadership over"},
+	codeUnknownRequest:  {http.StatusNotFound, "No such request is remembered"},
+	codeUnknownRouter:   {http.StatusNotFound, "No such router"},
+	codeRouterAway:      {http.StatusServiceUnavailable, "The router is not connected"},
+	codeRouterTooOld:    {http.StatusServiceUnavailable, "The router can't be asked"},
+	codeRouterSilent:    {http.StatusGatewayTimeout, "The router does not answer"},
 }
 
 // Error makes a Problem an error, for handlers to return.

@@ -22,6 +22,7 @@ type Server struct {
 	fleet          fleetCache
 	metrics        *metrics
 	watches        atomic.Int64
+	tails          places
 	// parameters that each operation knows.
 	parameters map[string]api.Parameters
 	// archiving while a snapshot is being written.
@@ -103,6 +104,8 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/audit", s.audit, s.may(read, filtered), timed)
 	e.GET("/v1/table", s.table, s.may(read, filtered), timed)
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
+	e.GET("/v1/explain/:id", s.explain, s.may(read, filtered), timed)
+	e.GET("/v1/decisions", s.decisions, s.may(read, filtered))
 	e.GET("/v1/fleet", s.getFleet, s.may(read, anyScope), timed)
 	e.GET("/v1/fleet/watch", s.watchFleet, s.may(read, anyScope))
 	e.GET("/v1/*", func(echo.Context) error { return echo.ErrNotFound }) // not the console
