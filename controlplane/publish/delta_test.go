@@ -221,8 +221,8 @@ func TestRoutersOfARegionShareWhatTheyAreSent(t *testing.T) {
 	first, second := r.commit(world(0)), r.commit(shifted("eu-g"))
 	f := &forms{}
 	us, eu := form{"us"}, form{"eu"}
-	m := f.get(second, us)
-	if f.get(second, us) != m || f.get(second, eu) == m || f.get(second, form{}).whole() != second {
+	m := f.get(second, us, second)
+	if f.get(second, us, second) != m || f.get(second, eu, second) == m || f.get(second, form{}, second).whole() != second {
 		t.Error("forms are mixed up")
 	}
 	a, b := m.from(first.GetRef(), r.View().Tables(), us), m.from(first.GetRef(), nil, us)
@@ -235,11 +235,16 @@ func TestRoutersOfARegionShareWhatTheyAreSent(t *testing.T) {
 	if !bytes.Equal(a.digest, delta.Digest(Slice(first, "us"))) {
 		t.Error("the digest is of something else")
 	}
-	if old := f.get(first, us); !proto.Equal(old.whole(), Slice(first, "us")) || f.get(second, us) != m {
+	if old := f.get(first, us, first); !proto.Equal(old.whole(), Slice(first, "us")) || f.get(second, us, second) != m {
 		t.Error("a session that lags made the others begin again")
 	}
-	if third := r.commit(shifted("us-e")); f.get(third, us) == m {
-		t.Error("a newer table has the forms of the one before")
+	third := r.commit(shifted("us-e"))
+	if f.get(third, us, second, third) == m || f.get(second, us, second, third) != m {
+		t.Error("two tables in force have each other's forms")
+	}
+	fourth := r.commit(shifted("us-g"))
+	if f.get(fourth, us, third, fourth); len(f.of) != 2 || f.of[second] != nil {
+		t.Errorf("forms of %d tables are kept", len(f.of))
 	}
 }
 

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -17,15 +18,14 @@ const maxDeltas = 16
 
 // forms makes tables as routers get them, once for all routers that get the same.
 type forms struct {
-	mu    sync.Mutex      // guards what is below
-	table *routerpb.Table // that the forms are of
-	of    map[form]*made
+	mu sync.Mutex // guards of
+	of map[*routerpb.Table]map[form]*made
 }
 
 // form is one way to send a table: sliced for a region, or whole (empty).
 type form struct{ region fleet.RegionID }
 
-// made is one form of the current table.
+// made is one form of a table.
 type made struct {
 	whole func() *routerpb.Table
 
@@ -50,22 +50,30 @@ type based struct {
 	digest []byte
 }
 
-// get gives the form of a table. A newer table drops the forms of the one before; what is asked of
-// that afterwards is not kept.
-func (f *forms) get(t *routerpb.Table, as form) *made {
+// get gives the form of a table, which is one of those in force: one, or two while a rollout divides
+// routers. Others' forms are dropped, but only by who sees later tables: a session that still looks at an
+// earlier state has its own made.
+func (f *forms) get(t *routerpb.Table, as form, inForce ...*routerpb.Table) *made {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case t == f.table:
-	case f.table != nil && !newer(t.GetRef(), f.table.GetRef()):
-		return newMade(t, as)
-	default:
-		f.table, f.of = t, map[form]*made{}
+	of := f.of[t]
+	if of == nil {
+		for kept := range f.of {
+			if newer(kept.GetRef(), t.GetRef()) && !slices.Contains(inForce, kept) {
+				return newMade(t, as)
+			}
+		}
+		if f.of == nil {
+			f.of = map[*routerpb.Table]map[form]*made{}
+		}
+		maps.DeleteFunc(f.of, func(kept *routerpb.Table, _ map[form]*made) bool { return !slices.Contains(inForce, kept) })
+		of = map[form]*made{}
+		f.of[t] = of
 	}
-	m := f.of[as]
+	m := of[as]
 	if m == nil {
 		m = newMade(t, as)
-		f.of[as] = m
+		of[as] = m
 	}
 	return m
 }

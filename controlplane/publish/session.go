@@ -86,7 +86,8 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 	for {
 		view := s.o.View()
 		changed := s.o.Changed(view.Index())
-		message := x.next(view)
+		table := view.TableFor(x.router, x.region)
+		message := x.next(view, table)
 		var push chan<- *routerpb.ToRouter
 		if message != nil {
 			push = x.send
@@ -94,7 +95,7 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 		select {
 		case push <- message:
 			x.nonce++
-			x.flying, x.partly, x.whole, x.sent = view.Table().GetRef(), message.GetDelta() != nil, false, s.o.Now()
+			x.flying, x.partly, x.whole, x.sent = table.GetRef(), message.GetDelta() != nil, false, s.o.Now()
 			s.metrics.count(message)
 		case m := <-received:
 			dead.Reset(s.o.Dead)
@@ -129,8 +130,7 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 // next is what to send now, or nil: one table at a time, never one that the router has or has
 // refused, never back behind what it has. A restored state whose epoch has not risen yet has nothing
 // for routers that hold a table: theirs may be the later one, whatever the numbers say.
-func (x *session) next(view *state.View) *routerpb.ToRouter {
-	table := view.Table()
+func (x *session) next(view *state.View, table *routerpb.Table) *routerpb.ToRouter {
 	ref := table.GetRef()
 	if view.EpochDue() && x.holds != nil {
 		return nil
@@ -138,7 +138,7 @@ func (x *session) next(view *state.View) *routerpb.ToRouter {
 	if table == nil || x.flying != nil || !newer(ref, x.holds) || !newer(ref, x.refused) {
 		return nil
 	}
-	m := x.s.forms.get(table, x.form)
+	m := x.s.forms.get(table, x.form, view.Table(), view.FreshTable())
 	if d := x.delta(m, view.Tables()); d != nil {
 		return &routerpb.ToRouter{Body: &routerpb.ToRouter_Delta{Delta: d}}
 	}
