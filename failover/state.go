@@ -108,7 +108,8 @@ type Transition struct {
 	At       time.Time
 }
 
-// Sight is what one router says of one cluster, first hand.
+// Sight is what one router says of one cluster, first hand, or a node of the control plane that polled it
+// where no router does.
 type Sight struct {
 	Router fleet.RouterID
 	Region fleet.RegionID

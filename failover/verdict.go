@@ -91,7 +91,7 @@ func judge(in Evidence, cfg Config) verdict {
 	v := verdict{ready: w.ready}
 	usable := w.own > 0 && 2*w.ownDown <= w.own && w.ready > 0
 	twoThirds := w.remoteEject >= 2 && len(w.regions) >= 2 && 3*w.remoteEject >= 2*w.remote
-	remotes := fmt.Sprintf("%d of %d remote routers eject it: %s", w.remoteEject, w.remote, w.remoteReason)
+	remotes := fmt.Sprintf("%d of %d remote observers eject it: %s", w.remoteEject, w.remote, w.remoteReason)
 	switch {
 	case w.own > 0 && 2*w.ownDown > w.own:
 		v.hard = true

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"time"
 
 	"anabranch/api/fleet"
@@ -10,8 +11,8 @@ import (
 	"anabranch/failover"
 )
 
-// Evidence puts together what all routers say of each cluster that is configured, in the words of
-// package failover. Clusters are weighed by the capacity they are configured with: of some none may
+// Evidence puts together what all routers say of each cluster that is configured, and what nodes of the
+// control plane found where no router stands, in the words of package failover. Clusters are weighed by the capacity they are configured with: of some none may
 // have been measured yet.
 func Evidence(resources Lookup, s signal.Snapshot) map[fleet.ClusterID]failover.Evidence {
 	w := &world{resources: resources, policies: traffic(resources)}
@@ -42,11 +43,46 @@ func Evidence(resources Lookup, s signal.Snapshot) map[fleet.ClusterID]failover.
 			}
 			in.Sights = merge(in.Sights, sight, direct(spec) || sight.Region == in.Region)
 		}
+		in.Sights = polled(in.Sights, s.Polls(id))
 		// A probe by each router is no traffic.
 		in.Quiet = fresh <= max(routers, quietShare*all)
 		out[id] = in
 	}
 	return out
+}
+
+// polled adds what nodes of the control plane found of a cluster themselves, where that outranks what
+// routers of its region say. A page that tells of no ready endpoint is first hand, as an own router's
+// scrape is. That nothing answers may be the way's fault as well as the cluster's: it is a vote like a
+// remote router's. And that something answers is no word against remote routers that can't use the
+// cluster: their requests take a way that polls do not, by the routers of its region.
+func polled(sights []failover.Sight, polls []signal.Poll) []failover.Sight {
+	routers, disputed := signal.Absent, false
+	for _, x := range sights {
+		switch fresh := signal.FreshnessOf(x.Age); {
+		case !x.Own:
+			disputed = disputed || x.Ejected && fresh == signal.Fresh
+		case signal.Outranks(fresh, routers):
+			routers = fresh
+		}
+	}
+	for _, p := range polls {
+		if !signal.Outranks(p.Freshness, routers) {
+			continue
+		}
+		next := failover.Sight{Router: fleet.RouterID("node/" + string(p.Node)), Age: p.Overdue}
+		switch down := p.Scraped && p.Total > 0 && p.Ready == 0; {
+		case p.Silent:
+			next.Ejected, next.Reason = true, fmt.Sprintf("polls by %s: %s", p.Node, p.Reason)
+		case down || !disputed:
+			next.Region, next.Own = p.Region, true
+			next.Scraped, next.Total, next.Ready, next.Saturation = p.Scraped, p.Total, p.Ready, p.Saturation
+		default:
+			continue
+		}
+		sights = append(sights, next)
+	}
+	return sights
 }
 
 // quietShare of all requests is what a cluster may still get and count as empty.

@@ -126,11 +126,23 @@ func (d *demand) keepUsable(before []float64) bool {
 // silent names a region that has weight and that nothing fresh is known of.
 func (d *demand) silent(s signal.Snapshot) fleet.RegionID {
 	for _, r := range d.routes {
-		if r.before > 0 && !direct(r.site.spec) && s.Region(r.site.region).Freshness != signal.Fresh {
+		if r.before > 0 && !direct(r.site.spec) && s.Region(r.site.region).Freshness != signal.Fresh && !watched(r.site, s) {
 			return r.site.region
 		}
 	}
 	return ""
+}
+
+// watched says that a site's region has no router, and a node polls the site itself. Routers that have
+// fallen silent are another matter: what their clients ask for is not known then, whatever polls say.
+func watched(site *site, s signal.Snapshot) bool {
+	for _, o := range s.Routers {
+		if o.Region() == site.region {
+			return false
+		}
+	}
+	load := s.Cluster(site.id, "")
+	return load.By == signal.ByPolls && load.Freshness == signal.Fresh
 }
 
 // approach moves towards the target so far that no region's share rises by more than growth allows
