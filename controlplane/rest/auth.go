@@ -57,7 +57,7 @@ func (s *Server) may(need access.Right, scoped ...reach) echo.MiddlewareFunc {
 				s.recordDenied(c, codeOutOfScope)
 				return problemUnscoped(id.Scope)
 			}
-			return next(c)
+			return s.witnessed(c, next(c))
 		}
 	}
 }
@@ -126,10 +126,9 @@ func printable(s string, limit int) string {
 // deniedTimeout bounds how long a refusal waits for its entry in the audit trail.
 const deniedTimeout = time.Second
 
-// recordDenied puts a refusal for want of a role or a scope into the audit trail. Only these are
-// recorded: a request without a valid token has nobody to name, and a failed precondition is no
-// offence. Beyond the limiter's rate they are only counted in the metrics, so that nobody can flood the
-// log.
+// recordDenied puts a refusal for want of a role or a scope into the audit trail. A request without a
+// valid token has nobody to name. Beyond the limiter's rate refusals are told in one entry, so that nobody
+// can flood the log; see [Server.tellUnrecorded].
 func (s *Server) recordDenied(c echo.Context, code string) {
 	name := identity(c).Name
 	if !s.denials.allow(name) {

@@ -7,7 +7,7 @@ import (
 
 func TestLimiter(t *testing.T) {
 	now := epoch
-	l := newLimiter(func() time.Time { return now })
+	l := newLimiter(func() time.Time { return now }, nil)
 	take := func(name string) (n int) {
 		for l.allow(name) {
 			n++

@@ -90,7 +90,9 @@ func (s *Server) addMember(c echo.Context) error {
 	if len(problems) > 0 {
 		return problemDocument(problems)
 	}
-	s.noteChange(c, "add", in.ID)
+	if err := s.noteChange(c, actionAdd, in.ID, "at "+in.Address); err != nil {
+		return err
+	}
 	if err := s.o.Membership.Add(c.Request().Context(), in.ID, in.Address); err != nil {
 		return err
 	}
@@ -118,7 +120,13 @@ func (s *Server) removeMember(c echo.Context) error {
 		return err
 	}
 	id := fleet.NodeID(nameOf(c))
-	s.noteChange(c, "remove", id)
+	how := ""
+	if force {
+		how = "by force"
+	}
+	if err := s.noteChange(c, actionRemove, id, how); err != nil {
+		return err
+	}
 	if err := s.o.Membership.Remove(c.Request().Context(), id, force); err != nil {
 		return err
 	}
@@ -130,7 +138,9 @@ func (s *Server) transfer(c echo.Context) error {
 	if err := strictJSON(c, &in); err != nil {
 		return err
 	}
-	s.noteChange(c, "transfer", in.To)
+	if err := s.noteChange(c, actionTransfer, in.To, ""); err != nil {
+		return err
+	}
 	leader, err := s.o.Membership.Transfer(c.Request().Context(), in.To)
 	if err != nil {
 		return err
@@ -138,11 +148,13 @@ func (s *Server) transfer(c echo.Context) error {
 	return c.JSON(http.StatusOK, Transferred{leader})
 }
 
-// noteChange logs who asked for what.
-func (s *Server) noteChange(c echo.Context, what string, node fleet.NodeID) {
+// noteChange records who asks for what, before it is done: afterwards this node may be no member, or
+// another may lead. A refusal is recorded beside it.
+func (s *Server) noteChange(c echo.Context, what string, node fleet.NodeID, how string) error {
 	a := actor(c)
 	s.o.Logger.Info("change of the membership requested", slog.String("change", what), slog.String("node", string(node)),
 		slog.String("actor", a.GetName()), slog.String("reason", a.GetReason()), slog.String("request_id", a.GetRequestId()))
+	return s.intend(c, what, kindMember, string(node), how)
 }
 
 // strictJSON reads the body into v; no body leaves v as it is.

@@ -13,6 +13,7 @@ import (
 type metrics struct {
 	seconds *prometheus.HistogramVec
 	watches prometheus.Gauge
+	missed  prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -29,9 +30,20 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "anabranch_controlplane_watches",
 			Help: "Watches that are open.",
 		}),
+		missed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "anabranch_controlplane_audit_unrecorded_total",
+			Help: "Refusals that were too many for an entry each in the audit trail.",
+		}),
 	}
-	r.MustRegister(m.seconds, m.watches)
+	r.MustRegister(m.seconds, m.watches, m.missed)
 	return m
+}
+
+// unrecorded counts a refusal that gets no entry in the audit trail.
+func (m *metrics) unrecorded() {
+	if m.missed != nil {
+		m.missed.Inc()
+	}
 }
 
 // observed counts requests by route, and answers errors, so that their status is counted too.

@@ -82,8 +82,17 @@ func (o order[T]) keyOf(item T) int64 {
 
 // listed reads the cursor of a list that is sorted and filtered: it goes on with the same list only.
 func listed(c echo.Context) (cursor, error) {
+	from, err := sameList(c, "name", "label", "field", "sort", "region", "connected", "behind")
+	if err == nil && c.QueryParam("cursor") != "" && from.After == "" {
+		err = problemOtherList()
+	}
+	return from, err
+}
+
+// sameList reads a cursor and holds it to the parameters that make a list another one.
+func sameList(c echo.Context, names ...string) (cursor, error) {
 	q := url.Values{}
-	for _, name := range []string{"name", "label", "field", "sort", "region", "connected", "behind"} {
+	for _, name := range names {
 		if v := c.QueryParams()[name]; len(v) > 0 {
 			q[name] = v
 		}
@@ -98,9 +107,13 @@ func listed(c echo.Context) (cursor, error) {
 	if err != nil {
 		return from, err
 	}
-	if c.QueryParam("cursor") != "" && (from.Of != of || from.After == "") {
-		return from, newProblem(codeInvalidRequest, "cursor is of a list with another filter or order; start again without it, or ask as before.")
+	if c.QueryParam("cursor") != "" && from.Of != of {
+		return from, problemOtherList()
 	}
 	from.Of = of
 	return from, nil
+}
+
+func problemOtherList() *Problem {
+	return newProblem(codeInvalidRequest, "cursor is of a list with another filter or order; start again without it, or ask as before.")
 }

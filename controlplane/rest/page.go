@@ -33,8 +33,8 @@ func limitOf(c echo.Context) (int, error) {
 	return n, nil
 }
 
-// cursor is where a list goes on: after an item, or before an index of the audit trail. Callers see
-// it as opaque text.
+// cursor is where a list goes on: after an item, or before or beyond an index of the audit trail. Callers
+// see it as opaque text.
 type cursor struct {
 	// After is the name of the last item, and Key what the list is sorted by; 0: by names.
 	After string `json:"a,omitempty"`
@@ -42,6 +42,7 @@ type cursor struct {
 	// Of tells lists with other filters and orders apart; 0: neither.
 	Of     uint32 `json:"f,omitempty"`
 	Before uint64 `json:"b,omitempty"`
+	Beyond uint64 `json:"y,omitempty"`
 }
 
 func (k cursor) String() string {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -107,6 +108,9 @@ func target(c echo.Context) (kind, name string) {
 		if path == all || path == all+"/:name" {
 			return string(k), nameOf(c)
 		}
+	}
+	if strings.HasPrefix(path, "/v1/controlplane/members") {
+		return kindMember, nameOf(c)
 	}
 	return "", path
 }

@@ -14,9 +14,10 @@ import (
 
 // Server answers HTTP. It starts no goroutine.
 type Server struct {
-	o       Options
-	echo    *echo.Echo
-	denials *limiter
+	o    Options
+	echo *echo.Echo
+	// denials and refusals bound what is audited of each actor.
+	denials, refusals *limiter
 	// authenticators are asked in this order who sends a request.
 	authenticators []authenticator
 	fleet          fleetCache
@@ -39,9 +40,9 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o.withDefaults(), draining: make(chan struct{})}
-	s.denials = newLimiter(s.o.Now)
 	s.authenticators = []authenticator{byToken}
 	s.metrics = newMetrics(o.Registerer)
+	s.denials, s.refusals = newLimiter(s.o.Now, s.metrics.unrecorded), newLimiter(s.o.Now, s.metrics.unrecorded)
 	var err error
 	if s.parameters, err = documentedParameters(); err != nil {
 		return nil, err
@@ -102,6 +103,8 @@ func (s *Server) routes() *echo.Echo {
 	e.DELETE("/v1/controlplane/members/:name", s.removeMember, s.may(manage), timed)
 	e.POST("/v1/controlplane/transfer", s.transfer, s.may(manage), timed)
 	e.GET("/v1/audit", s.audit, s.may(read, filtered), timed)
+	e.GET("/v1/audit/export", s.exportAudit, s.may(read))
+	e.GET("/v1/audit/watch", s.watchAudit, s.may(read))
 	e.GET("/v1/table", s.table, s.may(read, filtered), timed)
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
 	e.GET("/v1/explain/:id", s.explain, s.may(read, filtered), timed)

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"anabranch/controlplane/backup"
+	"anabranch/controlplane/state"
 )
 
 // snapshotPiece is how much of an archive is written within one write deadline, in bytes.
@@ -27,6 +28,9 @@ func (s *Server) snapshot(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.noteSnapshot(c, view); err != nil {
+		return err
+	}
 	w := c.Response()
 	w.Header().Set(echo.HeaderContentType, echo.MIMEOctetStream)
 	w.Header().Set(echo.HeaderContentDisposition, fmt.Sprintf("attachment; filename=%q",
@@ -41,6 +45,20 @@ func (s *Server) snapshot(c echo.Context) error {
 	}
 	s.o.Logger.Info("snapshot sent", slog.String("actor", actor(c).GetName()), slog.Uint64("revision", m.Revision), slog.String("request_id", requestID(c)))
 	return nil
+}
+
+// noteSnapshot records who takes the state away. One that is taken without a leader can't be: what is left
+// of a cluster must be there to be saved.
+func (s *Server) noteSnapshot(c echo.Context, view *state.View) error {
+	if isHead(c) {
+		return nil
+	}
+	err := s.intend(c, actionSnapshot, "ControlPlane", view.ClusterID(), fmt.Sprintf("revision %d", view.Index()))
+	if err != nil && c.QueryParam("consistency") == "stale" {
+		s.o.Logger.Warn("snapshot not audited", slog.String("actor", actor(c).GetName()), slog.Any("err", err))
+		return nil
+	}
+	return err
 }
 
 // pieces gives each piece of a long answer its own deadline: what bounds it is a client that stops

@@ -1,10 +1,8 @@
 package rest
 
 import (
-	"encoding/hex"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/labstack/echo/v4"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -12,7 +10,6 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
-	"anabranch/controlplane/state/statepb"
 )
 
 // Status sums the control plane up, as this node sees it.
@@ -47,61 +44,6 @@ func (s *Server) status(c echo.Context) error {
 		st.Routers = append(st.Routers, n.router(o))
 	}
 	return c.JSON(http.StatusOK, st)
-}
-
-// AuditEntry is one entry of the audit trail. SHA256 is over the entry and PreviousSHA256, so the
-// trail is a chain.
-type AuditEntry struct {
-	Index          uint64    `json:"index"`
-	At             time.Time `json:"at"`
-	Actor          string    `json:"actor"`
-	Role           string    `json:"role"`
-	Action         string    `json:"action"`
-	Kind           string    `json:"kind"`
-	Name           string    `json:"name"`
-	Reason         string    `json:"reason"`
-	RequestID      string    `json:"requestId"`
-	Code           string    `json:"code"`
-	PreviousSHA256 string    `json:"previousSha256"`
-	SHA256         string    `json:"sha256"`
-}
-
-// audit lists the trail, newest first. Entries of one command stay on one page.
-func (s *Server) audit(c echo.Context) error {
-	limit, err := limitOf(c)
-	if err != nil {
-		return err
-	}
-	from, err := cursorOf(c)
-	if err != nil {
-		return err
-	}
-	view, err := s.view(c)
-	if err != nil {
-		return err
-	}
-	scope, all := identity(c).Scope, view.Audit(0, 0)
-	page := List[AuditEntry]{Items: []AuditEntry{}}
-	for i := len(all) - 1; i >= 0; i-- {
-		e := all[i]
-		if from.Before != 0 && e.GetIndex() >= from.Before || !seesEntry(scope, view, e) {
-			continue
-		}
-		if n := len(page.Items); n >= limit && page.Items[n-1].Index != e.GetIndex() {
-			page.NextCursor = cursor{Before: page.Items[n-1].Index}.String()
-			break
-		}
-		page.Items = append(page.Items, auditEntry(e))
-	}
-	return c.JSON(http.StatusOK, page)
-}
-
-func auditEntry(e *statepb.AuditEntry) AuditEntry {
-	return AuditEntry{
-		Index: e.GetIndex(), At: time.UnixMilli(e.GetAtUnixMs()).UTC(), Actor: e.GetActor(), Role: e.GetRole(),
-		Action: e.GetAction(), Kind: e.GetKind(), Name: e.GetName(), Reason: e.GetReason(), RequestID: e.GetRequestId(),
-		Code: e.GetCode(), PreviousSHA256: hex.EncodeToString(e.GetPreviousSha256()), SHA256: hex.EncodeToString(e.GetSha256()),
-	}
 }
 
 // table answers the current routing table as routers get it, without the hashes of API keys.

@@ -3,7 +3,6 @@ package rest
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,32 +202,6 @@ func TestStatus(t *testing.T) {
 	d.failing(fmt.Errorf("no leader"))
 	d.do("viewer", "GET", "/v1/status", "").want(200, "")
 	d.do("viewer", "GET", "/v1/fleet", "").want(200, "")
-}
-
-func TestAuditIsListedNewestFirst(t *testing.T) {
-	d := newDouble(t)
-	d.seed("Region us {}", "Region eu {}", "Region ap {}")
-	var got []string
-	next := ""
-	for pages := 1; ; pages++ {
-		var page List[AuditEntry]
-		d.do("viewer", "GET", "/v1/audit?limit=3&cursor="+next, "").want(200, "").into(&page)
-		for _, e := range page.Items {
-			got = append(got, e.Action+" "+e.Name)
-			if len(e.SHA256) != 64 || len(e.PreviousSHA256) != 64 {
-				t.Errorf("got %+v", e)
-			}
-		}
-		if next = page.NextCursor; next == "" {
-			break
-		}
-		if pages > 5 {
-			t.Fatal("no end")
-		}
-	}
-	if want := []string{"create ap", "create eu", "create us", "init c-1"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
 }
 
 func TestTable(t *testing.T) {
