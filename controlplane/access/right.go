@@ -26,27 +26,22 @@ const (
 	Grant Right = "grant"
 )
 
-// rights says which roles have a right. An approver sees everything and changes nothing by itself.
-var rights = map[Right][]string{
-	Read:   {"viewer", "operator", "approver", "admin"},
-	Write:  {"operator", "admin"},
-	Keep:   {"admin"},
-	Manage: {"admin"},
-	Grant:  {"admin"},
-}
-
 // Rights gives every right, sorted.
-func Rights() []Right {
-	var out []Right
-	for r := range rights {
-		out = append(out, r)
-	}
-	slices.Sort(out)
-	return out
-}
+func Rights() []Right { return []Right{Grant, Keep, Manage, Read, Write} }
 
-// Roles are those that have the right; none has one that there isn't.
-func (r Right) Roles() []string { return slices.Clone(rights[r]) }
+// Roles are those that have the right; none has one that there isn't. An approver sees everything and
+// changes nothing by itself.
+func (r Right) Roles() []string {
+	switch r {
+	case Read:
+		return []string{"viewer", "operator", "approver", "admin"}
+	case Write:
+		return []string{"operator", "admin"}
+	case Keep, Manage, Grant:
+		return []string{"admin"}
+	}
+	return nil
+}
 
 // Kind is how a caller became known.
 type Kind string
@@ -69,7 +64,7 @@ type Identity struct {
 }
 
 // May says whether the identity's role has a right, wherever.
-func (i *Identity) May(r Right) bool { return slices.Contains(rights[r], i.Role) }
+func (i *Identity) May(r Right) bool { return slices.Contains(r.Roles(), i.Role) }
 
 // Rights are those of the identity's role, sorted.
 func (i *Identity) Rights() []Right {

@@ -29,7 +29,7 @@ func byToken(r *http.Request, view *state.View, now time.Time) (*access.Identity
 	case previous && t.GetPreviousUntilUnixMs() <= at:
 		return nil, problemUnauthenticated("The token was rotated, and its successor is the only one by now.")
 	}
-	id := &access.Identity{Kind: access.KindToken, Name: t.GetName(), Role: t.GetRole(), Scope: scopeOf(t)}
+	id := &access.Identity{Kind: access.KindToken, Name: t.GetName(), Role: t.GetRole(), Scope: state.TokenScope(t)}
 	if made, _ := access.Made(secret); made {
 		id.Credential = access.Shown(secret)
 	}
@@ -55,8 +55,4 @@ func find(tokens []*statepb.Token, secret string) (found *statepb.Token, previou
 		}
 	}
 	return found, previous
-}
-
-func scopeOf(t *statepb.Token) access.Scope {
-	return access.Scope{Regions: t.GetScope().GetRegions(), Tenants: t.GetScope().GetTenants(), Models: t.GetScope().GetModels()}
 }

@@ -18,7 +18,7 @@ func seesEntry(scope access.Scope, view *state.View, e *statepb.AuditEntry) bool
 	switch {
 	case kind == policy.KindTenant:
 		return scope.Seen(e.GetName())
-	case kind == kindToken:
+	case kind == state.KindToken:
 		return false
 	case policy.Plural(kind) == "":
 		return true
@@ -28,6 +28,3 @@ func seesEntry(scope access.Scope, view *state.View, e *statepb.AuditEntry) bool
 	}
 	return scope.Sees(&policy.Resource{Kind: kind, Metadata: policy.Metadata{Name: e.GetName()}, Spec: policy.NewSpec(kind)})
 }
-
-// kindToken stands in the audit trail for tokens, which are no resources.
-const kindToken = "Token"

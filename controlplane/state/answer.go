@@ -84,6 +84,9 @@ func (v *View) remember(before *View, cmd *statepb.Command, out *statepb.Outcome
 			a.UpdatedBy, a.Managers = r.Metadata.UpdatedBy, managersOf(r)
 		}
 	}
+	if p := cmd.GetPutToken(); p != nil {
+		a.Kind, a.Name, a.Doc, a.Created, a.Revision = KindToken, p.GetToken().GetName(), p.GetAnswer(), !p.GetRotate(), v.index
+	}
 	v.answers = bounds(append(slices.Clone(v.answers), a), cmd.GetAtUnixMs())
 }
 

@@ -103,6 +103,10 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 	case *statepb.Command_Denied:
 		d := op.Denied
 		v.record(cmd, entry{action: "denied", kind: d.GetKind(), name: d.GetName(), code: d.GetCode(), reason: d.GetAction()})
+	case *statepb.Command_PutToken:
+		return v.putToken(cmd, op.PutToken)
+	case *statepb.Command_RevokeToken:
+		return v.revokeToken(cmd, op.RevokeToken)
 	case *statepb.Command_Note:
 		return v.note(cmd, op.Note)
 	case *statepb.Command_ArchiveAudit:

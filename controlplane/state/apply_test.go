@@ -71,6 +71,10 @@ func command(op any) *statepb.Command {
 		c.Op = &statepb.Command_BumpEpoch{BumpEpoch: op}
 	case *statepb.Denied:
 		c.Op = &statepb.Command_Denied{Denied: op}
+	case *statepb.PutToken:
+		c.Op = &statepb.Command_PutToken{PutToken: op}
+	case *statepb.RevokeToken:
+		c.Op = &statepb.Command_RevokeToken{RevokeToken: op}
 	case *statepb.Note:
 		c.Op = &statepb.Command_Note{Note: op}
 	case *statepb.ArchiveAudit:

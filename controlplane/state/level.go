@@ -49,7 +49,8 @@ func operationFormat(cmd *statepb.Command) uint32 {
 		return needs
 	case *statepb.Command_SetFeatureLevel, *statepb.Command_Checkpoint:
 		return 2
-	case *statepb.Command_Note, *statepb.Command_ArchiveAudit, *statepb.Command_StartRollout, *statepb.Command_SteerChange:
+	case *statepb.Command_PutToken, *statepb.Command_RevokeToken,
+		*statepb.Command_Note, *statepb.Command_ArchiveAudit, *statepb.Command_StartRollout, *statepb.Command_SteerChange:
 		return 3
 	}
 	return Format
