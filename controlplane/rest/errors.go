@@ -89,6 +89,9 @@ func problemOfOutcome(out *statepb.Outcome) *Problem {
 	case state.CodeInUse:
 		at.Fix = "change or delete that first"
 		return newProblem(codeInUse, out.GetMessage(), at)
+	case state.CodeFieldOwned:
+		at.Fix = "leave it as it is, or take it over with force=true"
+		return newProblem(codeFieldOwned, out.GetMessage()+".", at)
 	case state.CodeNotFound:
 		return newProblem(codeNotFound, out.GetMessage())
 	case state.CodePrecondition:

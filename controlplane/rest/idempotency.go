@@ -87,6 +87,10 @@ func fingerprint(r *http.Request, body []byte) []byte {
 	for _, name := range []string{"If-Match", "If-None-Match"} {
 		add([]byte(strings.Join(slices.Clone(r.Header.Values(name)), ",")))
 	}
+	if manager := r.Header.Get(headerManager); manager != "" {
+		add([]byte(headerManager)) // requests without one keep the fingerprint that they always had
+		add([]byte(manager))
+	}
 	add(body)
 	return h.Sum(nil)
 }

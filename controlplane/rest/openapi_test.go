@@ -153,6 +153,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	}
 	structs["MemberList"], structs["AuditEntryList"], structs["RouterList"] = List[Member]{}, List[audit.Entry]{}, List[Router]{}
 	structs["CollectSpec"] = policy.CollectSpec{}
+	structs["Version"], structs["VersionList"], structs["ResourceDiff"], structs["RollbackOrder"] = Version{}, List[Version]{}, ResourceDiff{}, RollbackOrder{}
 	for name, s := range contract().Components.Schemas {
 		v, ok := structs[name]
 		if !ok {

@@ -41,6 +41,7 @@ const (
 	codeMethod          = "method_not_allowed"
 	codeExists          = "exists"
 	codeInUse           = "in_use"
+	codeFieldOwned      = "field_owned"
 	codePrecondition    = "precondition"
 	codeGone            = "gone"
 	codeTooLarge        = "too_large"
@@ -84,6 +85,7 @@ var kinds = map[string]struct {
 	codeMethod:          {http.StatusMethodNotAllowed, "Method not allowed here"},
 	codeExists:          {http.StatusConflict, "It exists already"},
 	codeInUse:           {http.StatusConflict, "Others still refer to it"},
+	codeFieldOwned:      {http.StatusConflict, "Others have set it"},
 	codePrecondition:    {http.StatusPreconditionFailed, "It has changed since it was read"},
 	codeGone:            {http.StatusGone, "The history does not reach back so far"},
 	codeTooLarge:        {http.StatusRequestEntityTooLarge, "The body is too large"},

@@ -87,7 +87,8 @@ func (r resources) pretend(c echo.Context, view *state.View, ch change) error {
 	}
 	if ch.next != nil {
 		would := *ch.next
-		would.Metadata.Revision = 0
+		would.Metadata.Revision, would.Metadata.UpdatedBy = 0, actor(c).GetName()
+		would.Metadata.CreatedAt, would.Metadata.UpdatedAt = time.Time{}, time.Time{}
 		if ch.old != nil {
 			would.Metadata.Revision, would.Metadata.CreatedAt, would.Metadata.UpdatedAt = ch.old.Metadata.Revision, ch.old.Metadata.CreatedAt, ch.old.Metadata.UpdatedAt
 		}

@@ -105,7 +105,7 @@ func target(c echo.Context) (kind, name string) {
 	path := c.Path()
 	for _, k := range policy.Kinds() {
 		all := "/v1/" + policy.Plural(k)
-		if path == all || path == all+"/:name" {
+		if path == all || path == all+"/:name" || strings.HasPrefix(path, all+"/:name/") {
 			return string(k), nameOf(c)
 		}
 	}

@@ -94,6 +94,10 @@ func (s *Server) routes() *echo.Echo {
 		e.PUT(one, r.replace, s.may(write, within), timed, s.keyed)
 		e.PATCH(one, r.patch, s.may(write, within), timed, s.keyed)
 		e.DELETE(one, r.remove, s.may(write, within), timed, s.keyed)
+		e.GET(one+"/history", r.history, s.may(read, filtered), timed)
+		e.GET(one+"/history/:revision", r.revision, s.may(read, filtered), timed)
+		e.GET(one+"/diff", r.diff, s.may(read, filtered), timed)
+		e.POST(one+"/rollback", r.rollback, s.may(write, within), timed, s.keyed)
 	}
 	e.GET("/v1/watch", s.watchAll, s.may(read, filtered))
 	e.GET("/v1/status", s.status, s.may(read, anyScope), timed)

@@ -30,6 +30,9 @@ type change struct {
 	when condition
 	old  *policy.Resource // nil: there is none
 	next *policy.Resource // nil: delete
+	by   writer
+	// rollbackTo is the earlier revision that next is the content of; 0: none.
+	rollbackTo uint64
 }
 
 func (r resources) create(c echo.Context) error {
@@ -213,6 +216,12 @@ func (r resources) make(c echo.Context, view *state.View, ch change) error {
 	if err != nil {
 		return err
 	}
+	if ch.by, err = writerOf(c); err != nil {
+		return err
+	}
+	if err := owned(view, ch); err != nil {
+		return err
+	}
 	cmd := r.command(c, ch)
 	if err := r.fits(view, cmd); err != nil {
 		return err
@@ -251,10 +260,15 @@ func (r resources) make(c echo.Context, view *state.View, ch change) error {
 func (r resources) command(c echo.Context, ch change) *statepb.Command {
 	cmd := &statepb.Command{Format: commandFormat, AtUnixMs: r.o.Now().UnixMilli(), Actor: actor(c), Once: once(c)}
 	if ch.next == nil {
-		cmd.Op = &statepb.Command_Delete{Delete: &statepb.Delete{Kind: string(r.kind), Name: ch.name, IfRevision: ch.when.revision}}
+		cmd.Op = &statepb.Command_Delete{Delete: &statepb.Delete{
+			Kind: string(r.kind), Name: ch.name, IfRevision: ch.when.revision, Manager: ch.by.manager, Force: ch.by.force,
+		}}
 		return cmd
 	}
-	cmd.Op = &statepb.Command_Put{Put: &statepb.Put{Kind: string(r.kind), Name: ch.name, Doc: policy.Canonical(ch.next), IfRevision: ch.when.revision}}
+	cmd.Op = &statepb.Command_Put{Put: &statepb.Put{
+		Kind: string(r.kind), Name: ch.name, Doc: policy.Canonical(ch.next), IfRevision: ch.when.revision,
+		RollbackTo: ch.rollbackTo, Manager: ch.by.manager, Force: ch.by.force,
+	}}
 	return cmd
 }
 
