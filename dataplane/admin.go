@@ -82,7 +82,7 @@ func (r *Router) serveTable(w http.ResponseWriter, _ *http.Request) {
 	}
 	shown := proto.CloneOf(t.Proto())
 	for _, tenant := range shown.GetTenants() {
-		tenant.KeySha256 = nil
+		tenant.KeySha256, tenant.ExpiringKeys = nil, nil
 	}
 	body, err := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(shown)
 	if err != nil {

@@ -88,7 +88,7 @@ func (r *Router) serveModels(w http.ResponseWriter, q *http.Request, name string
 		return
 	}
 	x.holds(t)
-	if !x.authenticate(q) {
+	if !r.authenticate(x, q) {
 		return
 	}
 	cards := legalModels(t, x.tenant)

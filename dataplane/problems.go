@@ -41,11 +41,7 @@ func tooMany() *proxy.Error {
 	}
 }
 
-func unauthorized(key string) *proxy.Error {
-	message := "No API key was given. Send it as \"Authorization: Bearer KEY\"."
-	if key != "" {
-		message = "The API key is not known here."
-	}
+func unauthorized(message string) *proxy.Error {
 	return &proxy.Error{
 		Status: http.StatusUnauthorized, Type: proxy.TypeInvalidRequest, Code: "invalid_api_key", Origin: proxy.FromRouter,
 		Message: message,

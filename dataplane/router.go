@@ -18,6 +18,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/admit"
+	"anabranch/dataplane/bearer"
 	"anabranch/dataplane/discover"
 	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
@@ -46,6 +47,8 @@ type Router struct {
 	meter    *meter.Meter
 	relay    *proxy.Relay
 	secrets  *credential.Store
+	keys     *bearer.Keys
+	tokens   *bearer.Checker
 	affinity *route.Affinity
 	budget   dispatch.Budget
 	hedges   hedges
@@ -101,6 +104,10 @@ func New(o Options) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.keys, err = bearer.NewKeys(bearer.KeysOptions{Registerer: r.series, Now: o.Now, Logger: o.Logger}); err != nil {
+		return nil, err
+	}
+	r.tokens = bearer.New(r.keys)
 	r.places = endpoint.New(endpoint.Options{
 		Region: o.Region, Index: r.prefixes.index, KVEvents: events,
 		Scraped: func(id fleet.ClusterID, took time.Duration, failure string) { r.metrics.scraped(id, took, failure) },
@@ -146,7 +153,7 @@ func (r *Router) Run(ctx context.Context) error {
 	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLast()
 	var beside, admitter sync.WaitGroup
-	errs := make(chan error, 11)
+	errs := make(chan error, 12)
 	part := func(ctx context.Context, run func(context.Context) error) func() {
 		return func() {
 			errs <- run(ctx)
@@ -158,6 +165,7 @@ func (r *Router) Run(ctx context.Context) error {
 	beside.Go(part(ctx, r.meter.Run))
 	beside.Go(part(ctx, r.sweep))
 	beside.Go(part(ctx, r.finders.Run))
+	beside.Go(part(ctx, r.keys.Run))
 	beside.Go(part(ctx, r.gate.Run))
 	beside.Go(part(ctx, r.obeyOrders))
 	beside.Go(part(ctx, r.keepWarm))
@@ -191,6 +199,7 @@ func (r *Router) Applied(t *table.Table) {
 	r.secrets.Sync(secrets)
 	r.places.Sync(t)
 	r.finders.Sync(t)
+	r.keys.Sync(t)
 	r.peers.sync(t)
 	r.series.applied(t)
 	r.prefixes.applied(t)
@@ -227,7 +236,7 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	x.holds(t)
-	if !x.authenticate(q) || !r.read(x, q) {
+	if !r.authenticate(x, q) || !r.read(x, q) {
 		return
 	}
 

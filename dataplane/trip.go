@@ -10,6 +10,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/dataplane/admit"
+	"anabranch/dataplane/bearer"
 	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/inference"
@@ -185,11 +186,10 @@ func (x *trip) holds(t *table.Table) {
 }
 
 // authenticate finds the tenant and what its request may claim. False: it has been answered.
-func (x *trip) authenticate(q *http.Request) bool {
-	key := apiKey(q.Header)
-	tenant, ok := x.table.TenantByKey(key)
-	if !ok {
-		x.refuse(unauthorized(key))
+func (r *Router) authenticate(x *trip, q *http.Request) bool {
+	tenant, problem := r.whose(x.table, apiKey(q.Header), x.start)
+	if problem != nil {
+		x.refuse(problem)
 		return false
 	}
 	x.tenant = tenant
@@ -244,6 +244,26 @@ func (x *trip) textTokens() int64 {
 		return allowed * x.request.Choices
 	}
 	return tokens
+}
+
+// whose finds the tenant of an API key or a signed token at a time.
+func (r *Router) whose(t *table.Table, key string, now time.Time) (*table.Tenant, *proxy.Error) {
+	tenant, expired := t.TenantByKey(key, now)
+	switch {
+	case tenant != nil:
+		return tenant, nil
+	case expired:
+		return nil, unauthorized("The API key has expired.")
+	case key == "":
+		return nil, unauthorized("No API key was given. Send it as \"Authorization: Bearer KEY\".")
+	case !t.TakesTokens() || !bearer.Looks(key):
+		return nil, unauthorized("The API key is not known here.")
+	}
+	tenant, err := r.tokens.Tenant(t, key, now)
+	if err != nil {
+		return nil, unauthorized("The token " + err.Error() + ".")
+	}
+	return tenant, nil
 }
 
 // apiKey is the key that a request shows: as OpenAI's clients send it, or as Anthropic's do.

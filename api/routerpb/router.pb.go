@@ -18,6 +18,8 @@
 //               routers that say they know them. Others get whole tables, as before.
 //   2026-11-30  version 1: questions about requests, and tails of decisions, to routers that say they
 //               answer them.
+//   2026-11-30  version 1: API keys that expire, and signed tokens, of tenants. An older router takes
+//               neither.
 
 package routerpb
 
@@ -2432,10 +2434,12 @@ func (x *Model) GetCreatedUnixMs() int64 {
 type Tenant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Tier          string                 `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`                            // batch | best-effort | standard | top
-	Priority      int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`                   // default priority of its requests
-	KeySha256     [][]byte               `protobuf:"bytes,4,rep,name=key_sha256,json=keySha256,proto3" json:"key_sha256,omitempty"` // SHA-256 of each API key
-	Residency     []string               `protobuf:"bytes,5,rep,name=residency,proto3" json:"residency,omitempty"`                  // zones where its requests may be served; empty: anywhere
+	Tier          string                 `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`                                     // batch | best-effort | standard | top
+	Priority      int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`                            // default priority of its requests
+	KeySha256     [][]byte               `protobuf:"bytes,4,rep,name=key_sha256,json=keySha256,proto3" json:"key_sha256,omitempty"`          // SHA-256 of each API key that never expires
+	Residency     []string               `protobuf:"bytes,5,rep,name=residency,proto3" json:"residency,omitempty"`                           // zones where its requests may be served; empty: anywhere
+	ExpiringKeys  []*ExpiringKey         `protobuf:"bytes,6,rep,name=expiring_keys,json=expiringKeys,proto3" json:"expiring_keys,omitempty"` // those that do: older routers don't take them
+	Jwt           []*JwtRule             `protobuf:"bytes,7,rep,name=jwt,proto3" json:"jwt,omitempty"`                                       // signed tokens that are the tenant's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2505,6 +2509,201 @@ func (x *Tenant) GetResidency() []string {
 	return nil
 }
 
+func (x *Tenant) GetExpiringKeys() []*ExpiringKey {
+	if x != nil {
+		return x.ExpiringKeys
+	}
+	return nil
+}
+
+func (x *Tenant) GetJwt() []*JwtRule {
+	if x != nil {
+		return x.Jwt
+	}
+	return nil
+}
+
+type ExpiringKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sha256        []byte                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	ExpiresUnixMs int64                  `protobuf:"varint,2,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"` // > 0: the first moment at which it is not taken
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExpiringKey) Reset() {
+	*x = ExpiringKey{}
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExpiringKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExpiringKey) ProtoMessage() {}
+
+func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExpiringKey.ProtoReflect.Descriptor instead.
+func (*ExpiringKey) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ExpiringKey) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *ExpiringKey) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+// JwtRule is which JSON Web Tokens are a tenant's.
+type JwtRule struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Issuer        string                 `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	Audiences     []string               `protobuf:"bytes,2,rep,name=audiences,proto3" json:"audiences,omitempty"`            // one of them must be in the token; never empty
+	JwksUrl       string                 `protobuf:"bytes,3,opt,name=jwks_url,json=jwksUrl,proto3" json:"jwks_url,omitempty"` // where the issuer's keys are; empty: jwks has them
+	Jwks          string                 `protobuf:"bytes,4,opt,name=jwks,proto3" json:"jwks,omitempty"`                      // JSON Web Key Set
+	Claims        []*JwtClaim            `protobuf:"bytes,5,rep,name=claims,proto3" json:"claims,omitempty"`                  // all of which the token must have
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JwtRule) Reset() {
+	*x = JwtRule{}
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JwtRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JwtRule) ProtoMessage() {}
+
+func (x *JwtRule) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JwtRule.ProtoReflect.Descriptor instead.
+func (*JwtRule) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *JwtRule) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *JwtRule) GetAudiences() []string {
+	if x != nil {
+		return x.Audiences
+	}
+	return nil
+}
+
+func (x *JwtRule) GetJwksUrl() string {
+	if x != nil {
+		return x.JwksUrl
+	}
+	return ""
+}
+
+func (x *JwtRule) GetJwks() string {
+	if x != nil {
+		return x.Jwks
+	}
+	return ""
+}
+
+func (x *JwtRule) GetClaims() []*JwtClaim {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+type JwtClaim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // text, or a member of a list
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JwtClaim) Reset() {
+	*x = JwtClaim{}
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JwtClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JwtClaim) ProtoMessage() {}
+
+func (x *JwtClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JwtClaim.ProtoReflect.Descriptor instead.
+func (*JwtClaim) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *JwtClaim) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *JwtClaim) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // Quota is one tenant's limit that holds over all routers.
 type Quota struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2523,7 +2722,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2734,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2747,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Quota) GetId() string {
@@ -2639,7 +2838,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2850,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2863,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Class) GetId() string {
@@ -2791,7 +2990,7 @@ type Hedge struct {
 
 func (x *Hedge) Reset() {
 	*x = Hedge{}
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2803,7 +3002,7 @@ func (x *Hedge) String() string {
 func (*Hedge) ProtoMessage() {}
 
 func (x *Hedge) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2816,7 +3015,7 @@ func (x *Hedge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hedge.ProtoReflect.Descriptor instead.
 func (*Hedge) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Hedge) GetMaxShare() float64 {
@@ -2855,7 +3054,7 @@ type Ejection struct {
 
 func (x *Ejection) Reset() {
 	*x = Ejection{}
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +3066,7 @@ func (x *Ejection) String() string {
 func (*Ejection) ProtoMessage() {}
 
 func (x *Ejection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +3079,7 @@ func (x *Ejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ejection.ProtoReflect.Descriptor instead.
 func (*Ejection) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Ejection) GetConnectFailures() uint32 {
@@ -2939,7 +3138,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2951,7 +3150,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2964,7 +3163,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Weights) GetModel() string {
@@ -3007,7 +3206,7 @@ type ClusterWeight struct {
 
 func (x *ClusterWeight) Reset() {
 	*x = ClusterWeight{}
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3218,7 @@ func (x *ClusterWeight) String() string {
 func (*ClusterWeight) ProtoMessage() {}
 
 func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3231,7 @@ func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWeight.ProtoReflect.Descriptor instead.
 func (*ClusterWeight) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ClusterWeight) GetCluster() string {
@@ -3082,7 +3281,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3094,7 +3293,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3107,7 +3306,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Rule) GetId() string {
@@ -3185,7 +3384,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3197,7 +3396,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3210,7 +3409,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Match) GetTenants() []string {
@@ -3245,7 +3444,7 @@ type HeaderMatch struct {
 
 func (x *HeaderMatch) Reset() {
 	*x = HeaderMatch{}
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3456,7 @@ func (x *HeaderMatch) String() string {
 func (*HeaderMatch) ProtoMessage() {}
 
 func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3469,7 @@ func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderMatch.ProtoReflect.Descriptor instead.
 func (*HeaderMatch) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HeaderMatch) GetName() string {
@@ -3308,7 +3507,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3519,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +3532,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Arm) GetId() string {
@@ -3376,7 +3575,7 @@ type Shadow struct {
 
 func (x *Shadow) Reset() {
 	*x = Shadow{}
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3587,7 @@ func (x *Shadow) String() string {
 func (*Shadow) ProtoMessage() {}
 
 func (x *Shadow) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3600,7 @@ func (x *Shadow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shadow.ProtoReflect.Descriptor instead.
 func (*Shadow) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Shadow) GetShare() float64 {
@@ -3640,14 +3839,28 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\routput_weight\x18\x04 \x01(\x01R\foutputWeight\x121\n" +
 	"\x15input_micros_per_mtok\x18\x05 \x01(\x04R\x12inputMicrosPerMtok\x123\n" +
 	"\x16output_micros_per_mtok\x18\x06 \x01(\x04R\x13outputMicrosPerMtok\x12&\n" +
-	"\x0fcreated_unix_ms\x18\a \x01(\x03R\rcreatedUnixMs\"\x85\x01\n" +
+	"\x0fcreated_unix_ms\x18\a \x01(\x03R\rcreatedUnixMs\"\xfc\x01\n" +
 	"\x06Tenant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x12\x1a\n" +
 	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12\x1d\n" +
 	"\n" +
 	"key_sha256\x18\x04 \x03(\fR\tkeySha256\x12\x1c\n" +
-	"\tresidency\x18\x05 \x03(\tR\tresidency\"\xd4\x01\n" +
+	"\tresidency\x18\x05 \x03(\tR\tresidency\x12E\n" +
+	"\rexpiring_keys\x18\x06 \x03(\v2 .anabranch.router.v1.ExpiringKeyR\fexpiringKeys\x12.\n" +
+	"\x03jwt\x18\a \x03(\v2\x1c.anabranch.router.v1.JwtRuleR\x03jwt\"M\n" +
+	"\vExpiringKey\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\fR\x06sha256\x12&\n" +
+	"\x0fexpires_unix_ms\x18\x02 \x01(\x03R\rexpiresUnixMs\"\xa5\x01\n" +
+	"\aJwtRule\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x1c\n" +
+	"\taudiences\x18\x02 \x03(\tR\taudiences\x12\x19\n" +
+	"\bjwks_url\x18\x03 \x01(\tR\ajwksUrl\x12\x12\n" +
+	"\x04jwks\x18\x04 \x01(\tR\x04jwks\x125\n" +
+	"\x06claims\x18\x05 \x03(\v2\x1d.anabranch.router.v1.JwtClaimR\x06claims\"4\n" +
+	"\bJwtClaim\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xd4\x01\n" +
 	"\x05Quota\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -3747,7 +3960,7 @@ func file_api_routerpb_router_proto_rawDescGZIP() []byte {
 }
 
 var file_api_routerpb_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_api_routerpb_router_proto_goTypes = []any{
 	(Feature)(0),           // 0: anabranch.router.v1.Feature
 	(*FromRouter)(nil),     // 1: anabranch.router.v1.FromRouter
@@ -3777,19 +3990,22 @@ var file_api_routerpb_router_proto_goTypes = []any{
 	(*Endpoint)(nil),       // 25: anabranch.router.v1.Endpoint
 	(*Model)(nil),          // 26: anabranch.router.v1.Model
 	(*Tenant)(nil),         // 27: anabranch.router.v1.Tenant
-	(*Quota)(nil),          // 28: anabranch.router.v1.Quota
-	(*Class)(nil),          // 29: anabranch.router.v1.Class
-	(*Hedge)(nil),          // 30: anabranch.router.v1.Hedge
-	(*Ejection)(nil),       // 31: anabranch.router.v1.Ejection
-	(*Weights)(nil),        // 32: anabranch.router.v1.Weights
-	(*ClusterWeight)(nil),  // 33: anabranch.router.v1.ClusterWeight
-	(*Rule)(nil),           // 34: anabranch.router.v1.Rule
-	(*Match)(nil),          // 35: anabranch.router.v1.Match
-	(*HeaderMatch)(nil),    // 36: anabranch.router.v1.HeaderMatch
-	(*Arm)(nil),            // 37: anabranch.router.v1.Arm
-	(*Shadow)(nil),         // 38: anabranch.router.v1.Shadow
-	nil,                    // 39: anabranch.router.v1.Region.RttMsEntry
-	nil,                    // 40: anabranch.router.v1.Cluster.ModelNamesEntry
+	(*ExpiringKey)(nil),    // 28: anabranch.router.v1.ExpiringKey
+	(*JwtRule)(nil),        // 29: anabranch.router.v1.JwtRule
+	(*JwtClaim)(nil),       // 30: anabranch.router.v1.JwtClaim
+	(*Quota)(nil),          // 31: anabranch.router.v1.Quota
+	(*Class)(nil),          // 32: anabranch.router.v1.Class
+	(*Hedge)(nil),          // 33: anabranch.router.v1.Hedge
+	(*Ejection)(nil),       // 34: anabranch.router.v1.Ejection
+	(*Weights)(nil),        // 35: anabranch.router.v1.Weights
+	(*ClusterWeight)(nil),  // 36: anabranch.router.v1.ClusterWeight
+	(*Rule)(nil),           // 37: anabranch.router.v1.Rule
+	(*Match)(nil),          // 38: anabranch.router.v1.Match
+	(*HeaderMatch)(nil),    // 39: anabranch.router.v1.HeaderMatch
+	(*Arm)(nil),            // 40: anabranch.router.v1.Arm
+	(*Shadow)(nil),         // 41: anabranch.router.v1.Shadow
+	nil,                    // 42: anabranch.router.v1.Region.RttMsEntry
+	nil,                    // 43: anabranch.router.v1.Cluster.ModelNamesEntry
 }
 var file_api_routerpb_router_proto_depIdxs = []int32{
 	4,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
@@ -3827,29 +4043,32 @@ var file_api_routerpb_router_proto_depIdxs = []int32{
 	22, // 32: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
 	26, // 33: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
 	27, // 34: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
-	28, // 35: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
-	29, // 36: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
-	32, // 37: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
-	34, // 38: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
-	39, // 39: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
+	31, // 35: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
+	32, // 36: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
+	35, // 37: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
+	37, // 38: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
+	42, // 39: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
 	25, // 40: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
 	24, // 41: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
 	23, // 42: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
-	40, // 43: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
-	31, // 44: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
-	30, // 45: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
-	33, // 46: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
-	35, // 47: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
-	37, // 48: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
-	38, // 49: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
-	36, // 50: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
-	1,  // 51: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
-	2,  // 52: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
-	52, // [52:53] is the sub-list for method output_type
-	51, // [51:52] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	43, // 43: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
+	28, // 44: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
+	29, // 45: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
+	30, // 46: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
+	34, // 47: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
+	33, // 48: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
+	36, // 49: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
+	38, // 50: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
+	40, // 51: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
+	41, // 52: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
+	39, // 53: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
+	1,  // 54: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
+	2,  // 55: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
+	55, // [55:56] is the sub-list for method output_type
+	54, // [54:55] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_api_routerpb_router_proto_init() }
@@ -3879,7 +4098,7 @@ func file_api_routerpb_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_routerpb_router_proto_rawDesc), len(file_api_routerpb_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -18,6 +18,8 @@
 //               routers that say they know them. Others get whole tables, as before.
 //   2026-11-30  version 1: questions about requests, and tails of decisions, to routers that say they
 //               answer them.
+//   2026-11-30  version 1: API keys that expire, and signed tokens, of tenants. An older router takes
+//               neither.
 
 package routerpb
 

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"encoding/hex"
+	"maps"
+	"slices"
 	"time"
 
 	"anabranch/api/routerpb"
@@ -104,11 +106,31 @@ func (w *world) tenants() []*routerpb.Tenant {
 			t.Tier = policy.DefaultTier
 		}
 		for _, k := range spec.APIKeys {
-			if sum, err := hex.DecodeString(k.SHA256); err == nil { // validated when it was written
+			sum, err := hex.DecodeString(k.SHA256)
+			if err != nil {
+				continue // validated when it was written
+			}
+			if ends := k.Expires(); !ends.IsZero() {
+				t.ExpiringKeys = append(t.ExpiringKeys, &routerpb.ExpiringKey{Sha256: sum, ExpiresUnixMs: ends.UnixMilli()})
+			} else {
 				t.KeySha256 = append(t.KeySha256, sum)
 			}
 		}
+		t.Jwt = signedTokens(spec.JWT)
 		out = append(out, t)
+	}
+	return out
+}
+
+// signedTokens describes the tokens of a tenant for routers.
+func signedTokens(list []policy.JWTSpec) []*routerpb.JwtRule {
+	var out []*routerpb.JwtRule
+	for _, j := range list {
+		rule := &routerpb.JwtRule{Issuer: j.Issuer, Audiences: j.Audiences, JwksUrl: j.JWKSURL, Jwks: j.JWKS}
+		for _, name := range slices.Sorted(maps.Keys(j.Claims)) {
+			rule.Claims = append(rule.Claims, &routerpb.JwtClaim{Name: name, Value: j.Claims[name]})
+		}
+		out = append(out, rule)
 	}
 	return out
 }

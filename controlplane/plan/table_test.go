@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/hex"
 	"strings"
 	"testing"
@@ -20,7 +21,8 @@ func TestResourcesBecomeTheTable(t *testing.T) {
 	b.written[len(b.written)-1].Metadata.CreatedAt = time.UnixMilli(1_760_000_000_500)
 	b.write("Model", "undated", "{}")
 	b.write("Cluster", "us-g", "region: us\n  type: gateway\n  models: [m]\n  gatewayURL: http://gw:80\n  metricsURL: http://gw:9090\n  auth: {type: bearer, env: TOKEN}")
-	b.write("Tenant", "acme", "tier: top\n  residency: [eu]\n  apiKeys: [{id: k1, sha256: "+key+"}]")
+	b.write("Tenant", "acme", "tier: top\n  residency: [eu]\n  apiKeys: [{id: k1, sha256: "+key+"}, {id: k2, sha256: "+strings.Repeat("bb", 32)+", expiresAt: 2027-01-31T00:00:00Z}]"+
+		"\n  jwt: [{issuer: 'https://id.example', audiences: [llm], jwksURL: 'https://id.example/keys', claims: {team: a, org: acme}}]")
 	b.write("Tenant", "plain", "{}")
 	b.write("Quota", "q", "tenant: acme\n  model: m\n  degraded: open\n  limits: [{kind: requests, perMinute: 60}, {kind: total-tokens, perMinute: 1000, burst: 5000}]")
 	b.write("RateCard", "card", "models: [{model: m, inputPerMTok: 0.05, outputPerMTok: 0.08}]")
@@ -64,7 +66,14 @@ func TestResourcesBecomeTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	acme := &routerpb.Tenant{Id: "acme", Tier: "top", Priority: 100, KeySha256: [][]byte{sum}, Residency: []string{"eu"}}
+	acme := &routerpb.Tenant{
+		Id: "acme", Tier: "top", Priority: 100, KeySha256: [][]byte{sum}, Residency: []string{"eu"},
+		ExpiringKeys: []*routerpb.ExpiringKey{{Sha256: bytes.Repeat([]byte{0xbb}, 32), ExpiresUnixMs: 1801353600_000}},
+		Jwt: []*routerpb.JwtRule{{
+			Issuer: "https://id.example", Audiences: []string{"llm"}, JwksUrl: "https://id.example/keys",
+			Claims: []*routerpb.JwtClaim{{Name: "org", Value: "acme"}, {Name: "team", Value: "a"}},
+		}},
+	}
 	if !proto.Equal(b.table.Tenants[0], acme) {
 		t.Errorf("tenant: %v", b.table.Tenants[0])
 	}

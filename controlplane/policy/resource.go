@@ -86,13 +86,8 @@ type TenantSpec struct {
 	Residency []string `json:"residency,omitempty"`
 	// APIKeys are stored hashed.
 	APIKeys []APIKeySpec `json:"apiKeys,omitempty"`
-}
-
-// APIKeySpec is the hash of one API key.
-type APIKeySpec struct {
-	ID string `json:"id"`
-	// SHA256 is the lower-case hex SHA-256 of the key.
-	SHA256 string `json:"sha256"`
+	// JWT says which signed tokens are this tenant's, beside its API keys.
+	JWT []JWTSpec `json:"jwt,omitempty"`
 }
 
 // QuotaSpec is a limit that holds over all routers together.

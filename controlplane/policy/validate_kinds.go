@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"regexp"
 
 	"anabranch/api/fleet"
 )
@@ -38,8 +37,6 @@ func (f *finding) region(name string, s *RegionSpec) {
 	}
 }
 
-var sha256ex = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 func (f *finding) model(name string, s *ModelSpec) {
 	f.names("spec.aliases", s.Aliases, fleet.CheckModel)
 	f.names("spec.adapters", s.Adapters, fleet.CheckModel)
@@ -56,28 +53,6 @@ func (f *finding) model(name string, s *ModelSpec) {
 		}
 	}
 	f.between("spec.outputWeight", s.OutputWeight, 0.01, 1000)
-}
-
-func (f *finding) tenant(s *TenantSpec) {
-	f.oneOf("spec.tier", s.Tier, Tiers())
-	f.names("spec.residency", s.Residency, fleet.CheckName)
-	ids, sums := map[string]bool{}, map[string]bool{}
-	for i, k := range s.APIKeys {
-		at := fmt.Sprintf("spec.apiKeys[%d]", i)
-		f.named(at+".id", k.ID, fleet.CheckName)
-		if ids[k.ID] && k.ID != "" {
-			f.add(at+".id", fmt.Sprintf("%q appears twice", clip(k.ID)), "give every key an id of its own")
-		}
-		ids[k.ID] = true
-		switch {
-		case !sha256ex.MatchString(k.SHA256):
-			// What stands here may be the key itself: it is not repeated.
-			f.add(at+".sha256", "is not 64 lower-case hexadecimal digits", "give the SHA-256 of the key: printf %s KEY | sha256sum")
-		case sums[k.SHA256]:
-			f.add(at+".sha256", "appears twice", "keep one of them")
-		}
-		sums[k.SHA256] = true
-	}
 }
 
 func (f *finding) quota(s *QuotaSpec) {

@@ -57,7 +57,7 @@ func (s *Server) table(c echo.Context) error {
 	}
 	t := proto.CloneOf(view.Table())
 	for _, tenant := range t.GetTenants() {
-		tenant.KeySha256 = nil
+		tenant.KeySha256, tenant.ExpiringKeys = nil, nil
 	}
 	scope := identity(c).Scope
 	t.Tenants = slices.DeleteFunc(t.GetTenants(), func(tenant *routerpb.Tenant) bool { return !scope.Seen(tenant.GetId()) })

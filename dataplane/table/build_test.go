@@ -128,6 +128,23 @@ func TestBuildRefuses(t *testing.T) {
 		{"a tenant twice", func(p *routerpb.Table) { p.Tenants[1].Id = "acme" }, CodeDuplicate, "tenants[1].id"},
 		{"an empty place of residence", func(p *routerpb.Table) { p.Tenants[1].Residency = []string{""} }, CodeValue, "tenants[1].residency"},
 		{"half a key", func(p *routerpb.Table) { p.Tenants[0].KeySha256[1] = []byte("short") }, CodeValue, "tenants[0].key_sha256[1]"},
+		{"half an expiring key", func(p *routerpb.Table) {
+			p.Tenants[0].ExpiringKeys = []*routerpb.ExpiringKey{{Sha256: []byte("short"), ExpiresUnixMs: 1}}
+		}, CodeValue, "tenants[0].expiring_keys[0].sha256"},
+		{"a key that ended before time began", func(p *routerpb.Table) {
+			p.Tenants[0].ExpiringKeys = []*routerpb.ExpiringKey{{Sha256: keySum("x")}}
+		}, CodeValue, "tenants[0].expiring_keys[0].expires_unix_ms"},
+		{"a key that expires and doesn't", func(p *routerpb.Table) {
+			p.Tenants[1].ExpiringKeys = []*routerpb.ExpiringKey{{Sha256: keySum("k-acme"), ExpiresUnixMs: 1}}
+		}, CodeDuplicate, "tenants[1].expiring_keys[0].sha256"},
+		{"tokens of nobody", jwt(&routerpb.JwtRule{Audiences: []string{"a"}, JwksUrl: "https://x/keys"}), CodeValue, "tenants[0].jwt[0].issuer"},
+		{"tokens for anybody", jwt(&routerpb.JwtRule{Issuer: "i", JwksUrl: "https://x/keys"}), CodeValue, "tenants[0].jwt[0].audiences"},
+		{"tokens without keys", jwt(&routerpb.JwtRule{Issuer: "i", Audiences: []string{"a"}}), CodeValue, "tenants[0].jwt[0].jwks_url"},
+		{"tokens with keys from a file", jwt(&routerpb.JwtRule{Issuer: "i", Audiences: []string{"a"}, JwksUrl: "file:///etc/keys"}), CodeValue, "tenants[0].jwt[0].jwks_url"},
+		{"tokens with keys that are none", jwt(&routerpb.JwtRule{Issuer: "i", Audiences: []string{"a"}, Jwks: "{}"}), CodeValue, "tenants[0].jwt[0].jwks"},
+		{"tokens with an empty claim", jwt(&routerpb.JwtRule{
+			Issuer: "i", Audiences: []string{"a"}, JwksUrl: "https://x/keys", Claims: []*routerpb.JwtClaim{{Name: "org"}},
+		}), CodeValue, "tenants[0].jwt[0].claims[0]"},
 		{"a key of two tenants", func(p *routerpb.Table) { p.Tenants[1].KeySha256[0] = keySum("k-acme") }, CodeDuplicate, "tenants[1].key_sha256[0]"},
 
 		{"a quota without a name", func(p *routerpb.Table) { p.Quotas[0].Id = "" }, CodeValue, "quotas[0].id"},
@@ -349,4 +366,9 @@ func soundRule(t *testing.T, tab *Table, r *Rule) {
 			}
 		}
 	}
+}
+
+// jwt gives the first tenant a rule for tokens.
+func jwt(r *routerpb.JwtRule) func(*routerpb.Table) {
+	return func(p *routerpb.Table) { p.Tenants[0].Jwt = []*routerpb.JwtRule{r} }
 }

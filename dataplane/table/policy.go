@@ -26,17 +26,35 @@ func (t *Table) addTenants(pb *routerpb.Table) error {
 		}
 		x := &Tenant{ID: id, Tier: p.Tier, Priority: p.Priority, Residency: p.Residency}
 		for j, k := range p.KeySha256 {
-			if len(k) != sha256.Size {
-				return invalid(CodeValue, fmt.Sprintf("%s.key_sha256[%d]", at, j), "is %d bytes, want %d", len(k), sha256.Size)
+			if err := t.addKey(fmt.Sprintf("%s.key_sha256[%d]", at, j), x, k, 0); err != nil {
+				return err
 			}
-			sum := [sha256.Size]byte(k)
-			if t.keys[sum] != nil {
-				return invalid(CodeDuplicate, fmt.Sprintf("%s.key_sha256[%d]", at, j), "is another key of %q too", t.keys[sum].ID)
+		}
+		for j, k := range p.ExpiringKeys {
+			at := fmt.Sprintf("%s.expiring_keys[%d]", at, j)
+			if k.GetExpiresUnixMs() <= 0 {
+				return invalid(CodeValue, at+".expires_unix_ms", "is %d, want more than 0", k.GetExpiresUnixMs())
 			}
-			t.keys[sum] = x
+			if err := t.addKey(at+".sha256", x, k.GetSha256(), k.GetExpiresUnixMs()); err != nil {
+				return err
+			}
+		}
+		if err := t.addTokens(at, x, p.Jwt); err != nil {
+			return err
 		}
 		t.tenants[id] = x
 	}
+	return nil
+}
+
+func (t *Table) addKey(at string, of *Tenant, sum []byte, expires int64) error {
+	if len(sum) != sha256.Size {
+		return invalid(CodeValue, at, "is %d bytes, want %d", len(sum), sha256.Size)
+	}
+	if other, dup := t.keys[[sha256.Size]byte(sum)]; dup {
+		return invalid(CodeDuplicate, at, "is another key of %q too", other.tenant.ID)
+	}
+	t.keys[[sha256.Size]byte(sum)] = key{of, expires}
 	return nil
 }
 

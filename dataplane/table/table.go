@@ -29,7 +29,8 @@ type Table struct {
 	serving  map[fleet.ModelID][]*Cluster
 	modelIDs []*Model
 	tenants  map[fleet.TenantID]*Tenant
-	keys     map[[sha256.Size]byte]*Tenant
+	keys     map[[sha256.Size]byte]key
+	tokens   map[string][]*TokenRule // by issuer
 	quotas   map[fleet.TenantID]*tenantQuotas
 	classes  map[classKey]*Class
 	weights  map[weightKey][]Weight
@@ -82,14 +83,24 @@ func (t *Table) Tenant(id fleet.TenantID) (*Tenant, bool) {
 	return x, ok
 }
 
+// key is what is known of an API key.
+type key struct {
+	tenant  *Tenant
+	expires int64 // Unix ms; 0: never
+}
+
 // TenantByKey finds who an API key belongs to. The key is compared by its SHA-256, which is all
-// that the table knows of it.
-func (t *Table) TenantByKey(key string) (*Tenant, bool) {
+// that the table knows of it. expired says that it was somebody's, and is not any more; then there is
+// no tenant.
+func (t *Table) TenantByKey(key string, now time.Time) (of *Tenant, expired bool) {
 	if key == "" {
 		return nil, false
 	}
-	x, ok := t.keys[sha256.Sum256([]byte(key))]
-	return x, ok
+	k, ok := t.keys[sha256.Sum256([]byte(key))]
+	if ok && k.expires != 0 && now.UnixMilli() >= k.expires {
+		return nil, true
+	}
+	return k.tenant, false
 }
 
 // Quotas are the limits that a tenant's request for a base model counts against: those for all

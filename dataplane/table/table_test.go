@@ -70,9 +70,9 @@ func TestTenantByKey(t *testing.T) {
 		{"k-acme", "acme"}, {"k-acme-2", "acme"}, {"k-initech", "initech"}, {"K-ACME", ""}, {"", ""}, {"k-acme ", ""},
 	}
 	for _, tt := range tests {
-		got, ok := tab.TenantByKey(tt.key)
-		if ok != (tt.want != "") || ok && string(got.ID) != tt.want {
-			t.Errorf("TenantByKey(%q) = %v, %v, want %q", tt.key, got, ok, tt.want)
+		got, expired := tab.TenantByKey(tt.key, time.Now())
+		if (got != nil) != (tt.want != "") || got != nil && string(got.ID) != tt.want || expired {
+			t.Errorf("TenantByKey(%q) = %v, %v, want %q", tt.key, got, expired, tt.want)
 		}
 	}
 	if x, ok := tab.Tenant("initech"); !ok || x.Tier != "batch" || x.Priority != -10 {
@@ -233,9 +233,10 @@ func TestHolder(t *testing.T) {
 func TestLookupsDoNotAllocate(t *testing.T) {
 	tab := build(t, good())
 	tenant, _ := tab.Tenant("initech")
+	now := time.Now()
 	if n := testing.AllocsPerRun(100, func() {
 		tab.Model("support-lora")
-		tab.TenantByKey("k-acme-2")
+		tab.TenantByKey("k-acme-2", now)
 		tab.Quotas("acme", "llama")
 		tab.Class("llama")
 		tab.Weights("llama", "interactive", "us-east-1")
@@ -246,14 +247,33 @@ func TestLookupsDoNotAllocate(t *testing.T) {
 	}
 }
 
+func TestAKeyEndsAtItsMoment(t *testing.T) {
+	pb, end := good(), time.UnixMilli(1_800_000_000_000)
+	pb.Tenants[1].ExpiringKeys = []*routerpb.ExpiringKey{{Sha256: keySum("k-old"), ExpiresUnixMs: end.UnixMilli()}}
+	tab := build(t, pb)
+	for _, tt := range []struct {
+		at      time.Time
+		expired bool
+	}{{end.Add(-time.Millisecond), false}, {end, true}, {end.Add(time.Hour), true}} {
+		got, expired := tab.TenantByKey("k-old", tt.at)
+		if expired != tt.expired || (got == nil) != tt.expired || got != nil && got.ID != "initech" {
+			t.Errorf("at %s: %v, %v", tt.at, got, expired)
+		}
+	}
+	if got, expired := tab.TenantByKey("k-initech", end.Add(time.Hour)); got == nil || expired {
+		t.Error("the other key ended with it")
+	}
+}
+
 func BenchmarkTenantByKey(b *testing.B) {
 	tab, err := Build(good())
 	if err != nil {
 		b.Fatal(err)
 	}
+	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		tab.TenantByKey("k-acme-2")
+		tab.TenantByKey("k-acme-2", now)
 	}
 }
 
