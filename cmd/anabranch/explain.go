@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,26 +25,19 @@ func (a *app) explain() *cobra.Command {
 		Long: `Say where a request went and why: which clusters could have served it and what removed the others,
 which endpoints were tried, what was expected of each and what came.
 
-The id stands in the answer's header x-anabranch-request-id and begins with the router's id. The
-router keeps its latest requests and is asked at its admin address: --router, or the router of
-` + "`anabranch dev`" + ` in this folder. There a request that went on to another region's router is followed
-to that. With --router the client's own x-request-id will do too, of which there may be several.`,
+The id stands in the answer's header x-anabranch-request-id and begins with the router's id. Any node of
+the control plane asks that router, which remembers its latest requests, and the routers of other
+regions that the request went on to. When the control plane can't be asked, the router of ` + "`anabranch dev`" + `
+in this folder is. With --router the router is asked at its admin address alone, and the client's own
+x-request-id will do too, of which there may be several.`,
 		Example: `  anabranch explain us-east-1-r1-4f0c21aa9be34d10
   anabranch explain us-east-1-r1-4f0c21aa9be34d10 --router http://127.0.0.1:8201 -o json`,
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVar(&router, "router", "", "URL of the router's admin page")
+	cmd.Flags().StringVar(&router, "router", "", "URL of the router's admin page, which is asked instead of the control plane")
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var others map[string]string // admin URLs of routers by region
-		at := router
-		if at == "" {
-			var err error
-			if at, others, err = adminOf(args[0]); err != nil {
-				return err
-			}
-		}
-		raw, err := recordOf(cmd.Context(), at, args[0])
+		raw, from, err := a.ask(cmd.Context(), args[0], router)
 		if err != nil {
 			return err
 		}
@@ -60,13 +54,108 @@ to that. With --router the client's own x-request-id will do too, of which there
 			if err != nil {
 				return err
 			}
-			if err := a.follow(cmd.Context(), r, others); err != nil {
+			if err := a.follow(cmd.Context(), r, from); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	return cmd
+}
+
+// teller tells what routers remember of a request.
+type teller interface {
+	// record is of the router that gave the request its name, elsewhere of one of another region that it
+	// went on to. False: no such router is known.
+	record(ctx context.Context, id string) (json.RawMessage, error)
+	elsewhere(ctx context.Context, region, id string) (raw json.RawMessage, known bool, err error)
+}
+
+// ask finds who has a record of a request: the router at a URL, or with none the control plane, or else
+// the demonstration of this folder.
+func (a *app) ask(ctx context.Context, id, router string) (json.RawMessage, teller, error) {
+	if router != "" {
+		from := pages{at: router}
+		raw, err := from.record(ctx, id)
+		return raw, from, err
+	}
+	c, err := a.connect("")
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w; or give the router's admin URL with --router", err)
+	}
+	raw, err := central{c}.record(ctx, id)
+	if err == nil || !askRouter(err) {
+		return raw, central{c}, err
+	}
+	from, missing := demoRouters(id)
+	if missing != nil {
+		return nil, nil, fmt.Errorf("%w; the router itself can be asked at its admin URL with --router", err)
+	}
+	raw, err = from.record(ctx, id)
+	return raw, from, err
+}
+
+// askRouter says whether the router itself may know more than the control plane, which could not ask it
+// or does not know how to.
+func askRouter(err error) bool {
+	var p *client.ProblemError
+	if !errors.As(err, &p) {
+		return errors.Is(err, client.ErrUnreachable)
+	}
+	return slices.Contains([]string{"router_not_connected", "router_too_old", "router_silent", "unknown_router", "not_found"}, p.Code)
+}
+
+// central asks routers by way of the control plane.
+type central struct{ c *client.Client }
+
+// maxSiblings bounds how many routers of a region are asked for what one of them knows.
+const maxSiblings = 16
+
+func (t central) record(ctx context.Context, id string) (json.RawMessage, error) {
+	return t.of(ctx, id, nil)
+}
+
+func (t central) of(ctx context.Context, id string, query url.Values) (json.RawMessage, error) {
+	var raw json.RawMessage
+	err := t.c.JSON(ctx, "/v1/explain/"+url.PathEscape(id), query, &raw)
+	return raw, err
+}
+
+// elsewhere asks the routers of a region in turn: nobody knows which of them it came to.
+func (t central) elsewhere(ctx context.Context, region, id string) (json.RawMessage, bool, error) {
+	var page struct {
+		Items []router `json:"items"`
+	}
+	if err := t.c.JSON(ctx, "/v1/routers", url.Values{"region": {region}, "limit": {strconv.Itoa(maxSiblings)}}, &page); err != nil {
+		return nil, false, err
+	}
+	var err error
+	for _, r := range page.Items {
+		var raw json.RawMessage
+		if raw, err = t.of(ctx, id, url.Values{"router": {r.ID}}); err == nil {
+			return raw, true, nil
+		}
+	}
+	return nil, len(page.Items) > 0, err
+}
+
+// pages asks routers at their admin addresses: the one at a URL, and those of other regions by region.
+type pages struct {
+	at     string
+	others map[string]string
+}
+
+func (t pages) record(ctx context.Context, id string) (json.RawMessage, error) {
+	return recordOf(ctx, t.at, id)
+}
+
+func (t pages) elsewhere(ctx context.Context, region, id string) (json.RawMessage, bool, error) {
+	at, known := t.others[region]
+	if !known {
+		return nil, false, nil
+	}
+	raw, err := recordOf(ctx, at, id)
+	return raw, true, err
 }
 
 // eachOf is the records of an answer: a client may have given several requests the same name.
@@ -96,19 +185,20 @@ func recordOf(ctx context.Context, at, id string) (json.RawMessage, error) {
 
 // follow shows what the routers of other regions that a request went on to have to say of it, where
 // they are known and have something.
-func (a *app) follow(ctx context.Context, r *record, others map[string]string) error {
+func (a *app) follow(ctx context.Context, r *record, from teller) error {
 	seen := map[string]bool{}
 	for _, t := range r.Attempts {
-		at, known := others[t.Region]
-		if t.Why != "hop" || !known || seen[t.Region] {
+		if t.Why != "hop" || seen[t.Region] {
 			continue
 		}
 		seen[t.Region] = true
-		raw, err := recordOf(ctx, at, r.ID)
+		raw, known, err := from.elsewhere(ctx, t.Region, r.ID)
+		var p *client.ProblemError
 		switch {
+		case !known && err == nil:
 		case client.IsStatus(err, http.StatusNotFound):
 			err = a.printf("\nthe router of %s has no record of it\n", t.Region)
-		case errors.Is(err, client.ErrUnreachable):
+		case errors.Is(err, client.ErrUnreachable), errors.As(err, &p):
 			err = a.printf("\nthe router of %s can't be asked\n", t.Region)
 		case err == nil:
 			if err = a.printf("\n"); err == nil {
@@ -122,25 +212,23 @@ func (a *app) follow(ctx context.Context, r *record, others map[string]string) e
 	return nil
 }
 
-// adminOf finds the router of the demonstration that made the id, and those of other regions.
-func adminOf(id string) (at string, others map[string]string, err error) {
+// demoRouters finds the router of this folder's demonstration that made the id, and those of other
+// regions.
+func demoRouters(id string) (pages, error) {
 	r, err := dev.Folder(dev.FolderName).Load()
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil, errors.New("which router? give its admin URL with --router")
-	}
 	if err != nil {
-		return "", nil, err
+		return pages{}, err
 	}
-	others = map[string]string{}
+	from := pages{others: map[string]string{}}
 	for _, router := range r.Routers {
 		if strings.HasPrefix(id, router.Region+"-") {
-			at = router.Admin
+			from.at = router.Admin
 		} else {
-			others[router.Region] = router.Admin
+			from.others[router.Region] = router.Admin
 		}
 	}
-	if at == "" {
-		return "", nil, fmt.Errorf("request id %q begins with no router of this folder's demonstration; give the admin URL with --router", id)
+	if from.at == "" {
+		return pages{}, fmt.Errorf("request id %q begins with no router of this folder's demonstration", id)
 	}
-	return at, others, nil
+	return from, nil
 }

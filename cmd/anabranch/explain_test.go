@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,7 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/cmd/anabranch/dev"
+	"anabranch/controlplane/inquiry"
+	"anabranch/controlplane/rest"
+	"anabranch/controlplane/signal"
 	"anabranch/dataplane"
 )
 
@@ -32,28 +38,98 @@ func keeps(t *testing.T, records map[string]string) *httptest.Server {
 	return router
 }
 
-func TestExplainAsksTheRouterThatMadeTheID(t *testing.T) {
+func TestExplainAsksARouterItself(t *testing.T) {
 	s := begin(t)
-	router := keeps(t, map[string]string{"us-east-1-r1-07": `{"id":"us-east-1-r1-07","status":200,"more":1}`})
-	if out, _ := s.do(0, "", "explain", "us-east-1-r1-07", "--router", router.URL+"/", "-o", "yaml"); out != "id: us-east-1-r1-07\nmore: 1\nstatus: 200\n" {
+	const id = "us-east-1-r1-0000000000000007"
+	router := keeps(t, map[string]string{id: `{"id":"` + id + `","status":200,"more":1}`})
+	if out, _ := s.do(0, "", "explain", id, "--router", router.URL+"/", "-o", "yaml"); out != "id: "+id+"\nmore: 1\nstatus: 200\n" {
 		t.Errorf("yaml %q", out)
+	}
+	if _, errs := s.do(exitRefused, "", "explain", id); !strings.Contains(errs, "unknown_router") || !strings.Contains(errs, "--router") {
+		t.Errorf("without anybody to ask: %s", errs)
 	}
 	b, err := json.Marshal(dev.Record{Routers: []dev.RouterRecord{{Region: "eu-west-1", Admin: "http://127.0.0.1:1"}, {Region: "us-east-1", Admin: router.URL}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.file(filepath.Join(dev.FolderName, "dev.json"), string(b))
-	if out, _ := s.do(0, "", "explain", "us-east-1-r1-07", "-o", "json"); !strings.Contains(out, `"more": 1`) {
+	if out, _ := s.do(0, "", "explain", id, "-o", "json"); !strings.Contains(out, `"more": 1`) {
 		t.Errorf("json %q", out)
 	}
-	if out, _ := s.do(0, "", "explain", "us-east-1-r1-07"); !strings.HasPrefix(out, "request   us-east-1-r1-07\n") || !strings.Contains(out, "no attempt was made") {
+	if out, _ := s.do(0, "", "explain", id); !strings.HasPrefix(out, "request   "+id+"\n") || !strings.Contains(out, "no attempt was made") {
 		t.Errorf("table %q", out)
 	}
-	if _, errs := s.do(exitFailed, "", "explain", "mars-1"); !strings.Contains(errs, "begins with no router") {
+	if _, errs := s.do(exitRefused, "", "explain", "mars-1"); !strings.Contains(errs, "unknown_request") || !strings.Contains(errs, "No router gives a request such a name") {
 		t.Errorf("foreign id: %s", errs)
 	}
-	if _, errs := s.do(exitRefused, "", "explain", "us-east-1-r1-08"); !strings.Contains(errs, "no record of us-east-1-r1-08") || !strings.Contains(errs, "(HTTP 404): no request of this name") {
+	if _, errs := s.do(exitRefused, "", "explain", "us-east-1-r1-0000000000000008"); !strings.Contains(errs, "no record of us-east-1-r1-0000000000000008") || !strings.Contains(errs, "(HTTP 404): no request of this name") {
 		t.Errorf("unknown id: %s", errs)
+	}
+	t.Setenv("ANABRANCH_SERVER", "http://127.0.0.1:1")
+	if out, _ := s.do(0, "", "explain", id); !strings.HasPrefix(out, "request   "+id) {
+		t.Errorf("without a control plane: %q", out)
+	}
+}
+
+// asked are routers that are asked by way of the control plane.
+type asked struct {
+	records map[string]string // by router and request, "r-1 id"
+	news    []inquiry.News
+	filter  *routerpb.DecisionFilter
+	rate    uint32
+}
+
+func (a *asked) Explain(_ context.Context, router fleet.RouterID, request string) (inquiry.Explanation, error) {
+	e := inquiry.Explanation{Node: "n2", Router: router, Region: "us-east-1", Most: 4096, Oldest: time.Now().Add(-90 * time.Second)}
+	if strings.HasPrefix(string(router), "away") {
+		return e, inquiry.ErrNotConnected
+	}
+	e.Record = []byte(a.records[string(router)+" "+request])
+	return e, nil
+}
+
+func (a *asked) Follow(ctx context.Context, filter *routerpb.DecisionFilter, perSecond uint32, tell func(inquiry.News) error) error {
+	a.filter, a.rate = filter, perSecond
+	for _, n := range a.news {
+		if err := tell(n); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func TestExplainAsksTheControlPlaneAndFollowsARequestThere(t *testing.T) {
+	s := begin(t)
+	const id = "us-1-r1-0000000000000007"
+	s.node.Ask(&asked{records: map[string]string{
+		"us-1-r1 " + id: `{"id":"` + id + `","region":"us-1","attempts":[{"cluster":"eu-1-a","region":"eu-1","why":"hop"},{"cluster":"ap-1-a","region":"ap-1","why":"hop"},
+			{"cluster":"sa-1-a","region":"sa-1","why":"hop"},{"cluster":"mars-a","region":"mars","why":"hop"}]}`,
+		"eu-1-r2 " + id: `{"id":"` + id + `","region":"eu-1","hop":true}`,
+	}})
+	for router, region := range map[string]string{"us-1-r1": "us-1", "eu-1-r1": "eu-1", "eu-1-r2": "eu-1", "ap-1-r1": "ap-1", "away-r1": "sa-1"} {
+		s.node.Signals.Put(signal.Observation{Node: "n1", Connected: true, Received: time.Now(), Hello: &routerpb.Hello{RouterId: router, Region: region}})
+	}
+	out, _ := s.do(0, "", "explain", id)
+	for _, want := range []string{"request   " + id, "by way of eu-1's router", "router of eu-1, for another region's", "the router of ap-1 has no record of it", "the router of sa-1 can't be asked"} {
+		if strings.Count(out, want) == 0 {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "router of mars") {
+		t.Errorf("it speaks of a router that nobody knows:\n%s", out)
+	}
+	var raw struct {
+		ID   string
+		From rest.Origin
+	}
+	out, _ = s.do(0, "", "explain", id, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &raw); err != nil || raw.ID != id || raw.From != (rest.Origin{Router: "us-1-r1", Region: "us-east-1", Node: "n2"}) {
+		t.Errorf("%v: %s", err, out)
+	}
+	_, errs := s.do(exitRefused, "", "explain", "us-1-r1-0000000000000008")
+	if !strings.Contains(errs, "unknown_request") || !strings.Contains(errs, "newest 4096") || !strings.Contains(errs, "1m30s ago") {
+		t.Errorf("forgotten: %s", errs)
 	}
 }
 
@@ -69,13 +145,13 @@ func TestExplainShowsAllOfAName(t *testing.T) {
 
 func TestExplainFollowsARequestToAnotherRegion(t *testing.T) {
 	s := begin(t)
-	const id = "us-east-1-r1-07"
-	hop := `{"id":"us-east-1-r1-07","region":"us-east-1","attempts":[
+	const id = "us-east-1-r1-0000000000000007"
+	hop := `{"id":"us-east-1-r1-0000000000000007","region":"us-east-1","attempts":[
 		{"cluster":"eu-west-1-a","region":"eu-west-1","kind":"first","why":"hop"},{"cluster":"ap-1-a","region":"ap-1","kind":"retry","why":"hop"},
 		{"cluster":"sa-1-a","region":"sa-1","kind":"retry","why":"hop"},{"cluster":"eu-west-1-b","region":"eu-west-1","kind":"retry","why":"hop"}]}`
 	routers := []dev.RouterRecord{
 		{Region: "us-east-1", Admin: keeps(t, map[string]string{id: hop}).URL},
-		{Region: "eu-west-1", Admin: keeps(t, map[string]string{id: `{"id":"us-east-1-r1-07","region":"eu-west-1","hop":true}`}).URL},
+		{Region: "eu-west-1", Admin: keeps(t, map[string]string{id: `{"id":"us-east-1-r1-0000000000000007","region":"eu-west-1","hop":true}`}).URL},
 		{Region: "ap-1", Admin: keeps(t, nil).URL},
 		{Region: "sa-1", Admin: "http://127.0.0.1:1"},
 	}

@@ -31,6 +31,7 @@ type Node struct {
 	changed chan struct{}
 	before  func(*statepb.Command)
 	nodes   []rest.Member
+	routers rest.Inquiries
 }
 
 // Start runs a node until the test ends.
@@ -53,7 +54,7 @@ func Start(t testing.TB) *Node {
 		ReadBarrier: func(context.Context) error { return nil },
 		Members:     n.members, Membership: membership{n},
 		Leader: func() (fleet.NodeID, string) { return n.leading(), "" },
-		Ready:  func() bool { return true }, Signals: n.Signals, Version: "test",
+		Ready:  func() bool { return true }, Signals: n.Signals, Inquiries: inquiries{n}, Version: "test",
 	})
 	if err != nil {
 		t.Fatal(err)
