@@ -111,10 +111,11 @@ type rig struct {
 	*replica
 	signals *signal.Store
 	logs    *strings.Builder
-	down    map[string]bool // regions whose endpoints are gone
-	mute    map[string]bool // regions whose router is silent
-	end     func()          // of the term
-	wait    func()          // for Run to return
+	down    map[string]bool           // regions whose endpoints are gone
+	mute    map[string]bool           // regions whose router is silent
+	observe func(*signal.Observation) // changes what a router tells; nil: nothing
+	end     func()                    // of the term
+	wait    func()                    // for Run to return
 }
 
 func newRig(t *testing.T) *rig {
@@ -173,12 +174,16 @@ func (r *rig) pass(d time.Duration) {
 			if r.down[region] {
 				ready = 0
 			}
-			r.signals.Put(signal.Observation{
+			o := signal.Observation{
 				Node: "n1", Hello: &routerpb.Hello{RouterId: "r-" + region, Region: region}, Received: time.Now(), Connected: true,
 				Report: &routerpb.Report{AtUnixMs: time.Now().UnixMilli(), WindowMs: 1000, Clusters: []*routerpb.ClusterSignal{{
 					Cluster: region + "-a", Model: "m", Scraped: true, EndpointsTotal: 2, EndpointsReady: ready, CapacityWork: 1000,
 				}}},
-			})
+			}
+			if r.observe != nil {
+				r.observe(&o)
+			}
+			r.signals.Put(o)
 		}
 		time.Sleep(time.Second) //nolint:forbidigo // virtual time of synctest
 		synctest.Wait()

@@ -6,7 +6,11 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/controlplane/plan"
+	"anabranch/controlplane/rollout"
+	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
 	"anabranch/failover"
@@ -35,6 +39,8 @@ type loop struct {
 	proposed time.Time // when the last proposal was made
 	planned  uint64    // revision of the resources that the last look saw
 	doubted  bool      // an epoch that can't be was reported, and told
+	tally    rollout.Tally
+	stage    stage
 }
 
 func newLoop(l *Leader) *loop {
@@ -94,48 +100,69 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 		l.health = restored(view)
 	}
 	if !l.warm {
-		l.warm = now.Sub(l.began) >= warmAfter || plan.Covered(view, signals, view.Table()) >= warmShare
+		l.warm = now.Sub(l.began) >= warmAfter || plan.Covered(known(view), signals, view.Table()) >= warmShare
 	}
 	if !l.settleEpoch(ctx, signals) {
 		return
 	}
+	l.letThrough(ctx, view)
+	view = l.o.Store.View()
 	if l.warm {
 		var changes []failover.Transition
-		l.health, changes = failover.StepAll(l.health, plan.Evidence(view, signals), plan.FailoverConfig(view), now)
+		l.health, changes = failover.StepAll(l.health, plan.Evidence(known(view), signals), plan.FailoverConfig(known(view)), now)
 		l.tell(changes)
 	}
-	out := plan.Compute(plan.Input{
-		Resources: view,
-		Signals:   signals,
-		Previous:  view.Table(),
-		Health:    l.health,
-		Now:       now,
-		Warm:      l.warm,
-	})
+	if l.publish(ctx, view, signals) {
+		tick.Reset(l.o.Tick)
+	}
+	l.roll(ctx, signals)
+}
+
+// publish plans the table of all routers but those that a rollout has reached, and proposes it and the
+// health of clusters where they have changed; it says whether it did.
+func (l *loop) publish(ctx context.Context, view *state.View, signals signal.Snapshot) bool {
+	out := l.plan(view, view.Settled(), view.Table(), signals)
 	if out.Table == nil {
-		return
+		return false
 	}
 	publish := &statepb.Publish{Health: replicated(l.health)}
 	if out.Changed || view.Table().GetRef().GetEpoch() != view.Epoch() {
 		publish.Table, publish.Reasons = out.Table, out.Reasons
 		publish.Table.Ref = view.Table().GetRef() // the state refuses it if another came between
 	} else if sameHealth(publish.GetHealth(), view.Health()) {
-		return
+		return false
 	}
-	l.propose(ctx, publish)
-	tick.Reset(l.o.Tick)
+	if outcome := l.propose(ctx, computed(&statepb.Command{Op: &statepb.Command_Publish{Publish: publish}})); outcome != nil && publish.GetTable() != nil {
+		l.logger.Info("table published", "revision", outcome.GetRevision())
+	}
+	return true
 }
 
-func (l *loop) propose(ctx context.Context, publish *statepb.Publish) {
+// plan computes a table from a configuration after the one that routers have.
+func (l *loop) plan(view *state.View, of state.Config, previous *routerpb.Table, signals signal.Snapshot) plan.Output {
+	return plan.Compute(plan.Input{
+		Resources: drained{of, view},
+		Signals:   signals,
+		Previous:  previous,
+		Health:    l.health,
+		Now:       signals.At,
+		Warm:      l.warm,
+		Frozen:    view.Frozen() != nil,
+	})
+}
+
+func computed(c *statepb.Command) *statepb.Command {
+	c.Actor = &statepb.Actor{Name: actor, Role: "admin", Reason: "computed from policies and signals"}
+	return c
+}
+
+// propose commits a command; nil: it was not, which is logged, and the next tick tries again.
+func (l *loop) propose(ctx context.Context, c *statepb.Command) *statepb.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	l.proposed = l.o.Now()
-	outcome, err := l.o.Propose(ctx, &statepb.Command{
-		Format:   1,
-		AtUnixMs: l.proposed.UnixMilli(),
-		Actor:    &statepb.Actor{Name: actor, Role: "admin", Reason: "computed from policies and signals"},
-		Op:       &statepb.Command_Publish{Publish: publish},
-	})
+	c.Format, c.AtUnixMs = state.FormatOf(c), l.proposed.UnixMilli()
+	outcome, err := l.o.Propose(ctx, c)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		l.logger.Info("proposal abandoned", "error", err)
@@ -143,12 +170,13 @@ func (l *loop) propose(ctx context.Context, publish *statepb.Publish) {
 		// Until somebody takes resources away no table can be published, whatever dies meanwhile.
 		l.logger.Error("table does not fit a log entry", "error", err)
 	case err != nil:
-		l.logger.Warn("propose a table or health", "error", err) // the next tick tries again
+		l.logger.Warn("propose a table or health", "error", err)
 	case outcome.GetCode() != "":
 		l.logger.Error("table refused", "code", outcome.GetCode(), "field", outcome.GetField(), "reason", outcome.GetMessage())
-	case publish.GetTable() != nil:
-		l.logger.Info("table published", "revision", outcome.GetRevision())
+	default:
+		return outcome
 	}
+	return nil
 }
 
 // tell logs transitions; those that hold traffic where it may not be served need a person.

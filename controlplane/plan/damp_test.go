@@ -210,3 +210,31 @@ func TestAlternatingLoadDoesNotSwingWeights(t *testing.T) {
 		}
 	}
 }
+
+func TestWhileFrozenLoadMovesNothingAndHealthDoes(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 3000)
+	b.report()
+	b.plan()
+	before := b.shares("us")
+	b.frozen = true
+	b.ask("us", 20_000)
+	b.after(30)
+	if now := b.shares("us"); !maps.Equal(now, before) {
+		t.Errorf("load moved weights from %v to %v", before, now)
+	}
+	if why := b.reasons["m/interactive/us"]; !strings.Contains(why, "changes are frozen") {
+		t.Errorf("reason %q", why)
+	}
+	b.health["us-a"] = failover.Cluster{State: failover.Evacuated, Reason: "dead"}
+	b.after(1)
+	if now := b.shares("us"); now["us-a"] != 0 {
+		t.Errorf("a dead cluster keeps %v", now["us-a"])
+	}
+	b.frozen = false
+	delete(b.health, "us-a")
+	b.after(1)
+	if maps.Equal(b.shares("us"), before) {
+		t.Error("nothing moves after the freeze")
+	}
+}

@@ -34,6 +34,9 @@ type Input struct {
 	Now    time.Time
 	// Warm: enough has been heard to judge. A leader that is not warm holds the weights.
 	Warm bool
+	// Frozen: an operator wants no optimisation. What health, a drain or a changed resource displaces
+	// moves all the same.
+	Frozen bool
 }
 
 // Output is the plan.

@@ -59,6 +59,8 @@ func (d *demand) settle(w *world, in Input) {
 		d.take(target, "moved at once, "+d.displaced+": "+d.describe())
 	case !in.Warm:
 		d.keep(in, "held until enough routers have reported")
+	case in.Frozen:
+		d.keep(in, "held: changes are frozen")
 	case silent != "":
 		d.keep(in, "held: no fresh report from "+string(silent))
 	default:

@@ -40,6 +40,7 @@ type bench struct {
 	reasons map[string]string
 	now     time.Time
 	warm    bool
+	frozen  bool
 	// fleet by region: demand in work/s by model, capacity by cluster.
 	demand   map[string]map[string]float64
 	capacity map[string]float64
@@ -137,7 +138,7 @@ func (b *bench) plan() Output {
 	b.t.Helper()
 	out := Compute(Input{
 		Resources: b.written, Signals: b.signals.Snapshot(b.now), Previous: b.table,
-		Health: b.health, Now: b.now, Warm: b.warm,
+		Health: b.health, Now: b.now, Warm: b.warm, Frozen: b.frozen,
 	})
 	check(b.t, b.written, b.health, out)
 	for _, r := range out.Reasons {

@@ -40,7 +40,7 @@ type TableAnswer struct {
 }
 
 func (n standing) router(o signal.Observation) Router {
-	applied, current := o.Report.GetApplied(), n.view.Table().GetRef()
+	applied, current := o.Report.GetApplied(), n.view.TableFor(o.Router(), o.Region()).GetRef()
 	if o.Ack.GetOk() && earlier(applied, o.Ack.GetTable()) {
 		applied = o.Ack.GetTable() // which the next report will say too
 	}

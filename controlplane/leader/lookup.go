@@ -1,0 +1,75 @@
+package leader
+
+import (
+	"cmp"
+	"slices"
+
+	"anabranch/controlplane/plan"
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state"
+)
+
+// drained is a configuration in which clusters are drained as operators want it now: a drain displaces
+// load, and waits for no rollout.
+type drained struct{ of, now plan.Lookup }
+
+// List gives the resources of a kind, sorted by name.
+func (d drained) List(kind policy.Kind) []*policy.Resource {
+	list := d.of.List(kind)
+	if kind != policy.KindCluster {
+		return list
+	}
+	wanted := map[string]bool{}
+	for _, r := range d.now.List(kind) {
+		if spec, ok := r.Spec.(*policy.ClusterSpec); ok {
+			wanted[r.Metadata.Name] = spec.Drained
+		}
+	}
+	shared := true
+	for i, r := range list {
+		spec, ok := r.Spec.(*policy.ClusterSpec)
+		drain, there := wanted[r.Metadata.Name]
+		if !ok || !there || drain == spec.Drained {
+			continue
+		}
+		if shared {
+			list, shared = slices.Clone(list), false
+		}
+		changed, copied := *spec, *r
+		changed.Drained = drain
+		copied.Spec = &changed
+		list[i] = &copied
+	}
+	return list
+}
+
+// both is a configuration with the clusters that another one has beside: health is judged of all that
+// any router may send to.
+type both struct{ settled, trial plan.Lookup }
+
+// List gives the resources of a kind, sorted by name.
+func (b both) List(kind policy.Kind) []*policy.Resource {
+	list := b.settled.List(kind)
+	if kind != policy.KindCluster {
+		return list
+	}
+	out := slices.Clone(list)
+	for _, r := range b.trial.List(kind) {
+		at, found := slices.BinarySearchFunc(out, r.Metadata.Name, func(o *policy.Resource, name string) int {
+			return cmp.Compare(o.Metadata.Name, name)
+		})
+		if !found {
+			out = slices.Insert(out, at, r)
+		}
+	}
+	return out
+}
+
+// known is what any router's table is made of.
+func known(view *state.View) plan.Lookup {
+	settled := drained{view.Settled(), view}
+	if trial, ok := view.Trial(); ok {
+		return both{settled, drained{trial, view}}
+	}
+	return settled
+}

@@ -1,0 +1,84 @@
+package leader
+
+import (
+	"strings"
+	"testing"
+
+	"anabranch/controlplane/policy"
+)
+
+// lists is a configuration of clusters; a name that ends in "!" is drained.
+type lists []string
+
+func (l lists) List(kind policy.Kind) []*policy.Resource {
+	var out []*policy.Resource
+	for _, name := range l {
+		if kind != policy.KindCluster {
+			continue
+		}
+		bare, drained := strings.CutSuffix(name, "!")
+		out = append(out, &policy.Resource{
+			Kind: kind, Metadata: policy.Metadata{Name: bare}, Spec: &policy.ClusterSpec{Region: "r", Drained: drained},
+		})
+	}
+	return out
+}
+
+func names(list []*policy.Resource) string {
+	var out []string
+	for _, r := range list {
+		name := r.Metadata.Name
+		if r.Spec.(*policy.ClusterSpec).Drained {
+			name += "!"
+		}
+		out = append(out, name)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestClustersAreDrainedAsWantedNow(t *testing.T) {
+	for _, tt := range []struct{ of, now, want string }{
+		{"a b c", "a b! c", "a b! c"},
+		{"a! b", "a b", "a b"},
+		{"a b!", "a", "a b!"}, // its deletion waits, as it stands
+		{"a", "a! b!", "a!"},  // a new one waits
+		{"a! b c!", "a! b! c", "a! b! c"},
+	} {
+		of := lists(strings.Fields(tt.of))
+		if got := names(drained{of, lists(strings.Fields(tt.now))}.List(policy.KindCluster)); got != tt.want {
+			t.Errorf("%s, wanted now %s: %s, want %s", tt.of, tt.now, got, tt.want)
+		}
+	}
+	// What is shared with other configurations stays as it is.
+	of := shared{lists{"a", "b"}.List(policy.KindCluster)}
+	drained{of, lists{"a!", "b"}}.List(policy.KindCluster)
+	if names(of.list) != "a b" {
+		t.Errorf("the configuration was changed to %s", names(of.list))
+	}
+	if got := (drained{of, lists{}}).List(policy.KindModel); got != nil {
+		t.Errorf("models %v", got)
+	}
+}
+
+type shared struct{ list []*policy.Resource }
+
+func (s shared) List(kind policy.Kind) []*policy.Resource {
+	if kind == policy.KindCluster {
+		return s.list
+	}
+	return nil
+}
+
+func TestHealthIsJudgedOfAllThatRoutersMaySendTo(t *testing.T) {
+	for _, tt := range []struct{ settled, trial, want string }{
+		{"a c", "b d", "a b c d"},
+		{"a b", "b!", "a b"},
+		{"", "b", "b"},
+		{"b", "", "b"},
+	} {
+		b := both{lists(strings.Fields(tt.settled)), lists(strings.Fields(tt.trial))}
+		if got := names(b.List(policy.KindCluster)); got != tt.want {
+			t.Errorf("%s and %s: %s, want %s", tt.settled, tt.trial, got, tt.want)
+		}
+	}
+}
