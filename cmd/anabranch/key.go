@@ -1,38 +1,357 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"anabranch/api/fleet"
+	"anabranch/cmd/anabranch/client"
 	"anabranch/cmd/anabranch/dev"
+	"anabranch/controlplane/policy"
 )
 
+// defaultOverlap is how long the old key of a rotation goes on serving.
+const defaultOverlap = 24 * time.Hour
+
+// shownPrefix is how much of a key stays readable: its kind and 5 of 40 hexadecimal digits.
+const shownPrefix = 8
+
 func (a *app) key() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Make API keys for tenants"}
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Make, list, rotate and revoke API keys of tenants",
+		Long: `Make, list, rotate and revoke API keys of tenants.
+
+A key is made here and shown once. The control plane and the routers get its SHA-256 and how it begins,
+so that it can be known again; nobody can tell the key from that.`,
+	}
+	cmd.AddCommand(a.newKey(), a.listKeys(), a.addKey(), a.rotateKey(), a.revokeKey())
+	return cmd
+}
+
+func (a *app) newKey() *cobra.Command {
 	var id string
-	generate := &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "new",
 		Short: "Make an API key, and the entry that a Tenant needs for it",
 		Long: `Make an API key, and the entry that a Tenant needs for it.
 
-The key is shown once and kept nowhere: give it to the tenant. The Tenant resource holds its hash.`,
+Nothing is sent anywhere: for tenants that are kept in files. The key is shown once and kept nowhere.`,
 		Example: `  anabranch key new
   anabranch key new --id laptop -o json`,
 		Args: cobra.NoArgs,
 	}
-	generate.Flags().StringVar(&id, "id", "default", "name of the key within its tenant")
-	format := formats(generate, "text", "json")
-	generate.RunE = func(*cobra.Command, []string) error {
+	cmd.Flags().StringVar(&id, "id", "default", "name of the key within its tenant")
+	format := formats(cmd, "text", "json")
+	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := fleet.CheckName(id); err != nil {
 			return err
 		}
-		key := dev.NewKey()
+		key, spec := freshKey(id, time.Time{})
 		if *format == "json" {
-			return a.write("json", map[string]string{"id": id, "key": key, "sha256": dev.HashKey(key)})
+			return a.write("json", madeKey{Key: key, APIKeySpec: spec})
 		}
-		return a.printf("key:     %s\nsha256:  %s\n\nIn the Tenant's spec:\n\n  apiKeys:\n    - { id: %q, sha256: %q }\n",
-			key, dev.HashKey(key), id, dev.HashKey(key))
+		return a.printf("key:     %s\nsha256:  %s\n\nIn the Tenant's spec:\n\n  apiKeys:\n    - { id: %q, sha256: %q, prefix: %q }\n",
+			key, spec.SHA256, id, spec.SHA256, spec.Prefix)
 	}
-	cmd.AddCommand(generate)
 	return cmd
+}
+
+// madeKey is a new key, told once.
+type madeKey struct {
+	Tenant string `json:"tenant,omitempty"`
+	Key    string `json:"key"`
+	policy.APIKeySpec
+}
+
+// freshKey makes a key and what is kept of it. A zero end: never.
+func freshKey(id string, ends time.Time) (string, policy.APIKeySpec) {
+	key := dev.NewKey()
+	return key, policy.APIKeySpec{ID: id, SHA256: dev.HashKey(key), Prefix: key[:shownPrefix], ExpiresAt: moment(ends)}
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Truncate(time.Second).Format(time.RFC3339)
+}
+
+func (a *app) listKeys() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list TENANT",
+		Short:   "List a tenant's keys: how they begin, and when they end",
+		Example: `  anabranch key list acme`,
+		Args:    cobra.ExactArgs(1),
+	}
+	format := formats(cmd, "table", "json", "yaml")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.connect("")
+		if err != nil {
+			return err
+		}
+		keys, _, err := keysOf(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		if *format != "table" {
+			return a.write(*format, keys)
+		}
+		var rows [][]string
+		for _, k := range keys {
+			begins, ends := k.Prefix+"…", k.ExpiresAt
+			if k.Prefix == "" {
+				begins = "-"
+			}
+			if ends == "" {
+				ends = "never"
+			}
+			rows = append(rows, []string{k.ID, begins, ends, keyState(k, time.Now())})
+		}
+		return a.table([]string{"ID", "BEGINS", "EXPIRES", "STATE"}, rows)
+	}
+	return cmd
+}
+
+// keyState says what a key is worth at a time.
+func keyState(k policy.APIKeySpec, now time.Time) string {
+	switch ends := k.Expires(); {
+	case ends.IsZero():
+		return "active"
+	case !now.Before(ends):
+		return "expired"
+	default:
+		return "active, ends in " + ends.Sub(now).Round(time.Minute).String()
+	}
+}
+
+func (a *app) addKey() *cobra.Command {
+	var id, reason string
+	var lasts time.Duration
+	cmd := &cobra.Command{
+		Use:   "add TENANT",
+		Short: "Make one more key for a tenant",
+		Example: `  anabranch key add acme --id batch-jobs --reason "new nightly job"
+  anabranch key add acme --id visitor --expires-in 72h`,
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&id, "id", "", "name of the key within its tenant (required)")
+	cmd.Flags().DurationVar(&lasts, "expires-in", 0, "how long it serves, as 720h (default: for ever)")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	format := formats(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := fleet.CheckName(id); err != nil {
+			return fmt.Errorf("--id: %w", err)
+		}
+		ends, err := after(lasts, "--expires-in")
+		if err != nil {
+			return err
+		}
+		key, spec := freshKey(id, ends)
+		err = a.changeKeys(cmd.Context(), args[0], reason, func(list []policy.APIKeySpec) ([]policy.APIKeySpec, error) {
+			return withKey(list, spec)
+		})
+		if err != nil {
+			return err
+		}
+		return a.showKey(*format, args[0], key, spec, "")
+	}
+	return cmd
+}
+
+// after is the time when something ends that lasts so long; zero for 0.
+func after(lasts time.Duration, flag string) (time.Time, error) {
+	switch {
+	case lasts < 0:
+		return time.Time{}, fmt.Errorf("%s: %s is in the past", flag, lasts)
+	case lasts == 0:
+		return time.Time{}, nil
+	}
+	return time.Now().Add(lasts), nil
+}
+
+func (a *app) rotateKey() *cobra.Command {
+	var id, newID, reason string
+	var overlap, lasts time.Duration
+	cmd := &cobra.Command{
+		Use:   "rotate TENANT",
+		Short: "Put a new key in the place of an old one, which serves a while longer",
+		Long: `Put a new key in the place of an old one, which serves a while longer.
+
+Both serve until the overlap is over; then routers refuse the old one and say that it has expired. It stays
+in the tenant's list until it is revoked, so that its requests can be told from strangers'.`,
+		Example: `  anabranch key rotate acme --id default --overlap 48h --reason "yearly"
+  anabranch key rotate acme --id laptop --overlap 0s --reason "laptop stolen"`,
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&id, "id", "", "name of the key that is replaced (required)")
+	cmd.Flags().StringVar(&newID, "new-id", "", "name of the new one (default: the old name and today's date)")
+	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the old key goes on serving")
+	cmd.Flags().DurationVar(&lasts, "expires-in", 0, "how long the new one serves (default: for ever)")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	format := formats(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if overlap < 0 {
+			return fmt.Errorf("--overlap: %s is in the past; 0s ends the old key now", overlap)
+		}
+		ends, err := after(lasts, "--expires-in")
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		if newID == "" {
+			newID = undated(id) + now.UTC().Format("-20060102-1504")
+		}
+		if err := errors.Join(fleet.CheckName(id), fleet.CheckName(newID)); err != nil {
+			return err
+		}
+		key, spec := freshKey(newID, ends)
+		err = a.changeKeys(cmd.Context(), args[0], reason, func(list []policy.APIKeySpec) ([]policy.APIKeySpec, error) {
+			return rotated(list, id, spec, now.Add(overlap))
+		})
+		if err != nil {
+			return err
+		}
+		return a.showKey(*format, args[0], key, spec, fmt.Sprintf("%s serves until %s\n", id, moment(now.Add(overlap))))
+	}
+	return cmd
+}
+
+func (a *app) revokeKey() *cobra.Command {
+	var id, reason string
+	cmd := &cobra.Command{
+		Use:     "revoke TENANT",
+		Short:   "Take a key away: routers refuse it as soon as they have the next table",
+		Example: `  anabranch key revoke acme --id laptop --reason "leaked"`,
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&id, "id", "", "name of the key (required)")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := a.changeKeys(cmd.Context(), args[0], reason, func(list []policy.APIKeySpec) ([]policy.APIKeySpec, error) {
+			return withoutKey(list, id)
+		})
+		if err != nil {
+			return err
+		}
+		return a.printf("%s of %s is no key any more\n", id, args[0])
+	}
+	return cmd
+}
+
+func (a *app) showKey(format, tenant, key string, spec policy.APIKeySpec, more string) error {
+	if format == "json" {
+		return a.write("json", madeKey{Tenant: tenant, Key: key, APIKeySpec: spec})
+	}
+	ends := spec.ExpiresAt
+	if ends == "" {
+		ends = "never"
+	}
+	return a.printf("key:      %s\nid:       %s of tenant %s\nexpires:  %s\n%sThe key is not shown again.\n", key, spec.ID, tenant, ends, more)
+}
+
+// undated is a key's name without the date that a rotation has put there.
+func undated(id string) string {
+	const date = "-20060102-1504"
+	if n := len(id) - len(date); n > 0 {
+		if _, err := time.Parse(date, id[n:]); err == nil {
+			return id[:n]
+		}
+	}
+	return id
+}
+
+// withKey adds a key.
+func withKey(list []policy.APIKeySpec, k policy.APIKeySpec) ([]policy.APIKeySpec, error) {
+	if find(list, k.ID) >= 0 {
+		return nil, fmt.Errorf("there is a key %q already: give another --id, or rotate it", k.ID)
+	}
+	return append(slices.Clone(list), k), nil
+}
+
+// rotated adds a key and has an old one end, no later than it would by itself.
+func rotated(list []policy.APIKeySpec, id string, k policy.APIKeySpec, ends time.Time) ([]policy.APIKeySpec, error) {
+	i := find(list, id)
+	if i < 0 {
+		return nil, unknownKey(list, id)
+	}
+	out, err := withKey(list, k)
+	if err != nil {
+		return nil, err
+	}
+	if has := out[i].Expires(); has.IsZero() || has.After(ends) {
+		out[i].ExpiresAt = moment(ends)
+	}
+	return out, nil
+}
+
+// withoutKey takes a key away.
+func withoutKey(list []policy.APIKeySpec, id string) ([]policy.APIKeySpec, error) {
+	i := find(list, id)
+	if i < 0 {
+		return nil, unknownKey(list, id)
+	}
+	return slices.Delete(slices.Clone(list), i, i+1), nil
+}
+
+func find(list []policy.APIKeySpec, id string) int {
+	return slices.IndexFunc(list, func(k policy.APIKeySpec) bool { return k.ID == id })
+}
+
+func unknownKey(list []policy.APIKeySpec, id string) error {
+	var ids []string
+	for _, k := range list {
+		ids = append(ids, k.ID)
+	}
+	return fmt.Errorf("there is no key %q; there are %q", id, ids)
+}
+
+// keysOf reads a tenant's keys and the version of the tenant that they are of.
+func keysOf(ctx context.Context, c *client.Client, tenant string) ([]policy.APIKeySpec, string, error) {
+	item, etag, err := c.Get(ctx, policy.KindTenant, tenant)
+	if err != nil {
+		return nil, "", err
+	}
+	var spec policy.TenantSpec
+	if err := json.Unmarshal(item.Spec, &spec); err != nil {
+		return nil, "", fmt.Errorf("read tenant %s: %w", tenant, err)
+	}
+	return spec.APIKeys, etag, nil
+}
+
+// changeKeys changes a tenant's keys and nothing else of it. If somebody else changes the tenant
+// meanwhile it looks again.
+func (a *app) changeKeys(ctx context.Context, tenant, reason string, change func([]policy.APIKeySpec) ([]policy.APIKeySpec, error)) error {
+	c, err := a.connect(reason)
+	if err != nil {
+		return err
+	}
+	const attempts = 3
+	for try := 1; ; try++ {
+		list, etag, err := keysOf(ctx, c, tenant)
+		if err != nil {
+			return err
+		}
+		if list, err = change(list); err != nil {
+			return err
+		}
+		body, err := json.Marshal(map[string]any{"spec": map[string]any{"apiKeys": list}})
+		if err != nil {
+			return fmt.Errorf("write keys: %w", err)
+		}
+		_, err = c.Do(ctx, client.Call{
+			Method: http.MethodPatch, Path: "/v1/" + policy.Plural(policy.KindTenant) + "/" + url.PathEscape(tenant), IfMatch: etag, Body: body,
+		})
+		if !client.IsStatus(err, http.StatusPreconditionFailed) || try == attempts {
+			return err
+		}
+	}
 }
