@@ -22,6 +22,7 @@ type Server struct {
 	authenticators []authenticator
 	fleet          fleetCache
 	metrics        *metrics
+	changes        tableChanges
 	watches        atomic.Int64
 	tails          places
 	// parameters that each operation knows.
@@ -110,6 +111,9 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/audit/export", s.exportAudit, s.may(read))
 	e.GET("/v1/audit/watch", s.watchAudit, s.may(read))
 	e.GET("/v1/table", s.table, s.may(read, filtered), timed)
+	e.GET("/v1/tables", s.tables, s.may(read, filtered), timed)
+	e.GET("/v1/tables/:revision", s.oldTable, s.may(read, filtered), timed)
+	e.GET("/v1/tables/:revision/diff", s.tableDiff, s.may(read, filtered), timed)
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
 	e.GET("/v1/explain/:id", s.explain, s.may(read, filtered), timed)
 	e.GET("/v1/decisions", s.decisions, s.may(read, filtered))

@@ -2,14 +2,10 @@ package rest
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/labstack/echo/v4"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 
 	"anabranch/api/fleet"
-	"anabranch/api/routerpb"
 )
 
 // Status sums the control plane up, as this node sees it.
@@ -55,19 +51,7 @@ func (s *Server) table(c echo.Context) error {
 	if view.Table() == nil {
 		return newProblem(codeNotFound, "No routing table has been published yet.")
 	}
-	t := proto.CloneOf(view.Table())
-	for _, tenant := range t.GetTenants() {
-		tenant.KeySha256, tenant.ExpiringKeys = nil, nil
-	}
-	scope := identity(c).Scope
-	t.Tenants = slices.DeleteFunc(t.GetTenants(), func(tenant *routerpb.Tenant) bool { return !scope.Seen(tenant.GetId()) })
-	t.Quotas = slices.DeleteFunc(t.GetQuotas(), func(q *routerpb.Quota) bool { return !scope.Seen(q.GetTenant()) })
-	b, err := protojson.Marshal(t)
-	if err != nil {
-		return err
-	}
-	c.Response().Header().Set("ETag", etag(t.GetRef().GetRevision()))
-	return c.JSONBlob(http.StatusOK, b)
+	return answerTable(c, view.Table())
 }
 
 func (s *Server) healthz(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
