@@ -51,7 +51,7 @@ func (s *ClusterSpec) Target() string {
 }
 
 // CollectSpec says how nodes of the control plane poll a cluster themselves: the metrics of a gateway's
-// endpoint picker, or whether the gateway answers at all where no metricsURL is given, and the metrics
+// endpoint picker, or whether the gateway answers at all where these can't be read, and the metrics
 // of endpoints that are listed. What is found by discovery they leave to routers.
 type CollectSpec struct {
 	// Mode is "auto" (default; while no router of the cluster's region reports), "always" or "never".
@@ -59,9 +59,9 @@ type CollectSpec struct {
 	// IntervalMs from one poll of a node to its next, 1,000 to 300,000; default 2000. Each node of the
 	// control plane polls.
 	IntervalMs int `json:"intervalMs,omitempty"`
-	// TimeoutMs of one poll, 100 to 10,000; default 1000.
+	// TimeoutMs of one request, 100 to 10,000; default 1000.
 	TimeoutMs int `json:"timeoutMs,omitempty"`
-	// Path is asked instead of /metrics at endpoints, or of /health at a gateway without metricsURL.
+	// Path is asked instead of /metrics at endpoints, or of /health at a gateway.
 	Path string `json:"path,omitempty"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 )
 
 // What one node polls the others know a moment later, with its age, whatever their clocks say.
@@ -97,5 +98,23 @@ func TestWhatANodeSaysIsBounded(t *testing.T) {
 		if x.Node == fleet.NodeID("n2") && (x.Waiting != 0 || x.Interval != 0 || pollNow.Sub(x.Polled) > keepBelief) {
 			t.Errorf("taken in as %+v", x)
 		}
+	}
+}
+
+func TestWhenEachRegionWasHeard(t *testing.T) {
+	s := New(nil)
+	if got := s.Heard(pollNow); len(got) != 0 {
+		t.Errorf("of nobody: %v", got)
+	}
+	put := func(router, region string, age time.Duration, report *routerpb.Report) {
+		s.Put(Observation{Node: "n1", Hello: &routerpb.Hello{RouterId: router, Region: region}, Report: report, Received: pollNow.Add(-age)})
+	}
+	put("r1", "eu", 9*time.Second, &routerpb.Report{})
+	put("r2", "eu", 2*time.Second, &routerpb.Report{})
+	put("r3", "us", time.Minute, &routerpb.Report{})
+	put("r4", "ap", 0, nil)
+	got := s.Heard(pollNow)
+	if len(got) != 2 || got["eu"] != 2*time.Second || got["us"] != time.Minute {
+		t.Errorf("heard %v", got)
 	}
 }

@@ -27,7 +27,8 @@ type Source struct {
 	Polled, Got time.Time
 	// Took is how long the last answer took.
 	Took time.Duration
-	// Failures are polls in a row that failed, Error what was wrong with the last; empty: nothing.
+	// Failures are polls in a row that failed, Error what was wrong with the last, also if it found out
+	// less than it should; empty: nothing.
 	Failures int
 	Error    string
 	// Polls since the node began with the source, and Failed of these.

@@ -139,6 +139,20 @@ func (s *Store) Connected(now time.Time) int {
 	return n
 }
 
+// Heard is how long before now a router of each region last reported, to any node.
+func (s *Store) Heard(now time.Time) map[fleet.RegionID]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[fleet.RegionID]time.Duration{}
+	for _, m := range s.routers {
+		age := m.obs.Age(now)
+		if least, known := out[m.obs.Region()]; age >= 0 && (!known || age < least) {
+			out[m.obs.Region()] = age
+		}
+	}
+	return out
+}
+
 // Snapshot is all that is known at now. It forgets routers that have been silent for long.
 func (s *Store) Snapshot(now time.Time) Snapshot {
 	s.mu.Lock()
