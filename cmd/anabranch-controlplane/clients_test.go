@@ -16,6 +16,11 @@ import (
 // again with the same key while it is not known what came of it. done and mismatch are both false if
 // that stays unknown; never says that it certainly was not done.
 func (c *cluster) put(ctx context.Context, random *rand.Rand, name, etag, value string) (at string, done, mismatch, never bool) {
+	return c.putAt(ctx, c.nodes, random, name, etag, value)
+}
+
+// putAt is put by way of one of some nodes.
+func (c *cluster) putAt(ctx context.Context, nodes []*process, random *rand.Rand, name, etag, value string) (at string, done, mismatch, never bool) {
 	body := fmt.Sprintf(`{"apiVersion":"anabranch/v1","kind":"Tenant","metadata":{"name":%q,"labels":{"value":%q}},"spec":{}}`, name, value)
 	condition := []string{"If-Match", etag}
 	if etag == "" {
@@ -24,7 +29,7 @@ func (c *cluster) put(ctx context.Context, random *rand.Rand, name, etag, value 
 	header := append(condition, "Idempotency-Key", uuid.NewString())
 	never = true
 	for range 3 {
-		p := c.nodes[random.IntN(len(c.nodes))]
+		p := nodes[random.IntN(len(nodes))]
 		a := c.call(ctx, p, http.MethodPut, "/v1/tenants/"+name, body, header...)
 		switch {
 		case a.err == nil && a.status < 300:

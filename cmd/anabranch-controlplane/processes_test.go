@@ -32,6 +32,7 @@ type cluster struct {
 	dir     string
 	network *network
 	peers   []string // id=address, as --peers takes them
+	flags   []string // more of them, for every node
 	nodes   []*process
 	http    *http.Client
 }
@@ -51,10 +52,10 @@ type process struct {
 	log    *os.File
 }
 
-// newCluster starts three nodes and waits until they take writes.
-func newCluster(t *testing.T) *cluster {
+// newCluster starts three nodes, with more flags if there are any, and waits until they take writes.
+func newCluster(t *testing.T, flags ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), http: &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
+	c := &cluster{t: t, flags: flags, dir: t.TempDir(), http: &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
 		MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Second,
 	}}}
 	tokens := fmt.Sprintf(`{"admin": %q}`, admin)
@@ -145,13 +146,13 @@ func (p *process) start() {
 	p.c.t.Fatalf("%s finds no port", p.id)
 }
 
-func (p *process) launch(args ...string) error {
+func (p *process) launch() error {
 	raft := freePort(p.c.t)
 	cmd := exec.Command(os.Args[0], append([]string{
 		"--id", p.id, "--data-dir", p.dir, "--peers", strings.Join(p.c.peers, ","),
 		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--raft", raft, "--time-scale", "0.5",
 		"--tokens-file", filepath.Join(p.c.dir, "tokens.json"), "--log-format", "json",
-	}, args...)...)
+	}, p.c.flags...)...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

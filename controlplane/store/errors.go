@@ -32,6 +32,9 @@ var (
 	ErrForeignCluster = errors.New("peer belongs to another cluster")
 	// ErrDiskFull says that there is too little space to start.
 	ErrDiskFull = errors.New("too little disk space to start")
+	// ErrCorruptSnapshot says that a snapshot cannot be read and that what is left does not hold all
+	// that the node had: it needs an empty folder and another id, and joins anew.
+	ErrCorruptSnapshot = errors.New("snapshot corrupt")
 	// ErrNotEmpty says that a folder which was to be a new node's holds one's data already.
 	ErrNotEmpty = errors.New("data folder is not empty")
 	// ErrTooFewVoters says that a removal would leave fewer than [MinVoters].

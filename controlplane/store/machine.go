@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -19,6 +20,8 @@ type machine struct {
 	// stopped after an entry that this node cannot apply: whatever follows must not be applied
 	// either, or the node would silently differ from the others.
 	stopped bool
+	// started says that Raft has taken the snapshot that it starts from, if there is one.
+	started atomic.Bool
 	marks   marks
 }
 
@@ -64,7 +67,12 @@ func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 func (m *machine) Restore(r io.ReadCloser) error {
 	view, err := state.Decode(r)
 	if err != nil {
-		return fmt.Errorf("restore snapshot: %w", err)
+		err = fmt.Errorf("restore snapshot: %w", err)
+		if !m.started.Load() {
+			// It is whole, so this build cannot read it. Raft would take an older one.
+			m.halt(err)
+		}
+		return err
 	}
 	if now := m.views.load().Index(); view.Index() < now {
 		// Whoever sent it took this node for further behind than it is. Going back would undo

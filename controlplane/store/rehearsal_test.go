@@ -30,8 +30,9 @@ type rehearsal struct {
 	mu    sync.Mutex // guards nodes and lives
 	nodes []*Store
 	lives []*life
-	last  string // what the register holds
-	n     int    // writes so far
+	last  string        // what the register holds
+	n     int           // writes so far
+	worst time.Duration // of those that had a limit
 }
 
 // life is one run of a node.
@@ -154,7 +155,8 @@ func (r *rehearsal) write() (took time.Duration, index uint64) {
 // within fails the test if the next write takes longer.
 func (r *rehearsal) within(limit time.Duration) {
 	r.t.Helper()
-	if took, _ := r.write(); took > limit {
+	took, _ := r.write()
+	if r.worst = max(r.worst, took); took > limit {
 		r.t.Errorf("the next write took %s of virtual time, at most %s are allowed", took, limit)
 	}
 }
@@ -187,7 +189,7 @@ func (r *rehearsal) finish() {
 		}
 	}
 	terms, broken := r.links.elections()
-	r.t.Logf("%d terms had a leader", terms)
+	r.t.Logf("%d terms had a leader; the longest wait for a write was %s", terms, r.worst)
 	for _, b := range broken {
 		r.t.Error(b)
 	}

@@ -75,6 +75,7 @@ func (s *Store) startRaft(transport raft.Transport, notices chan<- bool) (*raft.
 	if err != nil {
 		return nil, fmt.Errorf("start Raft: %w", err)
 	}
+	s.machine.started.Store(true)
 	return r, nil
 }
 

@@ -72,7 +72,7 @@ type Store struct {
 
 // Open opens or creates the data folder and binds the Raft port, but starts nothing: Run does, and
 // must be called (even with an ended context) to let go of both. Errors: [ErrForeignFolder],
-// [ErrDiskFull], boltlog.ErrCorrupt, or of the file system, wrapped.
+// [ErrDiskFull], [ErrCorruptSnapshot], boltlog.ErrCorrupt, or of the file system, wrapped.
 func Open(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -121,6 +121,9 @@ func (s *Store) openFolder() error {
 	s.snapshots = snapshots
 	if s.file, err = boltlog.Open(boltlog.Options{Path: filepath.Join(s.o.Dir, logFile), NoSync: s.o.noSync}); err != nil {
 		return fmt.Errorf("open log: %w", err)
+	}
+	if err := s.checkSnapshots(); err != nil {
+		return errors.Join(err, s.file.Close())
 	}
 	if err := s.repairLog(); err != nil {
 		return errors.Join(err, s.file.Close())
@@ -183,10 +186,6 @@ func (s *Store) bootstrap() error {
 	}
 	if some {
 		return nil
-	}
-	if s.id.ClusterID != "" {
-		return fmt.Errorf("%s is a member of cluster %s but its log is gone: give the node an empty folder and another id, and let it join: %w",
-			s.o.Dir, s.id.ClusterID, ErrForeignFolder)
 	}
 	if s.id.Joined || len(s.o.Peers) == 0 {
 		return nil
