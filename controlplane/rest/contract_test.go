@@ -85,7 +85,7 @@ func newContractFuzz(t *testing.T, d *double, seed uint64) *contractFuzz {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := httptest.NewRequest("POST", "/v1/"+policy.Plural(k), bytes.NewReader(b))
+				r := httptest.NewRequest(http.MethodPost, "/v1/"+policy.Plural(k), bytes.NewReader(b))
 				r.Header.Set("Authorization", "Bearer secret-admin")
 				d.server.Handler().ServeHTTP(httptest.NewRecorder(), r)
 			}
@@ -290,8 +290,8 @@ func (f *contractFuzz) attempt(route string, o node, path node) *attempt {
 			continue
 		}
 		given := strings.Trim(fmt.Sprint(f.value(schema, 1)), "[]")
-		switch {
-		case p["in"] == "query":
+		switch p["in"] {
+		case "query":
 			query.Add(name, given)
 		default:
 			header.Set(name, strings.Map(func(r rune) rune { // what net/http would let through

@@ -72,21 +72,6 @@ var operations = sync.OnceValue(func() map[string]operation {
 	return all
 })
 
-// documented finds the operation of a request, if its path is one of the API's. A path that is
-// written out goes before one with a parameter.
-func documented(method, path string) (operation, bool) {
-	path, _, _ = strings.Cut(path, "?")
-	if o, ok := operations()[method+" "+path]; ok {
-		return o, true
-	}
-	for route, o := range operations() {
-		if m, template, _ := strings.Cut(route, " "); m == method && fits(strings.Split(template, "/"), strings.Split(path, "/")) {
-			return o, true
-		}
-	}
-	return operation{}, false
-}
-
 // fits compares segment by segment; a parameter takes any but an empty one.
 func fits(template, path []string) bool {
 	return slices.EqualFunc(template, path, func(t, p string) bool {

@@ -70,6 +70,13 @@ type published struct {
 
 func newControl(spec *world.Spec, o Options) *control {
 	c := &control{spec: spec, events: spec.Events, fixed: o.Fixed, resources: configure(spec, o.Resources), revision: 1}
+	for _, r := range c.resources[policy.KindCluster] {
+		if spec, ok := r.Spec.(*policy.ClusterSpec); ok && o.Drained[fleet.ClusterID(r.Metadata.Name)] {
+			drained := *spec // the operator's own is not this run's to change
+			drained.Drained = true
+			r.Spec = &drained
+		}
+	}
 	c.signals = signal.New(func() time.Time { return c.clock() })
 	c.prices = rateCard(spec, 0)
 	return c

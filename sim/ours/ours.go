@@ -27,6 +27,8 @@ type Options struct {
 	// defaults as [policy.Parse] fills them in. One of the same kind and name replaces one of those. Where
 	// a TrafficPolicy speaks of a model, none is made for it from the model's objectives.
 	Resources []*policy.Resource
+	// Drained are clusters that their operator has drained, whatever the resources say.
+	Drained map[fleet.ClusterID]bool
 	// Fixed are weights of clusters instead of those of the planner, the same in all regions and only
 	// relative to each other, for tests of what is below the planner. A cluster that is not there has 0.
 	// Nil: the planner's.
