@@ -23,6 +23,7 @@ import (
 	"anabranch/api/routerpb"
 	"anabranch/cmd/lifecycle"
 	"anabranch/controlplane/backup"
+	"anabranch/controlplane/collect"
 	"anabranch/controlplane/forward"
 	"anabranch/controlplane/forward/nodepb"
 	"anabranch/controlplane/inquiry"
@@ -54,6 +55,7 @@ type Node struct {
 	publish *publish.Server
 	rest    *rest.Server
 	backups *backup.Schedule // nil: none are taken
+	collect *collect.Collector
 	grpc    *grpc.Server
 	http    *http.Server
 
@@ -119,9 +121,13 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		Desk:   desk,
 		Logger: n.o.Logger,
 		Local: func() *nodepb.ExchangeRequest {
-			return &nodepb.ExchangeRequest{Routers: n.signals.Local(id)}
+			return &nodepb.ExchangeRequest{Routers: n.signals.Local(id), Sources: n.signals.LocalSources(id)}
 		},
-		Exchange: func(r *nodepb.ExchangeRequest) { n.signals.Merge(r.GetRouters(), time.Now()) },
+		Exchange: func(r *nodepb.ExchangeRequest) {
+			now := time.Now()
+			n.signals.Merge(r.GetRouters(), now)
+			n.signals.MergeSources(fleet.NodeID(r.GetNodeId()), r.GetSources(), now)
+		},
 	})
 	var err error
 	if n.leader, err = leader.New(leader.Options{
@@ -130,7 +136,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		return err
 	}
 	registry := n.registry()
-	if err := n.wireBackups(registry); err != nil {
+	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry)); err != nil {
 		return err
 	}
 	desks, err := inquiry.NewDesks(inquiry.Options{
@@ -245,6 +251,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "store", Run: n.store.Run},
 		lifecycle.Part{Name: "forward", Run: n.forward.Run},
 		lifecycle.Part{Name: "membership", Run: n.takePart, Stop: n.leave},
+		lifecycle.Part{Name: "collect", Run: n.collect.Run},
 		lifecycle.Part{Name: "leader", Run: n.leader.Run},
 		lifecycle.Part{Name: "backup", Run: n.takeBackups},
 		lifecycle.Part{Name: "publish", Run: n.publish.Run},

@@ -47,6 +47,10 @@ type Options struct {
 	LeaveOnStop bool
 	// TLS towards nodes and routers. Empty: plain, allowed on loopback only.
 	TLS identity.Files
+	// SecretsDir is the folder below which the credentials towards clusters that this node polls itself
+	// must lie; variables are read only if their names begin with ANABRANCH_SECRET_. Empty: clusters that
+	// want a credential are not polled.
+	SecretsDir string
 	// Tokens maps a role to the bearer token that a new cluster starts with.
 	Tokens map[string]string
 	// TimeScale of elections; 0: 1.
