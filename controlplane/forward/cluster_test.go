@@ -29,6 +29,7 @@ type node struct {
 	*Forward
 	cancel context.CancelFunc
 	done   chan error
+	format uint32 // that it tells the others; 0: its own
 
 	mu   sync.Mutex // guards seen
 	seen map[string]*nodepb.ExchangeRequest
@@ -82,7 +83,7 @@ func (n *node) start(o store.Options) {
 		n.t.Fatal(err)
 	}
 	n.Forward = New(Options{
-		Store: s, Logger: o.Logger, Interval: 200 * time.Millisecond, CaughtUpFor: 500 * time.Millisecond,
+		Store: s, Logger: o.Logger, format: n.format, Interval: 200 * time.Millisecond, CaughtUpFor: 500 * time.Millisecond,
 		Exchange: func(r *nodepb.ExchangeRequest) {
 			n.mu.Lock()
 			defer n.mu.Unlock()

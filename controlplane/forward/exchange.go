@@ -9,7 +9,6 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/forward/nodepb"
-	"anabranch/controlplane/state"
 	"anabranch/controlplane/store"
 )
 
@@ -109,7 +108,7 @@ func (f *Forward) exchangeAll(ctx context.Context) {
 
 // report is what the others are sent.
 func (f *Forward) report() *nodepb.ExchangeRequest {
-	request := &nodepb.ExchangeRequest{NodeId: string(f.store.ID()), AppliedIndex: f.store.View().Index(), FeatureLevel: state.Format}
+	request := &nodepb.ExchangeRequest{NodeId: string(f.store.ID()), AppliedIndex: f.store.View().Index(), FeatureLevel: f.o.format}
 	if f.o.Local != nil {
 		local := f.o.Local()
 		request.Routers, request.Sources = local.GetRouters(), local.GetSources()

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"anabranch/controlplane/forward/nodepb"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/store"
 )
 
@@ -53,6 +54,8 @@ type Options struct {
 	CaughtUpFor time.Duration
 	// Logger; nil: slog.Default().
 	Logger *slog.Logger
+
+	format uint32 // tests: that of an earlier build; 0: state.Format
 }
 
 // Validate says which field is wrong and how to put it right.
@@ -91,6 +94,9 @@ func New(o Options) *Forward {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.format == 0 {
+		o.format = state.Format
 	}
 	return &Forward{
 		o: o, store: o.Store, logger: o.Logger.With("component", "forward"),

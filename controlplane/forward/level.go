@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
 )
@@ -24,7 +23,7 @@ func (f *Forward) raiseLevel(ctx context.Context) {
 		if !f.store.IsLeader() || view.ClusterID() == "" {
 			continue
 		}
-		level := lowest(f.store.Members(), f.peers.list(time.Now()), string(f.store.ID()), 3*f.o.Interval)
+		level := lowest(f.store.Members(), f.peers.list(time.Now()), string(f.store.ID()), f.o.format, 3*f.o.Interval)
 		if level <= view.FeatureLevel() {
 			continue
 		}
@@ -48,16 +47,16 @@ func (f *Forward) commitLevel(ctx context.Context, level uint32) error {
 	return err
 }
 
-// lowest is the feature level that all voters have, this node included; 0 if one of them has not said
-// so for maxAge.
-func lowest(members []store.Member, known []PeerStatus, own string, maxAge time.Duration) uint32 {
-	said := map[string]uint32{own: state.Format}
+// lowest is the feature level that all voters have, this node, whose own is format, included; 0 if one
+// of them has not said so for maxAge.
+func lowest(members []store.Member, known []PeerStatus, own string, format uint32, maxAge time.Duration) uint32 {
+	said := map[string]uint32{own: format}
 	for _, p := range known {
 		if p.Age <= maxAge {
 			said[string(p.ID)] = p.FeatureLevel
 		}
 	}
-	level := uint32(state.Format)
+	level := format
 	for _, m := range members {
 		if m.Voter {
 			level = min(level, said[string(m.ID)])

@@ -32,7 +32,7 @@ func TestTheLevelIsThatOfTheOldestVoter(t *testing.T) {
 		"one who is no voter":       {append(three[:1:1], store.Member{ID: "n4"}), nil, state.Format},
 		"a stranger says something": {three, []PeerStatus{says("n2", state.Format, 0), says("n9", state.Format, 0)}, 0},
 	} {
-		if got := lowest(tt.members, tt.known, "n1", time.Second); got != tt.want {
+		if got := lowest(tt.members, tt.known, "n1", state.Format, time.Second); got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/forward/nodepb"
-	"anabranch/controlplane/state"
 	"anabranch/controlplane/store"
 )
 
@@ -108,5 +107,5 @@ func (s *service) Exchange(_ context.Context, r *nodepb.ExchangeRequest) (*nodep
 	if s.f.o.Exchange != nil {
 		s.f.o.Exchange(r)
 	}
-	return &nodepb.ExchangeReply{NodeId: string(s.f.store.ID()), AppliedIndex: s.f.store.View().Index(), FeatureLevel: state.Format}, nil
+	return &nodepb.ExchangeReply{NodeId: string(s.f.store.ID()), AppliedIndex: s.f.store.View().Index(), FeatureLevel: s.f.o.format}, nil
 }
