@@ -27,12 +27,18 @@ type event struct{ id, name, data string }
 
 func (d *double) watch(path string, headers ...string) *sse {
 	d.t.Helper()
+	return d.watchAs("viewer", path, headers...)
+}
+
+// watchAs is watch with a token of its own.
+func (d *double) watchAs(token, path string, headers ...string) *sse {
+	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+path, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer secret-viewer")
+	req.Header.Set("Authorization", "Bearer secret-"+token)
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
