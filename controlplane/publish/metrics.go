@@ -11,7 +11,7 @@ import (
 // metrics of what goes over the streams. The zero value keeps nothing.
 type metrics struct {
 	tables, bytes, answers *prometheus.CounterVec
-	moved                  prometheus.Counter
+	moved, foreign         prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -34,7 +34,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Help: "Streams that were ended so that their routers spread over the nodes.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.tables, m.bytes, m.answers, m.moved} {
+	m.foreign = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "anabranch_controlplane_foreign_signals_total",
+		Help: "Signals of routers that told the load of clusters of another region, of which that was left out.",
+	})
+	for _, c := range []prometheus.Collector{m.tables, m.bytes, m.answers, m.moved, m.foreign} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
@@ -66,4 +70,10 @@ func (m *metrics) answered(ack *routerpb.Ack) {
 		answer = "misfit"
 	}
 	m.answers.WithLabelValues(answer).Inc()
+}
+
+func (m *metrics) struck(signals int) {
+	if m.foreign != nil {
+		m.foreign.Add(float64(signals))
+	}
 }

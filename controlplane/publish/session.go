@@ -35,6 +35,8 @@ type session struct {
 	deltas   bool                       // it takes deltas
 	heard    func(*routerpb.FromRouter) // takes answers to questions; nil: it is asked none
 
+	overreached bool // its reports told more than is its own; said once
+
 	seen   signal.Observation
 	holds  *routerpb.TableRef // what the router has, as far as it said
 	digest []byte             // of that, as its hello said; nil: what this node sent, or not told
@@ -178,10 +180,7 @@ func newer(ref, than *routerpb.TableRef) bool {
 func (x *session) hear(m *routerpb.FromRouter) error {
 	switch body := m.GetBody().(type) {
 	case *routerpb.FromRouter_Report:
-		x.seen.Report, x.seen.Received = body.Report, x.s.o.Now()
-		if applied := body.Report.GetApplied(); applied != nil && newer(applied, x.holds) {
-			x.holds, x.digest = applied, nil // never back: the report may have been written before the last table
-		}
+		x.reported(body.Report)
 	case *routerpb.FromRouter_Ack:
 		x.acknowledge(body.Ack)
 	case *routerpb.FromRouter_Hello:
