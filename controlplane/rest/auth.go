@@ -20,6 +20,7 @@ const (
 	write  = access.Write
 	keep   = access.Keep
 	manage = access.Manage
+	grant  = access.Grant
 )
 
 // reach is what a caller's scope means for an operation. Without one the operation is for callers
@@ -44,22 +45,58 @@ type authenticator func(r *http.Request, view *state.View, now time.Time) (*acce
 func (s *Server) may(need access.Right, scoped ...reach) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			id, err := s.identify(c)
+			err := s.admit(c, need, len(scoped) > 0)
+			s.metrics.countAuth(err)
 			if err != nil {
 				return err
-			}
-			c.Set(identityKey, id)
-			if !id.May(need) {
-				s.recordDenied(c, codeForbidden)
-				return problemForbidden(id.Role, need.Roles())
-			}
-			if len(scoped) == 0 && !id.Scope.Everything() {
-				s.recordDenied(c, codeOutOfScope)
-				return problemUnscoped(id.Scope)
 			}
 			return s.witnessed(c, next(c))
 		}
 	}
+}
+
+// admit finds out who sends a request, and whether they may.
+func (s *Server) admit(c echo.Context, need access.Right, anyScope bool) error {
+	id, err := s.known(c)
+	if err != nil {
+		return err
+	}
+	c.Set(identityKey, id)
+	if err := s.paced(c, id); err != nil {
+		return err
+	}
+	if !id.May(need) {
+		s.recordDenied(c, codeForbidden)
+		return problemForbidden(id.Role, need.Roles()).because("forbidden")
+	}
+	if !anyScope && !id.Scope.Everything() {
+		s.recordDenied(c, codeOutOfScope)
+		return problemUnscoped(id.Scope).because("out_of_scope")
+	}
+	return nil
+}
+
+// known identifies the sender, and slows down who tries tokens. What could be found by trying is not
+// even looked at from an address that has tried too often: secrets that the control plane makes can't
+// be, so that their holders are let in from there too.
+func (s *Server) known(c echo.Context) (*access.Identity, error) {
+	secret, from := bearer(c.Request()), address(c.Request())
+	if made, _ := access.Made(secret); !made && secret != "" {
+		if wait := s.attempts.wait(from); wait > 0 {
+			return nil, problemAttempts(wait)
+		}
+	}
+	id, err := s.identify(c)
+	if err != nil && secret != "" {
+		if wait := s.attempts.take(from); wait > 0 {
+			return nil, problemAttempts(wait)
+		}
+	}
+	return id, err
+}
+
+func problemAttempts(wait time.Duration) *Problem {
+	return problemTooMany("Too many tokens that are not valid came from this address.", wait).because("attempts")
 }
 
 // identify asks every authenticator who sent the request, in order.
@@ -68,7 +105,10 @@ func (s *Server) identify(c echo.Context) (*access.Identity, error) {
 	if view.ClusterID() == "" {
 		return nil, problemNotInitialised()
 	}
-	problem := problemUnauthenticated("Send the header Authorization: Bearer TOKEN with a token of this control plane.")
+	cause := "none"
+	if bearer(c.Request()) != "" {
+		cause = "unknown"
+	}
 	for _, known := range s.authenticators {
 		id, err := known(c.Request(), view, s.o.Now())
 		switch {
@@ -80,7 +120,7 @@ func (s *Server) identify(c echo.Context) (*access.Identity, error) {
 		}
 	}
 	c.Response().Header().Set(echo.HeaderWWWAuthenticate, challenge)
-	return nil, problem
+	return nil, problemUnauthenticated("Send the header Authorization: Bearer TOKEN with a token of this control plane.").because(cause)
 }
 
 const challenge = `Bearer realm="anabranch"`

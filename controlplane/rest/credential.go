@@ -16,18 +16,18 @@ func byToken(r *http.Request, view *state.View, now time.Time) (*access.Identity
 	t, previous := find(view.Tokens(), secret)
 	if t == nil {
 		if _, err := access.Made(secret); err != nil {
-			return nil, problemUnauthenticated("The token is cut or mistyped: its checksum does not match.")
+			return nil, problemUnauthenticated("The token is cut or mistyped: its checksum does not match.").because("unknown")
 		}
 		return nil, nil
 	}
 	at := now.UnixMilli()
 	switch {
 	case t.GetRevokedUnixMs() != 0:
-		return nil, problemUnauthenticated("The token was revoked.")
+		return nil, problemUnauthenticated("The token was revoked.").because("revoked")
 	case t.GetExpiresUnixMs() != 0 && t.GetExpiresUnixMs() <= at:
-		return nil, problemUnauthenticated("The token has expired.")
+		return nil, problemUnauthenticated("The token has expired.").because("expired")
 	case previous && t.GetPreviousUntilUnixMs() <= at:
-		return nil, problemUnauthenticated("The token was rotated, and its successor is the only one by now.")
+		return nil, problemUnauthenticated("The token was rotated, and its successor is the only one by now.").because("expired")
 	}
 	id := &access.Identity{Kind: access.KindToken, Name: t.GetName(), Role: t.GetRole(), Scope: state.TokenScope(t)}
 	if made, _ := access.Made(secret); made {

@@ -99,6 +99,7 @@ func unserved(t *testing.T, change ...func(*Options)) *double {
 		Ready:     func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.ready },
 		Staleness: func() time.Duration { return 250 * time.Millisecond },
 		Signals:   d.signals, Version: "test", Now: d.now,
+		ReadRate: -1, WriteRate: -1, // the clock stands still; TestCallersArePaced has limits
 		Heartbeat: 20 * time.Millisecond, FleetInterval: 5 * time.Millisecond,
 		Console: fstest.MapFS{
 			"index.html":          {Data: []byte("<!doctype html>console")},

@@ -104,6 +104,9 @@ func (s *Server) answerAgain(c echo.Context, a *statepb.Answer) error {
 	if a.GetKind() == "" {
 		return c.NoContent(http.StatusNoContent)
 	}
+	if a.GetKind() == state.KindToken {
+		return s.issueAgain(c, a)
+	}
 	kind := policy.Kind(a.GetKind())
 	r, err := policy.FromCanonical(kind, a.GetName(), a.GetDoc())
 	if err != nil {

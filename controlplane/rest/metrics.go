@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -14,6 +15,7 @@ type metrics struct {
 	seconds *prometheus.HistogramVec
 	watches prometheus.Gauge
 	missed  prometheus.Counter
+	auth    *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -35,8 +37,28 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Refusals that were too many for an entry each in the audit trail.",
 		}),
 	}
-	r.MustRegister(m.seconds, m.watches, m.missed)
+	m.auth = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "anabranch_controlplane_auth_total",
+		Help: "Requests by whether their sender was let in: ok, none (no token), unknown, expired, revoked, forbidden (role), out_of_scope, limited (rate of the caller), attempts (rate of wrong tokens of the address), not_initialised.",
+	}, []string{"result"})
+	r.MustRegister(m.seconds, m.watches, m.missed, m.auth)
 	return m
+}
+
+// countAuth counts whether the sender of a request was let in; nil: yes.
+func (m *metrics) countAuth(err error) {
+	if m.auth == nil {
+		return
+	}
+	result := "ok"
+	if err != nil {
+		result = "not_initialised"
+		var p *Problem
+		if errors.As(err, &p) && p.cause != "" {
+			result = p.cause
+		}
+	}
+	m.auth.WithLabelValues(result).Inc()
 }
 
 // unrecorded counts a refusal that gets no entry in the audit trail.

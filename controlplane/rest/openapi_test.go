@@ -12,6 +12,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"anabranch/api"
+	"anabranch/controlplane/access"
 	"anabranch/controlplane/audit"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
@@ -22,7 +23,9 @@ type operation struct {
 	OperationID string `yaml:"operationId"`
 	Summary     string `yaml:"summary"`
 	// Needs is the right that a caller needs, or "none".
-	Needs     string `yaml:"x-anabranch-needs"`
+	Needs string `yaml:"x-anabranch-needs"`
+	// Scope says what the caller's scope means; empty: the operation is for those who have none.
+	Scope     string `yaml:"x-anabranch-scope"`
 	Responses map[string]struct {
 		Ref     string         `yaml:"$ref"`
 		Content map[string]any `yaml:"content"`
@@ -123,6 +126,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"SafetyRuleSpec": policy.SafetyRuleSpec{}, "RolloutSpec": policy.RolloutSpec{}, "CanarySpec": policy.CanarySpec{}, "StageSpec": policy.StageSpec{},
 		"ErrorBudgetSpec": policy.ErrorBudgetSpec{}, "ChangeLimitSpec": policy.ChangeLimitSpec{},
 		"Problem": Problem{}, "DryRun": DryRun{}, "Warning": policy.Warning{}, "Simulation": Simulation{}, "Move": plan.Move{}, "ShareMove": plan.ShareMove{}, "Forecast": Forecast{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "Explanation": Explanation{}, "Origin": Origin{}, "Followed": Followed{}, "Dropped": Dropped{}, "AuditEntry": audit.Entry{}, "AuditChange": audit.Change{},
+		"Scope": access.Scope{}, "Token": Token{}, "IssuedToken": IssuedToken{}, "NewToken": NewToken{}, "Rotation": Rotation{}, "Whoami": Whoami{}, "TokenList": List[Token]{},
 		"NewMember": NewMember{}, "TransferOrder": TransferOrder{}, "Transferred": Transferred{},
 		"RegionStatus": RegionStatus{}, "ClusterHealth": ClusterHealth{}, "RegionSignals": RegionSignals{}, "ClusterStatus": ClusterStatus{},
 		"ClusterSignals": ClusterSignals{}, "Endpoints": Endpoints{}, "Observer": Observer{}, "Weight": Weight{},

@@ -86,6 +86,9 @@ type Options struct {
 	Version string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
+	// ReadRate and WriteRate are how many reads and changes one caller may ask of this node in a second;
+	// 0: the defaults, negative: no limit.
+	ReadRate, WriteRate float64
 	// Heartbeat and FleetInterval of watches; 0: the defaults.
 	Heartbeat, FleetInterval time.Duration
 }
@@ -123,6 +126,12 @@ func (o Options) withDefaults() Options {
 	o.Logger = o.Logger.With(slog.String("component", "rest"))
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.ReadRate == 0 {
+		o.ReadRate = DefaultReadRate
+	}
+	if o.WriteRate == 0 {
+		o.WriteRate = DefaultWriteRate
 	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = DefaultHeartbeat

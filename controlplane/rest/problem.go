@@ -28,6 +28,7 @@ type Problem struct {
 	Errors []policy.Problem `json:"errors,omitempty"`
 
 	retryAfter time.Duration
+	cause      string // of a refusal of who may, for the metrics
 }
 
 // The codes.
@@ -44,6 +45,8 @@ const (
 	codeFieldOwned      = "field_owned"
 	codePrecondition    = "precondition"
 	codeGone            = "gone"
+	codeTooMany         = "too_many_requests"
+	codeSecretGone      = "secret_gone"
 	codeTooLarge        = "too_large"
 	codeMediaType       = "unsupported_media_type"
 	codeInvalid         = "invalid"
@@ -88,6 +91,8 @@ var kinds = map[string]struct {
 	codeFieldOwned:      {http.StatusConflict, "Others have set it"},
 	codePrecondition:    {http.StatusPreconditionFailed, "It has changed since it was read"},
 	codeGone:            {http.StatusGone, "The history does not reach back so far"},
+	codeTooMany:         {http.StatusTooManyRequests, "Too many requests"},
+	codeSecretGone:      {http.StatusConflict, "The secret is not told again"},
 	codeTooLarge:        {http.StatusRequestEntityTooLarge, "The body is too large"},
 	codeMediaType:       {http.StatusUnsupportedMediaType, "The body's type is not supported"},
 	codeInvalid:         {http.StatusUnprocessableEntity, "The resource is not valid"},
@@ -125,6 +130,12 @@ func newProblem(code, detail string, errors ...policy.Problem) *Problem {
 
 func (p *Problem) after(d time.Duration) *Problem {
 	p.retryAfter = d
+	return p
+}
+
+// because says for the metrics why somebody was not let in.
+func (p *Problem) because(cause string) *Problem {
+	p.cause = cause
 	return p
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state"
 )
 
 // resources serves one kind.
@@ -108,6 +109,9 @@ func target(c echo.Context) (kind, name string) {
 		if path == all || path == all+"/:name" || strings.HasPrefix(path, all+"/:name/") {
 			return string(k), nameOf(c)
 		}
+	}
+	if strings.HasPrefix(path, "/v1/tokens") {
+		return state.KindToken, nameOf(c)
 	}
 	if strings.HasPrefix(path, "/v1/controlplane/members") {
 		return kindMember, nameOf(c)

@@ -18,6 +18,8 @@ type Server struct {
 	echo *echo.Echo
 	// denials and refusals bound what is audited of each actor.
 	denials, refusals *limiter
+	// reads and writes pace callers, attempts those who try tokens.
+	reads, writes, attempts *rate
 	// authenticators are asked in this order who sends a request.
 	authenticators []authenticator
 	fleet          fleetCache
@@ -42,6 +44,9 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o.withDefaults(), draining: make(chan struct{})}
 	s.authenticators = []authenticator{byToken}
+	s.reads = newRate(s.o.Now, s.o.ReadRate, readBurst*s.o.ReadRate)
+	s.writes = newRate(s.o.Now, s.o.WriteRate, writeBurst*s.o.WriteRate)
+	s.attempts = newRate(s.o.Now, attemptRate, attemptBurst)
 	s.metrics = newMetrics(o.Registerer)
 	s.denials, s.refusals = newLimiter(s.o.Now, s.metrics.unrecorded), newLimiter(s.o.Now, s.metrics.unrecorded)
 	var err error
@@ -101,6 +106,12 @@ func (s *Server) routes() *echo.Echo {
 		e.POST(one+"/rollback", r.rollback, s.may(write, within), timed, s.keyed)
 	}
 	e.GET("/v1/watch", s.watchAll, s.may(read, filtered))
+	e.GET("/v1/whoami", s.whoami, s.may(read, anyScope), timed)
+	e.GET("/v1/tokens", s.listTokens, s.may(grant), timed)
+	e.POST("/v1/tokens", s.createToken, s.may(grant), timed, s.keyed)
+	e.GET("/v1/tokens/:name", s.getToken, s.may(grant), timed)
+	e.DELETE("/v1/tokens/:name", s.revokeToken, s.may(grant), timed, s.keyed)
+	e.POST("/v1/tokens/:name/rotate", s.rotateToken, s.may(grant), timed, s.keyed)
 	e.GET("/v1/status", s.status, s.may(read, anyScope), timed)
 	e.GET("/v1/controlplane/members", s.members, s.may(read, anyScope), timed)
 	e.GET("/v1/controlplane/snapshot", s.snapshot, s.may(keep))
