@@ -141,6 +141,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	}
 	structs["MemberList"], structs["AuditEntryList"], structs["RouterList"] = List[Member]{}, List[audit.Entry]{}, List[Router]{}
 	structs["CollectSpec"] = policy.CollectSpec{}
+	structs["Source"], structs["SourceList"] = Source{}, List[Source]{}
 	structs["TableVersion"], structs["TableVersionList"], structs["TableChange"], structs["WeightMove"] = TableVersion{}, List[TableVersion]{}, TableChange{}, WeightMove{}
 	structs["ListCount"], structs["ListChange"], structs["TableDiff"] = ListCount{}, plan.ListChange{}, TableDiff{}
 	structs["Version"], structs["VersionList"], structs["ResourceDiff"], structs["RollbackOrder"] = Version{}, List[Version]{}, ResourceDiff{}, RollbackOrder{}

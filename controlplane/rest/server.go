@@ -126,6 +126,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/tables/:revision", s.oldTable, s.may(read, filtered), timed)
 	e.GET("/v1/tables/:revision/diff", s.tableDiff, s.may(read, filtered), timed)
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
+	e.GET("/v1/sources", s.sources, s.may(read, anyScope), timed)
 	e.GET("/v1/explain/:id", s.explain, s.may(read, filtered), timed)
 	e.GET("/v1/decisions", s.decisions, s.may(read, filtered))
 	e.GET("/v1/fleet", s.getFleet, s.may(read, anyScope), timed)

@@ -69,8 +69,11 @@ type ClusterStatus struct {
 	Signals ClusterSignals `json:"signals"`
 }
 
-// ClusterSignals is what routers report of a cluster, together.
+// ClusterSignals is what routers report of a cluster, together, or what nodes of the control plane
+// find there themselves.
 type ClusterSignals struct {
+	// From says whose word freshness, age, endpoints and load are: routers, polls, or empty for nobody's.
+	From              string     `json:"from"`
 	Freshness         string     `json:"freshness"`
 	AgeMs             int64      `json:"ageMs"` // -1: never heard of
 	Endpoints         Endpoints  `json:"endpoints"`
@@ -84,6 +87,8 @@ type ClusterSignals struct {
 	RequestsPerSecond float64    `json:"requestsPerSecond"`
 	FailuresPerSecond float64    `json:"failuresPerSecond"`
 	Observers         []Observer `json:"observers"`
+	// Sources that nodes of the control plane poll at present.
+	Sources []Source `json:"sources"`
 }
 
 // Endpoints counts them.
@@ -211,6 +216,7 @@ func (n standing) cluster(name string) ClusterStatus {
 func (n standing) clusterSignals(name string) ClusterSignals {
 	l := n.signals.Cluster(fleet.ClusterID(name), "")
 	out := ClusterSignals{
+		From: string(l.By), Sources: []Source{},
 		Freshness: string(l.Freshness), AgeMs: ms(l.Age), Endpoints: Endpoints{l.Total, l.Ready},
 		Saturation: l.Saturation, Waiting: l.Waiting, Running: l.Running, KVUsage: l.KVUsage,
 		TTFTP95Ms: l.TTFTP95Ms, CapacityWork: l.CapacityWork, LoadWork: l.LoadWork,
@@ -218,6 +224,11 @@ func (n standing) clusterSignals(name string) ClusterSignals {
 	}
 	for _, o := range l.Observers {
 		out.Observers = append(out.Observers, Observer{o.Router, o.Region, o.Ejected, o.Reason})
+	}
+	for _, x := range n.signals.SourcesOf(fleet.ClusterID(name)) {
+		if x.Active {
+			out.Sources = append(out.Sources, n.source(x))
+		}
 	}
 	return out
 }
