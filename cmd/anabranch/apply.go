@@ -17,6 +17,7 @@ func (a *app) apply() *cobra.Command {
 	var files []string
 	var dryRun bool
 	var reason string
+	var by manager
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|DIR|-",
 		Short: "Create resources, or replace what differs",
@@ -24,6 +25,9 @@ func (a *app) apply() *cobra.Command {
 
 All documents are read and checked before the first is sent; one mistake, and nothing changes. They
 are sent in an order in which references point backwards; the first that is refused ends it.
+
+Automation names itself with --manager. It may change fields that it has set itself and add others; a
+field that a person or another automation has set it may change with --force only.
 
 A document with metadata.revision, as get writes it, replaces that revision only: if somebody has
 changed the resource since, nothing changes. Without it the present one is replaced, whatever it is.`,
@@ -35,6 +39,7 @@ changed the resource since, nothing changes. Without it the present one is repla
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "file, folder, or - for standard input; repeatable")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would change, and change nothing")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	by.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(files) == 0 {
 			return errNoDocuments
@@ -47,6 +52,7 @@ changed the resource since, nothing changes. Without it the present one is repla
 		if err != nil {
 			return err
 		}
+		by.of(c)
 		if dryRun {
 			return a.rehearse(cmd.Context(), c, rs)
 		}
@@ -102,6 +108,7 @@ func (a *app) remove() *cobra.Command {
 	var files []string
 	var reason string
 	var ignoreMissing bool
+	var by manager
 	cmd := &cobra.Command{
 		Use:   "delete KIND NAME | delete -f FILE|DIR|-",
 		Short: "Delete resources",
@@ -113,6 +120,7 @@ them. What others still refer to is not deleted.`,
 	}
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "file, folder, or - for standard input; repeatable")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	by.flags(cmd)
 	cmd.Flags().BoolVar(&ignoreMissing, "ignore-missing", false, "a resource that is not there is no failure")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		targets, err := a.targets(args, files)
@@ -123,6 +131,7 @@ them. What others still refer to is not deleted.`,
 		if err != nil {
 			return err
 		}
+		by.of(c)
 		for _, t := range targets {
 			err := c.Delete(cmd.Context(), t.Kind, t.Metadata.Name)
 			word := "deleted"

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,6 +34,10 @@ type Client struct {
 	Token string
 	// Reason is kept in the audit trail with each change; empty: none.
 	Reason string
+	// Manager is the automation in whose name resources are written; empty: a person. Force lets it take
+	// over fields that others have set.
+	Manager string
+	Force   bool
 	// Pause is the time before a write is sent again whose outcome is not known; 0: [Pause].
 	Pause time.Duration
 	// HTTP does the calls; nil: a client of its own with [Timeout].
@@ -71,6 +76,11 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 		return c.anywhere(ctx, call)
 	}
 	call.key = uuid.NewString()
+	if c.Force && call.IfMatch != "" {
+		query := url.Values{"force": {"true"}}
+		maps.Copy(query, call.Query)
+		call.Query = query
+	}
 	a, err := c.anywhere(ctx, call)
 	if unknown(err) && ctx.Err() == nil {
 		return c.again(ctx, call, err)
@@ -109,7 +119,8 @@ func (c *Client) one(ctx context.Context, server string, call Call) (*Answer, er
 	}
 	for name, value := range map[string]string{
 		"If-Match": call.IfMatch, "If-None-Match": call.IfNoneMatch, "X-Anabranch-Reason": c.Reason,
-		"Idempotency-Key": call.key,
+		"Idempotency-Key":     call.key,
+		"X-Anabranch-Manager": c.Manager,
 	} {
 		if value != "" {
 			req.Header.Set(name, value)
