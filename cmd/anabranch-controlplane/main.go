@@ -118,7 +118,7 @@ that comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&f.tokensFile, "tokens-file", "", `JSON file {"admin": "…", "operator": "…", "approver": "…", "viewer": "…"} of the tokens that a new cluster starts with`)
 	fl.StringVar(&o.SecretsDir, "secrets-dir", "", "folder below which the credentials towards clusters that this node polls itself must lie, in regions where no router reports (default: clusters that want one are not polled)")
 	fl.Float64Var(&o.TimeScale, "time-scale", 1, "scales election timing, for slow networks (above 1)")
-	fl.StringVar(&f.backupDir, "backup-dir", "", "folder where backups of the state are kept while this node leads (default: none are)")
+	fl.StringVar(&f.backupDir, "backup-dir", "", "folder where backups of the state, and archives of the audit trail, are kept while this node leads (default: none are)")
 	fl.StringVar(&f.bucket.URL, "backup-s3", "", "bucket where backups are kept as well, s3://bucket/prefix; credentials as for AWS's own tools")
 	fl.StringVar(&f.bucket.Endpoint, "backup-s3-endpoint", "", "https://host:port of a store that speaks S3's API (default: AWS)")
 	fl.StringVar(&f.bucket.Region, "backup-s3-region", "", "region of the bucket (default: AWS_REGION or the profile's)")

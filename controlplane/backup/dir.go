@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -17,13 +18,18 @@ type Dir string
 // String is the folder.
 func (d Dir) String() string { return string(d) }
 
-// Put writes the file beside its name, syncs it, proves it good by reading it again, and renames it.
+// Put writes the file beside its name, syncs it, proves it good by reading it again, and renames it. What
+// is no backup by its name is compared with what was to be written. The name may be below folders.
 func (d Dir) Put(_ context.Context, name string, archive io.ReadSeeker, size int64) error {
-	if err := os.MkdirAll(string(d), 0o700); err != nil {
+	path := filepath.Join(string(d), filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	d.sweep()
-	_, err := Save(filepath.Join(string(d), name), func(w io.Writer) error {
+	d.sweep(filepath.Dir(path))
+	if !strings.HasSuffix(name, suffix) {
+		return keep(path, archive, size)
+	}
+	_, err := Save(path, func(w io.Writer) error {
 		n, err := io.Copy(w, archive)
 		if err == nil && n != size {
 			err = fmt.Errorf("copied %d bytes of %d: %w", n, size, io.ErrUnexpectedEOF)
@@ -35,8 +41,8 @@ func (d Dir) Put(_ context.Context, name string, archive io.ReadSeeker, size int
 
 // sweep removes what crashes have left of copies, once nobody can be writing it any more. What stays
 // will be looked at again.
-func (d Dir) sweep() {
-	parts, _ := filepath.Glob(filepath.Join(string(d), "anabranch-*"+suffix+partSuffix)) // the pattern is good
+func (d Dir) sweep(folder string) {
+	parts, _ := filepath.Glob(filepath.Join(folder, "anabranch-*"+partSuffix)) // the pattern is good
 	for _, part := range parts {
 		if info, err := os.Stat(part); err == nil && time.Since(info.ModTime()) > 2*timeout {
 			_ = os.Remove(part)

@@ -2,6 +2,8 @@ package backup
 
 import (
 	"bufio"
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +55,42 @@ func fill(part string, write func(io.Writer) error) (Meta, *state.View, error) {
 		return Meta{}, nil, err
 	}
 	return Load(part)
+}
+
+// keep makes the file path of other content: whole and the same when it is read again, or not at all.
+func keep(path string, content io.Reader, size int64) error {
+	part := path + partSuffix
+	err := copied(part, content, size)
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		_ = os.Remove(part) // what went wrong is told already
+		return fmt.Errorf("keep %s: %w", path, err)
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func copied(part string, content io.Reader, size int64) error {
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	written, back := sha256.New(), sha256.New()
+	n, err := io.Copy(io.MultiWriter(f, written), content)
+	if err == nil && n != size {
+		err = fmt.Errorf("copied %d bytes of %d: %w", n, size, io.ErrUnexpectedEOF)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		_, err = io.Copy(back, io.NewSectionReader(f, 0, size))
+	}
+	if err == nil && !bytes.Equal(written.Sum(nil), back.Sum(nil)) {
+		err = fmt.Errorf("%w: what was read back is not what was written", ErrDamaged)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // Load reads an archive from a file, and proves it good.

@@ -265,19 +265,19 @@ func TestAFolderTakesOnlyWhatIsGood(t *testing.T) {
 		"cut":       {good[:50], 50, false},
 		"too short": {good, len(good) + 1, false},
 	} {
-		err := d.Put(t.Context(), name, strings.NewReader(c.in), int64(c.size))
+		err := d.Put(t.Context(), name+suffix, strings.NewReader(c.in), int64(c.size))
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	names, err := d.Names(t.Context())
-	if err != nil || len(names) != 1 || names[0] != "good" {
+	if err != nil || len(names) != 1 || names[0] != "good"+suffix {
 		t.Errorf("%v, %v", names, err)
 	}
-	if err := d.Delete(t.Context(), "good"); err != nil {
+	if err := d.Delete(t.Context(), "good"+suffix); err != nil {
 		t.Error(err)
 	}
-	if err := d.Delete(t.Context(), "good"); !errors.Is(err, os.ErrNotExist) {
+	if err := d.Delete(t.Context(), "good"+suffix); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("twice: %v", err)
 	}
 }

@@ -178,6 +178,9 @@ func bounded(s string) string {
 // VerifyAudit says where a run of consecutive audit entries was changed, reordered or cut, or nil.
 func VerifyAudit(entries []*statepb.AuditEntry) error { return audit.Verify(entries) }
 
+// AuditKept is how many entries of the trail are kept.
+func (v *View) AuditKept() int { return v.audit.kept }
+
 // AuditDropped is how many entries of the trail are no longer kept: the first that is has the next
 // number. Entries that were dropped below feature level 3 are not among them.
 func (v *View) AuditDropped() uint64 { return v.audit.anchor.GetDropped() }

@@ -34,6 +34,11 @@ func TestTheLeaderKeepsBackups(t *testing.T) {
 		_, found := v.Get(policy.KindRegion, "kept")
 		return found
 	})
+	m.await(t, "an archive of the audit trail that is confirmed", func() bool {
+		files, err := filepath.Glob(filepath.Join(m.options.DataDir, "..", "backups", "audit", "*.ndjson.gz"))
+		through, _ := m.store.View().AuditArchived()
+		return err == nil && len(files) > 0 && through > 0
+	})
 	resp, err := client.Get("http://" + m.Addresses().HTTP + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +48,7 @@ func TestTheLeaderKeepsBackups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"anabranch_controlplane_backup_age_seconds{place=", "anabranch_controlplane_backup_failures_total{place="} {
+	for _, want := range []string{"anabranch_controlplane_backup_age_seconds{place=", "anabranch_controlplane_backup_failures_total{place=", "anabranch_controlplane_audit_unarchived_entries "} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("metrics lack %s", want)
 		}

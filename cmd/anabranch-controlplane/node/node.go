@@ -22,6 +22,7 @@ import (
 	"anabranch/api/identity"
 	"anabranch/api/routerpb"
 	"anabranch/cmd/lifecycle"
+	"anabranch/controlplane/audit/archive"
 	"anabranch/controlplane/backup"
 	"anabranch/controlplane/collect"
 	"anabranch/controlplane/forward"
@@ -54,7 +55,8 @@ type Node struct {
 	leader  *leader.Leader
 	publish *publish.Server
 	rest    *rest.Server
-	backups *backup.Schedule // nil: none are taken
+	backups *backup.Schedule  // nil: none are taken
+	archive *archive.Archiver // nil: the audit trail is not archived
 	collect *collect.Collector
 	grpc    *grpc.Server
 	http    *http.Server
@@ -203,7 +205,31 @@ func (n *Node) wireBackups(registry *prometheus.Registry) error {
 	if err != nil {
 		return err
 	}
-	return registry.Register(n.backups)
+	if err := registry.Register(n.backups); err != nil {
+		return err
+	}
+	places := make([]archive.Place, 0, len(n.o.Backups))
+	for _, p := range n.o.Backups {
+		places = append(places, p)
+	}
+	n.archive, err = archive.New(archive.Options{
+		Places: places, Interval: n.o.BackupInterval,
+		Leading: n.store.IsLeader, View: n.store.View, Propose: n.store.Propose,
+		Node: n.store.ID(), Logger: n.o.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	return registry.Register(n.archive)
+}
+
+// archiveAudit brings the audit trail to where backups are.
+func (n *Node) archiveAudit(ctx context.Context) error {
+	if n.archive == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return n.archive.Run(ctx)
 }
 
 // takeBackups runs the schedule.
@@ -254,6 +280,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "collect", Run: n.collect.Run},
 		lifecycle.Part{Name: "leader", Run: n.leader.Run},
 		lifecycle.Part{Name: "backup", Run: n.takeBackups},
+		lifecycle.Part{Name: "archive", Run: n.archiveAudit},
 		lifecycle.Part{Name: "publish", Run: n.publish.Run},
 		lifecycle.Part{Name: "grpc", Run: n.serveGRPC},
 		lifecycle.Part{Name: "http", Run: n.serveHTTP, Stop: n.http.Shutdown},

@@ -56,7 +56,8 @@ type Options struct {
 	// TimeScale of elections; 0: 1.
 	TimeScale float64
 	// Backups are the places where this node keeps backups while it leads, every BackupInterval and the
-	// newest BackupKeep of them; 0: the defaults of package backup. Empty: it takes none.
+	// newest BackupKeep of them; 0: the defaults of package backup. Archives of the audit trail go there
+	// too, all of them. Empty: it takes none.
 	Backups        []backup.Place
 	BackupInterval time.Duration
 	BackupKeep     int
