@@ -22,6 +22,7 @@ import (
 	"anabranch/cmd/settings"
 	"anabranch/controlplane/backup"
 	"anabranch/controlplane/backup/bucket"
+	"anabranch/controlplane/rest"
 	"anabranch/controlplane/store"
 	"anabranch/web"
 )
@@ -115,6 +116,8 @@ that comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this node (PEM, URI name anabranch://node/<id>)")
 	fl.StringVar(&o.TLS.Key, "tls-key", "", "its key")
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authority of nodes and routers")
+	fl.Float64Var(&o.ReadRate, "read-rate", rest.DefaultReadRate, "reads that one caller may ask of this node in a second, and twice as many at once; negative: no limit")
+	fl.Float64Var(&o.WriteRate, "write-rate", rest.DefaultWriteRate, "changes that one caller may ask of this node in a second, and five times as many at once; negative: no limit")
 	fl.StringVar(&f.tokensFile, "tokens-file", "", `JSON file {"admin": "…", "operator": "…", "approver": "…", "viewer": "…"} of the tokens that a new cluster starts with`)
 	fl.StringVar(&o.SecretsDir, "secrets-dir", "", "folder below which the credentials towards clusters that this node polls itself must lie, in regions where no router reports (default: clusters that want one are not polled)")
 	fl.Float64Var(&o.TimeScale, "time-scale", 1, "scales election timing, for slow networks (above 1)")

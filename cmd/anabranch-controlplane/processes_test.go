@@ -152,6 +152,7 @@ func (p *process) launch() error {
 		"--id", p.id, "--data-dir", p.dir, "--peers", strings.Join(p.c.peers, ","),
 		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--raft", raft, "--time-scale", "0.5",
 		"--tokens-file", filepath.Join(p.c.dir, "tokens.json"), "--log-format", "json",
+		"--read-rate", "-1", "--write-rate", "-1", // as fast as it goes
 	}, p.c.flags...)...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
 	stdin, err := cmd.StdinPipe()

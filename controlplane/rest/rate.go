@@ -17,7 +17,7 @@ import (
 // once. The console and a client that waits for something ask a few times a second; a folder of
 // documents is applied as fast as the log takes it, and then at the rate.
 const (
-	DefaultReadRate  = 100.0
+	DefaultReadRate  = 200.0
 	DefaultWriteRate = 20.0
 	readBurst        = 2 // seconds' worth
 	writeBurst       = 5

@@ -158,7 +158,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		Propose: n.forward.Propose, ReadBarrier: n.forward.ReadIndex,
 		Members: n.members, Membership: n.forward, Leader: n.store.Leader, Ready: n.ready, Staleness: n.staleness,
 		Inquiries: desks, Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
-		Logger: n.o.Logger, Version: n.o.Version,
+		Logger: n.o.Logger, Version: n.o.Version, ReadRate: n.o.ReadRate, WriteRate: n.o.WriteRate,
 		TableSize: func(v *state.View) (int, error) {
 			now := time.Now()
 			return leader.TableSize(v, n.signals.Snapshot(now), now)

@@ -61,6 +61,9 @@ type Options struct {
 	Backups        []backup.Place
 	BackupInterval time.Duration
 	BackupKeep     int
+	// ReadRate and WriteRate are how many reads and changes one caller may ask of this node in a second;
+	// 0: the defaults of package rest, negative: no limit.
+	ReadRate, WriteRate float64
 	// Console is the built web console. Nil: none.
 	Console fs.FS
 	Version string

@@ -70,10 +70,11 @@ type Call struct {
 
 // Do makes the call. An answer of 300 and above is a *[ProblemError]. A server that can't be connected
 // to is passed over, which is safe for changes too. One that fails later may have made the change:
-// a write with a precondition is sent again with the same Idempotency-Key, others are not.
+// a write with a precondition is sent again with the same Idempotency-Key, others are not. Where the
+// server says that there were too many calls, it is given the time that it asks for.
 func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 	if call.Method == http.MethodGet {
-		return c.anywhere(ctx, call)
+		return c.paced(ctx, call)
 	}
 	call.key = uuid.NewString()
 	if c.Force && call.IfMatch != "" {
@@ -81,7 +82,7 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 		maps.Copy(query, call.Query)
 		call.Query = query
 	}
-	a, err := c.anywhere(ctx, call)
+	a, err := c.paced(ctx, call)
 	if unknown(err) && ctx.Err() == nil {
 		return c.again(ctx, call, err)
 	}

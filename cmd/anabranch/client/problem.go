@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"anabranch/controlplane/policy"
 )
@@ -24,7 +26,8 @@ type ProblemError struct {
 	// Server is the node that said so.
 	Server string `json:"-"`
 
-	keyed bool // the server keeps keys
+	keyed bool          // the server keeps keys
+	after time.Duration // of Retry-After; 0: it does not say
 }
 
 // problem reads the answer as a problem document, or makes one of whatever it is.
@@ -37,6 +40,9 @@ func problem(resp *http.Response, body []byte, server string) *ProblemError {
 			text = plain.Error
 		}
 		p = &ProblemError{Title: http.StatusText(resp.StatusCode), Detail: text[:min(len(text), 300)]}
+	}
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		p.after = time.Duration(seconds) * time.Second
 	}
 	p.Status, p.Server, p.keyed = resp.StatusCode, server, resp.Header.Get("Idempotency-Key") != ""
 	return p
@@ -69,7 +75,9 @@ func (p *ProblemError) fix() string {
 	case http.StatusUnauthorized:
 		return "give a valid token with --token or ANABRANCH_TOKEN"
 	case http.StatusForbidden:
-		return "use a token of a role that may do this"
+		return "use a token of a role and scope that may do this; `anabranch whoami` shows yours"
+	case http.StatusTooManyRequests:
+		return "slow down; --read-rate and --write-rate of the node say how much one caller may ask"
 	case http.StatusPreconditionFailed:
 		return "somebody else changed it; look at it again and repeat"
 	case http.StatusServiceUnavailable:
