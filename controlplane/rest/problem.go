@@ -72,6 +72,9 @@ const (
 	codeRouterAway      = "router_not_connected"
 	codeRouterTooOld    = "router_too_old"
 	codeRouterSilent    = "router_silent"
+	codeFrozen          = "frozen"
+	codeNotUnderWay     = "not_under_way"
+	codeChangeTooLarge  = "change_too_large"
 )
 
 // titles and statuses of the codes.
@@ -117,6 +120,9 @@ var kinds = map[string]struct {
 	codeUnknownRouter:   {http.StatusNotFound, "No such router"},
 	codeRouterAway:      {http.StatusServiceUnavailable, "The router is not connected"},
 	codeRouterTooOld:    {http.StatusServiceUnavailable, "The router can't be asked"},
+	codeFrozen:          {http.StatusConflict, "Changes are frozen"},
+	codeNotUnderWay:     {http.StatusConflict, "The rollout is not under way"},
+	codeChangeTooLarge:  {http.StatusUnprocessableEntity, "The change would move too much at once"},
 	codeRouterSilent:    {http.StatusGatewayTimeout, "The router does not answer"},
 }
 

@@ -125,6 +125,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/tables", s.tables, s.may(read, filtered), timed)
 	e.GET("/v1/tables/:revision", s.oldTable, s.may(read, filtered), timed)
 	e.GET("/v1/tables/:revision/diff", s.tableDiff, s.may(read, filtered), timed)
+	s.changeRoutes(e)
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
 	e.GET("/v1/sources", s.sources, s.may(read, anyScope), timed)
 	e.GET("/v1/explain/:id", s.explain, s.may(read, filtered), timed)

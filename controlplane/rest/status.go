@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -18,8 +19,16 @@ type Status struct {
 	Ready         bool         `json:"ready"`
 	Version       string       `json:"version"`
 	TableRevision uint64       `json:"tableRevision"` // 0: none published
-	// Frozen: weights are held because too much changed at once.
+	// Frozen: weights are held because too much changed at once, or an operator has frozen changes.
 	Frozen bool `json:"frozen"`
+	// Freeze is what an operator said to the latter; nil: nobody did.
+	Freeze *Freeze `json:"freeze"`
+	// Rollout is the id of the one under way; nil: none.
+	Rollout *string `json:"rollout"`
+	// HeldBack: changes of configuration have not come to all routers yet, or wait. Returned: they have
+	// been tried as they are, and taken back.
+	HeldBack bool `json:"heldBack"`
+	Returned bool `json:"returned"`
 	// Drill is the name of the drill under way; nil: none.
 	Drill   *string  `json:"drill"`
 	Routers []Router `json:"routers"`
@@ -32,6 +41,12 @@ func (s *Server) status(c echo.Context) error {
 	st := Status{
 		ClusterID: view.ClusterID(), Epoch: view.Epoch(), Revision: view.Index(), Leader: leader, Node: s.o.Node,
 		Ready: s.o.Ready(), Version: s.o.Version, TableRevision: view.Table().GetRef().GetRevision(), Routers: []Router{},
+	}
+	st.Freeze, st.HeldBack, st.Returned = freezeOf(view), view.Pending(), view.ReturnedNow()
+	st.Frozen = st.Freeze != nil
+	if r := view.Rollout(); r != nil {
+		id := strconv.FormatUint(r.GetId(), 10)
+		st.Rollout = &id
 	}
 	for _, h := range view.Health() {
 		st.Frozen = st.Frozen || h.GetState() == "FROZEN"

@@ -226,6 +226,9 @@ func (r resources) make(c echo.Context, view *state.View, ch change) error {
 	if err := r.fits(view, cmd); err != nil {
 		return err
 	}
+	if err := r.moderate(c, view, cmd); err != nil {
+		return err
+	}
 	if dry {
 		return r.pretend(c, view, ch)
 	}

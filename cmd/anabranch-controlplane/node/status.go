@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"anabranch/controlplane/rollout"
+
 	"anabranch/api/fleet"
 )
 
@@ -77,6 +79,18 @@ func (n *Node) registry() *prometheus.Registry {
 	gauge("table_revision", "Revision of the current routing table; 0: none.", func() float64 {
 		return float64(n.store.View().Table().GetRef().GetRevision())
 	})
+	gauge("rollout_stage", "How far a rollout has come: 0: none is under way, 1: one router, 2: a region.", func() float64 {
+		switch rollout.Stage(n.store.View().Rollout().GetStage()) {
+		case rollout.Canary:
+			return 1
+		case rollout.Region:
+			return 2
+		}
+		return 0
+	})
+	gauge("changes_held_back", "1 while changes of configuration have not come to all routers.", func() float64 { return flag(n.store.View().Pending()) })
+	gauge("changes_returned", "1 while changes that are held back have been tried, and taken back.", func() float64 { return flag(n.store.View().ReturnedNow()) })
+	gauge("changes_frozen", "1 while an operator keeps changes away from routers.", func() float64 { return flag(n.store.View().Frozen() != nil) })
 	gauge("members", "Members of the cluster.", func() float64 { return float64(len(n.store.Members())) })
 	gauge("router_streams", "Routers connected to this node.", func() float64 { return float64(n.publish.Streams()) })
 	gauge("leader_contact_age_seconds", "Time since the leader was last heard; 0 on the leader, below 0: never.", func() float64 {
