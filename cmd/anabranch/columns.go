@@ -24,10 +24,11 @@ var headers = map[policy.Kind][]string{
 	policy.KindSafetyRule:    {"STAGED", "CANARY", "BAKES", "MAX MOVED"},
 }
 
-// resources prints a table of one kind. Health comes last, where the status tells of it.
+// resources prints a table of one kind. Health and whose word a cluster's signals are come last, where
+// the status tells of them.
 func (a *app) resources(kind policy.Kind, items []client.Item) error {
 	header := append(append([]string{"NAME"}, headers[kind]...), "REVISION")
-	health := false
+	health, signals := false, false
 	rows := make([][]string, 0, len(items))
 	for _, i := range items {
 		columns, err := columnsOf(kind, i.Metadata.Name, i.Spec)
@@ -37,14 +38,18 @@ func (a *app) resources(kind policy.Kind, items []client.Item) error {
 		row := append(append([]string{i.Metadata.Name}, columns...), strconv.FormatUint(i.Metadata.Revision, 10))
 		h := healthOf(i.Status)
 		health = health || h != ""
-		rows = append(rows, append(row, dash(h)))
+		from := signalsOf(i.Status)
+		signals = signals || from != ""
+		rows = append(rows, append(row, dash(h), dash(from)))
 	}
 	if health {
 		header = append(header, "HEALTH")
-	} else {
-		for i := range rows {
-			rows[i] = rows[i][:len(header)]
-		}
+	}
+	if health && signals && kind == policy.KindCluster {
+		header = append(header, "SIGNALS")
+	}
+	for i := range rows {
+		rows[i] = rows[i][:len(header)]
 	}
 	return a.table(header, rows)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -35,26 +36,38 @@ func plurals() []string {
 	return all
 }
 
+// shows is what shows a kind of thing that is no resource; nil: the word means none.
+func (a *app) shows(word string) func(ctx context.Context, c *client.Client, name, format string) error {
+	switch word {
+	case "router", "routers":
+		return a.getRouters
+	case "source", "sources":
+		return a.getSources
+	}
+	return nil
+}
+
 func (a *app) get() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
 		Short: "Show resources",
 		Long: "Show the resources of a kind, or one by name.\n\nKinds: " + strings.Join(plurals(), ", ") + ";\n" +
-			"and routers, which are no resources: where each is connected, the table that it holds and what it\nsaid of the last.",
+			"routers, which are no resources: where each is connected, the table that it holds and what it\nsaid of the last; and sources, perhaps of one cluster: the gateways and model servers that the control\nplane polls itself where no router reports, how old what it found is, and what went wrong.",
 		Example: `  anabranch get regions
   anabranch get cluster us-east-1-a -o yaml
   anabranch get tenants -o json
-  anabranch get routers`,
-		Args: cobra.RangeArgs(1, 2), ValidArgs: append(plurals(), "routers"),
+  anabranch get routers
+  anabranch get sources us-east-1-a`,
+		Args: cobra.RangeArgs(1, 2), ValidArgs: append(plurals(), "routers", "sources"),
 	}
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if routersWord(args[0]) {
+		if show := a.shows(args[0]); show != nil {
 			c, err := a.connect("")
 			if err != nil {
 				return err
 			}
-			return a.getRouters(cmd.Context(), c, append(args, "")[1], *format)
+			return show(cmd.Context(), c, append(args, "")[1], *format)
 		}
 		kind, err := kindOf(args[0])
 		if err != nil {

@@ -31,30 +31,11 @@ type router struct {
 	} `json:"answer"`
 }
 
-// routersWord says whether a word of `anabranch get` means routers, which are no resource.
-func routersWord(word string) bool { return word == "routers" || word == "router" }
-
 // getRouters shows all routers, or one by its id.
 func (a *app) getRouters(ctx context.Context, c *client.Client, id, format string) error {
-	list := struct {
-		Items []json.RawMessage `json:"items"`
-	}{Items: []json.RawMessage{}}
-	for cursor := ""; ; {
-		var page struct {
-			Items      []json.RawMessage `json:"items"`
-			NextCursor string            `json:"nextCursor"`
-		}
-		query := url.Values{}
-		if cursor != "" {
-			query.Set("cursor", cursor)
-		}
-		if err := c.JSON(ctx, "/v1/routers", query, &page); err != nil {
-			return err
-		}
-		list.Items = append(list.Items, page.Items...)
-		if cursor = page.NextCursor; cursor == "" {
-			break
-		}
+	list, err := everyPage(ctx, c, "/v1/routers", url.Values{})
+	if err != nil {
+		return err
 	}
 	var rows [][]string
 	for _, raw := range list.Items {
@@ -78,6 +59,30 @@ func (a *app) getRouters(ctx context.Context, c *client.Client, id, format strin
 		return a.write(format, list)
 	}
 	return a.table([]string{"NAME", "REGION", "NODE", "CONNECTED", "TABLE", "ANSWER", "REPORT", "VERSION"}, rows)
+}
+
+// items is a list as it came.
+type items struct {
+	Items []json.RawMessage `json:"items"`
+}
+
+// everyPage reads a list to its end.
+func everyPage(ctx context.Context, c *client.Client, path string, query url.Values) (items, error) {
+	list := items{Items: []json.RawMessage{}}
+	for {
+		var page struct {
+			items
+			NextCursor string `json:"nextCursor"`
+		}
+		if err := c.JSON(ctx, path, query, &page); err != nil {
+			return list, err
+		}
+		list.Items = append(list.Items, page.Items...)
+		if page.NextCursor == "" {
+			return list, nil
+		}
+		query.Set("cursor", page.NextCursor)
+	}
 }
 
 // row is a router for people: the table that it holds, what it said of the last, and how old its last
