@@ -102,7 +102,7 @@ reachable. NO_COLOR turns colours off.`,
 	root.PersistentFlags().StringSliceVar(&a.servers, "server", nil, "URLs of control plane nodes (ANABRANCH_SERVER)")
 	root.PersistentFlags().StringVar(&a.token, "token", "", "bearer token (ANABRANCH_TOKEN; better than a flag, which others on the machine can see)")
 	root.AddCommand(
-		a.get(), a.apply(), a.remove(), a.history(), a.rollback(), a.status(), a.members(), a.controlplane(), a.explain(), a.tail(), a.audits(), a.key(), a.sim(), a.replay(), a.dev(),
+		a.get(), a.apply(), a.remove(), a.history(), a.rollback(), a.status(), a.members(), a.controlplane(), a.explain(), a.tail(), a.audits(), a.key(), a.tokens(), a.whoami(), a.sim(), a.replay(), a.dev(),
 		newModelserverCommand(),
 	)
 	return root
