@@ -326,3 +326,25 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkVerify is a full trail, as a client reads and checks it.
+func BenchmarkVerify(b *testing.B) {
+	var text bytes.Buffer
+	err := Write(&text, func(yield func(Entry) bool) {
+		for i, e := range trail(0, slices.Repeat([]string{"acme"}, 10_000)...) {
+			if !yield(Of(e, uint64(i+1))) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(text.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := check(text.Bytes()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -273,6 +273,8 @@ func muddled(t *rapid.T, index uint64) *statepb.Command {
 		cmd = command(&statepb.PutNode{Id: name, Version: other.Draw(t, "version")})
 	case 3:
 		cmd = raise(rapid.Uint32Range(1, Format).Draw(t, "level"))
+	case 4:
+		cmd = command(&statepb.Note{Action: rapid.SampledFrom([]string{"refused", "delete"}).Draw(t, "action"), Kind: string(kind), Name: name})
 	default:
 		doc := fmt.Sprintf(`{"labels":{"z":%q,"a":"2","m":"3"},"spec":%s}`, other.Draw(t, "label"), spec)
 		cmd = command(&statepb.Put{

@@ -57,6 +57,9 @@ func Sums(v *View) []*statepb.Sum {
 	add("audit", func(h hash.Hash) {
 		number(h, uint64(v.audit.kept))
 		text(h, string(v.audit.last().GetSha256()))
+		if v.audit.anchor != nil {
+			message(h, v.audit.anchor)
+		}
 	})
 	add("cluster", func(h hash.Hash) {
 		text(h, v.clusterID)

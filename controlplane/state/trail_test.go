@@ -197,3 +197,68 @@ func TestAnArchiveIsHeldToTheTrail(t *testing.T) {
 		t.Error("a snapshot loses the archive")
 	}
 }
+
+// What clusters of earlier formats hold on disk is checked as any export is.
+func TestTheTrailOfAnEarlierFormatVerifiesAsAnExport(t *testing.T) {
+	for format := 1; format < Format; format++ {
+		v, _ := replay(t, goldenLog(t, format))
+		next, _, err := Apply(v, v.Index()+1, raise(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next, _, err = Apply(next, next.Index()+1, note("after")); err != nil {
+			t.Fatal(err)
+		}
+		var file bytes.Buffer
+		err = audit.Write(&file, func(yield func(audit.Entry) bool) {
+			for i, e := range next.Audit(0, 0) {
+				if !yield(audit.Of(e, next.AuditDropped()+uint64(i)+1)) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c audit.Chain
+		err = audit.Read(&file, func(e audit.Entry) error {
+			h, err := e.Hashed()
+			if err != nil {
+				return err
+			}
+			return c.Add(h)
+		})
+		if n := uint64(len(next.Audit(0, 0))); err != nil || !c.Whole() || c.Count() != n || c.Last().GetSequence() != n || n < 10 {
+			t.Errorf("format %d: %v, %d entries of %d", format, err, c.Count(), n)
+		}
+	}
+}
+
+func TestNodesComparedByTheirSumsCompareTheAnchor(t *testing.T) {
+	v := third(t).View
+	other := *v
+	other.audit.anchor = &statepb.AuditAnchor{Archived: 1}
+	if parts := Differing(Sums(v), Sums(&other)); len(parts) != 1 || parts[0] != "audit" {
+		t.Errorf("differ in %q", parts)
+	}
+}
+
+func BenchmarkRecordOfAChange(b *testing.B) {
+	v := Empty()
+	apply := func(cmd *statepb.Command) {
+		next, _, err := Apply(v, v.Index()+1, cmd)
+		if err != nil {
+			b.Fatal(err)
+		}
+		v = next
+	}
+	apply(initCommand())
+	apply(raise(3))
+	zone := []string{"a", "b"}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		cmd := region("us", `{"zone":"`+zone[i%2]+`"}`, 0)
+		cmd.GetPut().AnyRevision = true
+		apply(cmd)
+	}
+}

@@ -18,6 +18,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/cmd/anabranch/pki"
+	"anabranch/controlplane/audit"
 	"anabranch/controlplane/store"
 )
 
@@ -162,6 +163,50 @@ func TestAnyNodeTakesWritesAndAllShowThem(t *testing.T) {
 	items, _ := doc["items"].([]any)
 	if status != http.StatusOK || len(items) != 3 {
 		t.Fatalf("members: %d %v", status, doc)
+	}
+	sameTrail(t, members)
+}
+
+// sameTrail checks the chain of every node's audit trail, and that they hold the same as far as all go.
+func sameTrail(t *testing.T, members []*member) {
+	t.Helper()
+	var trails [][]audit.Entry
+	shortest := -1
+	for _, m := range members {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.Addresses().HTTP+"/v1/audit/export", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+admin)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var (
+			chain   audit.Chain
+			entries []audit.Entry
+		)
+		err = audit.Read(resp.Body, func(e audit.Entry) error {
+			entries = append(entries, e)
+			h, err := e.Hashed()
+			if err != nil {
+				return err
+			}
+			return chain.Add(h)
+		})
+		if err != nil || !chain.Whole() {
+			t.Errorf("%s: %v", m.ID(), err)
+		}
+		trails = append(trails, entries)
+		if shortest < 0 || len(entries) < shortest {
+			shortest = len(entries)
+		}
+	}
+	for i, entries := range trails {
+		if shortest < 3 || entries[shortest-1].SHA256 != trails[0][shortest-1].SHA256 {
+			t.Errorf("%s holds another entry %d", members[i].ID(), shortest)
+		}
 	}
 }
 
