@@ -176,13 +176,25 @@ func (p past) within(maxGone, maxSize int) past {
 		})
 		slices.Sort(deleted)
 		last := deleted[len(deleted)-maxGone-1]
-		p = p.without(func(h *statepb.History, _ *statepb.Revision) bool {
-			return isGone(h) && newest(h).GetRevision() <= last
+		p = p.without(func(h *statepb.History) int {
+			if !isGone(h) || newest(h).GetRevision() > last {
+				return 0
+			}
+			return len(h.GetRevisions())
 		})
 	}
 	if p.size > maxSize {
 		last := p.oldest(p.size - maxSize/8*7)
-		p = p.without(func(_ *statepb.History, r *statepb.Revision) bool { return r.GetRevision() <= last })
+		p = p.without(func(h *statepb.History) int {
+			n := 0
+			for _, r := range earlier(h) { // oldest first
+				if r.GetRevision() > last {
+					break
+				}
+				n++
+			}
+			return n
+		})
 	}
 	return p
 }
@@ -206,40 +218,59 @@ func earlier(h *statepb.History) []*statepb.Revision {
 	return h.GetRevisions()[:len(h.GetRevisions())-1]
 }
 
-// oldest is the newest of the oldest revisions that count at least so many bytes together.
+// oldest is the newest of the oldest revisions that count at least so many bytes together, or of all.
+// It narrows the range of numbers down instead of sorting, which would hold commands up.
 func (p past) oldest(size int) uint64 {
-	var all []*statepb.Revision
-	p.each(func(h *statepb.History) { all = append(all, earlier(h)...) })
-	slices.SortFunc(all, func(a, b *statepb.Revision) int { return cmp.Compare(a.GetRevision(), b.GetRevision()) })
-	last := uint64(0)
-	for _, r := range all {
-		last = r.GetRevision()
-		if size -= weigh(r); size <= 0 {
-			break
+	lo, hi := uint64(0), uint64(0) // the answer is between them
+	p.each(func(h *statepb.History) {
+		if all := earlier(h); len(all) > 0 {
+			hi = max(hi, all[len(all)-1].GetRevision())
 		}
+	})
+	for lo < hi {
+		var weights [256]int
+		width := (hi-lo)/uint64(len(weights)) + 1
+		p.each(func(h *statepb.History) {
+			for _, r := range earlier(h) {
+				if n := r.GetRevision(); n >= lo && n <= hi {
+					weights[(n-lo)/width] += weigh(r)
+				}
+			}
+		})
+		at := 0
+		for ; at < len(weights)-1 && size > weights[at]; at++ {
+			size -= weights[at]
+		}
+		lo += uint64(at) * width
+		hi = min(hi, lo+width-1)
 	}
-	return last
+	return hi
 }
 
-// without forgets earlier revisions.
-func (p past) without(forget func(*statepb.History, *statepb.Revision) bool) past {
-	out := past{of: make(map[policy.Kind][]*statepb.History, len(p.of))}
+// without forgets the oldest revisions of each resource, as many as forget says.
+func (p past) without(forget func(*statepb.History) int) past {
+	out := past{of: make(map[policy.Kind][]*statepb.History, len(p.of)), size: p.size, gone: p.gone}
 	for _, kind := range policy.Kinds() {
-		var list []*statepb.History
+		if p.of[kind] == nil {
+			continue
+		}
+		list := make([]*statepb.History, 0, len(p.of[kind]))
 		for _, h := range p.of[kind] {
-			kept := slices.Clone(h.GetRevisions())
-			n := len(earlier(h))
-			kept = append(slices.DeleteFunc(kept[:n:n], func(r *statepb.Revision) bool { return forget(h, r) }), kept[n:]...)
-			if len(kept) == 0 {
-				continue
+			n := forget(h)
+			for _, r := range h.GetRevisions()[:n] {
+				out.size -= weigh(r)
 			}
-			list = append(list, &statepb.History{Kind: h.GetKind(), Name: h.GetName(), Revisions: kept})
+			switch {
+			case n == 0:
+				list = append(list, h)
+			case n == len(h.GetRevisions()):
+				out.gone--
+			default:
+				list = append(list, &statepb.History{Kind: h.GetKind(), Name: h.GetName(), Revisions: slices.Clone(h.GetRevisions()[n:])})
+			}
 		}
-		if list != nil {
-			out.of[kind] = list
-		}
+		out.of[kind] = list
 	}
-	out.count()
 	return out
 }
 

@@ -102,15 +102,19 @@ func (p past) sum(h hash.Hash) {
 	var b []byte
 	p.each(func(of *statepb.History) {
 		oldest, newest := of.GetRevisions()[0], newest(of)
-		b = append(append(b[:0], of.GetKind()...), 0)
+		b = append(append(b, of.GetKind()...), 0)
 		b = append(append(b, of.GetName()...), 0)
 		b = binary.BigEndian.AppendUint32(b, uint32(len(of.GetRevisions())))
 		b = binary.BigEndian.AppendUint64(b, oldest.GetRevision())
 		b = binary.BigEndian.AppendUint64(b, newest.GetRevision())
 		b = append(append(b, newest.GetAction()...), 0)
 		b = append(append(b, newest.GetActor()...), 0)
-		h.Write(b)
+		if len(b) > 16<<10 {
+			h.Write(b)
+			b = b[:0]
+		}
 	})
+	h.Write(b)
 }
 
 func messages[M proto.Message](h hash.Hash, list []M) {
