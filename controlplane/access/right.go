@@ -46,8 +46,13 @@ func (r Right) Roles() []string {
 // Kind is how a caller became known.
 type Kind string
 
-// KindToken is a static token of the control plane's own.
-const KindToken Kind = "token"
+// The kinds.
+const (
+	// KindToken is a static token of the control plane's own.
+	KindToken Kind = "token"
+	// KindOIDC is an ID token of the OpenID provider.
+	KindOIDC Kind = "oidc"
+)
 
 // Identity is a caller that is known.
 type Identity struct {
