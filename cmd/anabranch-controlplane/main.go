@@ -22,6 +22,7 @@ import (
 	"anabranch/cmd/settings"
 	"anabranch/controlplane/backup"
 	"anabranch/controlplane/backup/bucket"
+	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/store"
 	"anabranch/web"
@@ -52,6 +53,8 @@ type flags struct {
 	tokensFile string
 	backupDir  string
 	bucket     bucket.Options
+	oidc       oidc.Options
+	oidcSecret string
 }
 
 func command() *cobra.Command {
@@ -120,6 +123,14 @@ that comes later gets --join with the Raft address of any member instead.`,
 	fl.Float64Var(&o.WriteRate, "write-rate", rest.DefaultWriteRate, "changes that one caller may ask of this node in a second, and five times as many at once; negative: no limit")
 	fl.StringVar(&f.tokensFile, "tokens-file", "", `JSON file {"admin": "…", "operator": "…", "approver": "…", "viewer": "…"} of the tokens that a new cluster starts with`)
 	fl.StringVar(&o.SecretsDir, "secrets-dir", "", "folder below which the credentials towards clusters that this node polls itself must lie, in regions where no router reports (default: clusters that want one are not polled)")
+	fl.StringVar(&f.oidc.Issuer, "oidc-issuer", "", "address of the OpenID provider whose people sign in (default: static tokens only)")
+	fl.StringVar(&f.oidc.ClientID, "oidc-client-id", "", "the console's client there, with the authorization code grant and this console's address for the way back")
+	fl.StringVar(&f.oidcSecret, "oidc-client-secret-file", "", "file with that client's secret (default: a public client)")
+	fl.StringVar(&f.oidc.CLIClientID, "oidc-cli-client-id", "", "the command line's client, a public one with the device grant (default: --oidc-client-id)")
+	fl.StringSliceVar(&f.oidc.Scopes, "oidc-scopes", nil, "scopes to ask for beside openid (default: profile,email,groups,offline_access)")
+	fl.StringVar(&f.oidc.NameClaim, "oidc-name-claim", "", "claim that people are called by (default: email, else sub)")
+	fl.StringVar(&f.oidc.GroupsClaim, "oidc-groups-claim", "", "claim with people's groups (default: groups)")
+	fl.StringVar(&f.oidc.BindingsFile, "oidc-bindings", "", "YAML file {bindings: [{role, users, groups, scope}]} that gives people roles, the first that fits; read again when it changes")
 	fl.Float64Var(&o.TimeScale, "time-scale", 1, "scales election timing, for slow networks (above 1)")
 	fl.StringVar(&f.backupDir, "backup-dir", "", "folder where backups of the state, and archives of the audit trail, are kept while this node leads (default: none are)")
 	fl.StringVar(&f.bucket.URL, "backup-s3", "", "bucket where backups are kept as well, s3://bucket/prefix; credentials as for AWS's own tools")
@@ -132,7 +143,7 @@ that comes later gets --join with the Raft address of any member instead.`,
 	return cmd
 }
 
-func (f flags) apply(ctx context.Context, o *node.Options) error {
+func (f *flags) apply(ctx context.Context, o *node.Options) error {
 	var problems []error
 	o.ID = fleet.NodeID(f.id)
 	for _, peer := range f.peers {
@@ -151,6 +162,16 @@ func (f flags) apply(ctx context.Context, o *node.Options) error {
 	if f.backupDir != "" {
 		o.Backups = append(o.Backups, backup.Dir(f.backupDir))
 	}
+	if f.oidc.Issuer != "" || f.oidc.ClientID != "" || f.oidc.BindingsFile != "" {
+		o.OIDC = &f.oidc
+		if f.oidcSecret != "" {
+			secret, err := os.ReadFile(f.oidcSecret)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("--oidc-client-secret-file: %w", err))
+			}
+			o.OIDC.ClientSecret = strings.TrimSpace(string(secret))
+		}
+	}
 	if f.bucket.URL != "" {
 		b, err := bucket.New(ctx, f.bucket)
 		problems = append(problems, err)
@@ -166,7 +187,7 @@ func (f flags) apply(ctx context.Context, o *node.Options) error {
 }
 
 // find takes the members of a new cluster from DNS. A folder with a past knows them.
-func (f flags) find(ctx context.Context, o *node.Options) error {
+func (f *flags) find(ctx context.Context, o *node.Options) error {
 	if len(o.Peers) > 0 || len(o.Join) > 0 {
 		return errors.New("--peers-dns excludes --peers and --join: it is another way to give --peers")
 	}

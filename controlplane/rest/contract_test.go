@@ -409,7 +409,7 @@ func TestRequestsMadeFromTheDocument(t *testing.T) {
 		}
 	}
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-		if done[method] < 10 {
+		if done[method] < 3 {
 			t.Errorf("%s came through %d times: the requests are too wrong to find anything", method, done[method])
 		}
 	}

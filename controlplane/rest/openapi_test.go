@@ -14,6 +14,7 @@ import (
 	"anabranch/api"
 	"anabranch/controlplane/access"
 	"anabranch/controlplane/audit"
+	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
 )
@@ -127,6 +128,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"Rollout": Rollout{}, "Cohort": Cohort{}, "Freeze": Freeze{}, "ErrorBudgetSpec": policy.ErrorBudgetSpec{}, "ChangeLimitSpec": policy.ChangeLimitSpec{},
 		"Problem": Problem{}, "DryRun": DryRun{}, "Warning": policy.Warning{}, "Simulation": Simulation{}, "Move": plan.Move{}, "ShareMove": plan.ShareMove{}, "Forecast": Forecast{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "Explanation": Explanation{}, "Origin": Origin{}, "Followed": Followed{}, "Dropped": Dropped{}, "AuditEntry": audit.Entry{}, "AuditChange": audit.Change{},
 		"Scope": access.Scope{}, "Token": Token{}, "IssuedToken": IssuedToken{}, "NewToken": NewToken{}, "Rotation": Rotation{}, "Whoami": Whoami{}, "TokenList": List[Token]{},
+		"SignInWays": SignInWays{}, "SignInConfig": oidc.Config{}, "Grant": oidc.Grant{}, "SignInTokens": oidc.Tokens{},
 		"NewMember": NewMember{}, "TransferOrder": TransferOrder{}, "Transferred": Transferred{},
 		"RegionStatus": RegionStatus{}, "ClusterHealth": ClusterHealth{}, "RegionSignals": RegionSignals{}, "ClusterStatus": ClusterStatus{},
 		"ClusterSignals": ClusterSignals{}, "Endpoints": Endpoints{}, "Observer": Observer{}, "Weight": Weight{},

@@ -76,6 +76,8 @@ type Options struct {
 	Signals   *signal.Store
 	// Inquiries ask routers about requests. Nil: there are no routers to ask.
 	Inquiries Inquiries
+	// SignIn knows people by an OpenID provider. Nil: static tokens only.
+	SignIn SignIn
 	// Console holds index.html and assets. Nil, or without index.html: "/" says how to build it.
 	Console fs.FS
 	// Metrics serves /metrics. Nil: 404.

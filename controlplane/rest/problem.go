@@ -75,6 +75,8 @@ const (
 	codeFrozen          = "frozen"
 	codeNotUnderWay     = "not_under_way"
 	codeChangeTooLarge  = "change_too_large"
+	codeSignInRefused   = "sign_in_refused"
+	codeSignInAway      = "sign_in_away"
 )
 
 // titles and statuses of the codes.
@@ -124,6 +126,8 @@ var kinds = map[string]struct {
 	codeNotUnderWay:     {http.StatusConflict, "The rollout is not under way"},
 	codeChangeTooLarge:  {http.StatusUnprocessableEntity, "The change would move too much at once"},
 	codeRouterSilent:    {http.StatusGatewayTimeout, "The router does not answer"},
+	codeSignInRefused:   {http.StatusBadRequest, "Not signed in"},
+	codeSignInAway:      {http.StatusServiceUnavailable, "Nobody can sign in now"},
 }
 
 // Error makes a Problem an error, for handlers to return.
@@ -148,6 +152,9 @@ func (p *Problem) because(cause string) *Problem {
 func problemUnauthenticated(detail string) *Problem { return newProblem(codeUnauthenticated, detail) }
 
 func problemForbidden(role string, allowed []string) *Problem {
+	if role == "" {
+		return newProblem(codeForbidden, "You are known and have no role here: a binding of the OpenID provider's people to roles is missing.")
+	}
 	return newProblem(codeForbidden, fmt.Sprintf("The token's role is %s; this needs %s.", role, strings.Join(allowed, " or ")))
 }
 

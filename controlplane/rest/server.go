@@ -43,7 +43,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o.withDefaults(), draining: make(chan struct{})}
-	s.authenticators = []authenticator{byToken}
+	s.authenticators = []authenticator{byToken, s.bySignIn}
 	s.reads = newRate(s.o.Now, s.o.ReadRate, readBurst*s.o.ReadRate)
 	s.writes = newRate(s.o.Now, s.o.WriteRate, writeBurst*s.o.WriteRate)
 	s.attempts = newRate(s.o.Now, attemptRate, attemptBurst)
@@ -90,6 +90,8 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/readyz", s.readyz)
 	e.GET("/metrics", s.prometheus)
 	e.GET(pathOpenAPI, openAPI, timed)
+	e.GET("/v1/signin", s.signInWays, timed)
+	e.POST("/v1/signin", s.signIn, timed)
 
 	for _, kind := range policy.Kinds() {
 		all, one := "/v1/"+policy.Plural(kind), "/v1/"+policy.Plural(kind)+"/:name"

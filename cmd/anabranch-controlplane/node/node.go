@@ -29,6 +29,7 @@ import (
 	"anabranch/controlplane/forward/nodepb"
 	"anabranch/controlplane/inquiry"
 	"anabranch/controlplane/leader"
+	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/publish"
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/signal"
@@ -60,6 +61,7 @@ type Node struct {
 	collect *collect.Collector
 	grpc    *grpc.Server
 	http    *http.Server
+	people  *oidc.Provider // nil: none
 
 	httpListener, grpcListener net.Listener
 }
@@ -153,11 +155,15 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}); err != nil {
 		return err
 	}
+	people, err := n.wireSignIn()
+	if err != nil {
+		return err
+	}
 	if n.rest, err = rest.New(rest.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed,
 		Propose: n.forward.Propose, ReadBarrier: n.forward.ReadIndex,
 		Members: n.members, Membership: n.forward, Leader: n.store.Leader, Ready: n.ready, Staleness: n.staleness,
-		Inquiries: desks, Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
+		SignIn: people, Inquiries: desks, Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
 		Logger: n.o.Logger, Version: n.o.Version, ReadRate: n.o.ReadRate, WriteRate: n.o.WriteRate,
 		CohortOf: leader.Cohort,
 		TableSize: func(v *state.View) (int, error) {
@@ -189,6 +195,27 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	)
 	routerpb.RegisterRouterControlServer(n.grpc, n.publish)
 	return nil
+}
+
+// wireSignIn makes what knows people by an OpenID provider; nil: there is none.
+func (n *Node) wireSignIn() (rest.SignIn, error) {
+	if n.o.OIDC == nil {
+		return nil, nil //nolint:nilnil // see above
+	}
+	o := *n.o.OIDC
+	o.Logger = n.o.Logger
+	var err error
+	n.people, err = oidc.New(o)
+	return n.people, err
+}
+
+// meetProvider keeps in touch with the OpenID provider.
+func (n *Node) meetProvider(ctx context.Context) error {
+	if n.people == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return n.people.Run(ctx)
 }
 
 // wireBackups makes the schedule of backups, if any are wanted.
@@ -282,6 +309,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "leader", Run: n.leader.Run},
 		lifecycle.Part{Name: "backup", Run: n.takeBackups},
 		lifecycle.Part{Name: "archive", Run: n.archiveAudit},
+		lifecycle.Part{Name: "sign-in", Run: n.meetProvider},
 		lifecycle.Part{Name: "publish", Run: n.publish.Run},
 		lifecycle.Part{Name: "grpc", Run: n.serveGRPC},
 		lifecycle.Part{Name: "http", Run: n.serveHTTP, Stop: n.http.Shutdown},

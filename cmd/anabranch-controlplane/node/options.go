@@ -16,6 +16,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/identity"
 	"anabranch/controlplane/backup"
+	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
@@ -53,6 +54,8 @@ type Options struct {
 	SecretsDir string
 	// Tokens maps a role to the bearer token that a new cluster starts with.
 	Tokens map[string]string
+	// OIDC is the OpenID provider whose people sign in. Nil: there is none.
+	OIDC *oidc.Options
 	// TimeScale of elections; 0: 1.
 	TimeScale float64
 	// Backups are the places where this node keeps backups while it leads, every BackupInterval and the
@@ -100,6 +103,9 @@ func (o Options) Validate() error {
 				problems = append(problems, fmt.Errorf("%s %s would be open to the network without TLS: give --tls-cert, --tls-key and --tls-ca, or listen on 127.0.0.1", a.flag, a.value))
 			}
 		}
+	}
+	if o.OIDC != nil {
+		problems = append(problems, o.OIDC.Validate())
 	}
 	problems = append(problems, o.validateTokens(), o.validateBackups())
 	return errors.Join(problems...)

@@ -1,0 +1,111 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"anabranch/controlplane/access"
+	"anabranch/controlplane/oidc"
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state"
+)
+
+// SignIn knows people by an OpenID provider, as an [oidc.Provider] does.
+type SignIn interface {
+	Identify(ctx context.Context, token string) (*access.Identity, error)
+	Config() oidc.Config
+	Exchange(ctx context.Context, g oidc.Grant) (oidc.Tokens, error)
+}
+
+// SignInWays is how people can sign in.
+type SignInWays struct {
+	// OIDC is the OpenID provider; absent: there is none, and a static token is needed.
+	OIDC *oidc.Config `json:"oidc,omitempty"`
+}
+
+// maxGrant bounds each part of a grant, in bytes.
+const maxGrant = 8 << 10
+
+// bySignIn knows people by ID tokens.
+func (s *Server) bySignIn(r *http.Request, _ *state.View, _ time.Time) (*access.Identity, error) {
+	token := bearer(r)
+	if s.o.SignIn == nil || token == "" {
+		return nil, nil //nolint:nilnil // see authenticator
+	}
+	id, err := s.o.SignIn.Identify(r.Context(), token)
+	switch {
+	case errors.Is(err, oidc.ErrAway):
+		return nil, problemSignInAway()
+	case err != nil:
+		return nil, problemUnauthenticated("Not accepted: " + err.Error() + ".").because("id_token")
+	}
+	return id, nil
+}
+
+func problemSignInAway() *Problem {
+	return newProblem(codeSignInAway, "The OpenID provider does not answer, so nobody can sign in with it. Static tokens are taken.").after(10 * time.Second)
+}
+
+// signInWays tells how to sign in: for the console and the command line, before they have a token.
+func (s *Server) signInWays(c echo.Context) error {
+	var ways SignInWays
+	if s.o.SignIn != nil {
+		config := s.o.SignIn.Config()
+		ways.OIDC = &config
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	return c.JSON(http.StatusOK, ways)
+}
+
+// signIn exchanges a code or a refresh token for an ID token. Whoever has them may: they are the proof.
+func (s *Server) signIn(c echo.Context) error {
+	var g oidc.Grant
+	if err := strictJSON(c, &g); err != nil {
+		return err
+	}
+	if s.o.SignIn == nil {
+		return newProblem(codeNotFound, "This control plane has no OpenID provider: use a static token.")
+	}
+	if problems := vetGrant(g); len(problems) > 0 {
+		return problemDocument(problems)
+	}
+	from := address(c.Request())
+	if wait := s.attempts.wait(from); wait > 0 {
+		return problemAttempts(wait)
+	}
+	tokens, err := s.o.SignIn.Exchange(c.Request().Context(), g)
+	switch {
+	case errors.Is(err, oidc.ErrRefused):
+		s.attempts.take(from)
+		return newProblem(codeSignInRefused, "Not accepted: "+err.Error()+". Sign in again.")
+	case err != nil:
+		return problemSignInAway()
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	return c.JSON(http.StatusOK, tokens)
+}
+
+// vetGrant wants either a code with what belongs to it, or a refresh token.
+func vetGrant(g oidc.Grant) []policy.Problem {
+	var problems []policy.Problem
+	part := func(field, value string, wanted bool) {
+		switch {
+		case wanted && value == "":
+			problems = append(problems, policy.Problem{Field: field, Reason: "is missing", Fix: "send code, codeVerifier and redirectUri, or refreshToken alone"})
+		case !wanted && value != "":
+			problems = append(problems, policy.Problem{Field: field, Reason: "does not go with refreshToken", Fix: "remove it"})
+		case len(value) > maxGrant:
+			problems = append(problems, policy.Problem{Field: field, Reason: "is too long", Fix: "send it as the provider gave it"})
+		}
+	}
+	code := g.RefreshToken == ""
+	part("code", g.Code, code)
+	part("codeVerifier", g.CodeVerifier, code)
+	part("redirectUri", g.RedirectURI, code)
+	part("refreshToken", g.RefreshToken, !code)
+	return problems
+}
