@@ -116,7 +116,7 @@ func (a *app) remove() *cobra.Command {
 them. What others still refer to is not deleted.`,
 		Example: `  anabranch delete quota globex
   anabranch delete -f policies/ --ignore-missing`,
-		Args: cobra.MaximumNArgs(2),
+		Args: cobra.MaximumNArgs(2), ValidArgsFunction: a.completeResources,
 	}
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "file, folder, or - for standard input; repeatable")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -12,42 +14,95 @@ import (
 	"anabranch/cmd/anabranch/dev"
 )
 
-// connect finds the control plane: flags, then environment, then the demonstration of this folder.
-// The demonstration's admin token is sent to no other server.
+// connect finds the control plane: flags, then environment, then the context that was named, then the
+// demonstration of this folder, then the current context. A token that was found with servers is sent to
+// no others.
 func (a *app) connect(reason string) (*client.Client, error) {
 	c := &client.Client{Servers: a.servers, Token: a.token, Reason: reason}
-	if len(c.Servers) == 0 {
+	if len(c.Servers) == 0 && a.context == "" {
 		for s := range strings.SplitSeq(os.Getenv("ANABRANCH_SERVER"), ",") {
 			if s = strings.TrimSpace(s); s != "" {
 				c.Servers = append(c.Servers, s)
 			}
 		}
 	}
-	if c.Token == "" {
-		c.Token = os.Getenv("ANABRANCH_TOKEN")
+	if c.Token == "" && a.context == "" {
+		c.Token = environment("ANABRANCH_TOKEN")
 	}
-	if len(c.Servers) == 0 || c.Token == "" {
+	named := a.context
+	if named == "" && len(c.Servers) == 0 {
+		named = environment("ANABRANCH_CONTEXT")
+	}
+	if named != "" {
+		if err := fromContext(c, named); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.Servers) == 0 || c.Token == "" && named == "" {
 		if err := fromRecord(c); err != nil {
 			return nil, err
 		}
 	}
 	for _, s := range c.Servers {
-		u, err := url.Parse(s)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("server %q is not a URL such as http://127.0.0.1:7100", s)
+		if err := checkServer(s); err != nil {
+			return nil, err
 		}
 	}
 	return c, nil
+}
+
+func environment(name string) string { return os.Getenv(name) }
+
+func checkServer(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("server %q is not a URL such as http://127.0.0.1:7100", s)
+	}
+	return nil
+}
+
+// fromContext fills in what is missing from a context.
+func fromContext(c *client.Client, name string) error {
+	all, err := loadContexts()
+	if err != nil {
+		return err
+	}
+	p, err := all.find(name)
+	if err != nil {
+		return err
+	}
+	ca, err := p.authorities()
+	if err != nil {
+		return err
+	}
+	if ca != nil {
+		c.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: ca}, ForceAttemptHTTP2: true}
+	}
+	if len(c.Servers) == 0 {
+		c.Servers = p.Servers
+	}
+	elsewhere := func(s string) bool { return !slices.Contains(p.Servers, trimURL(s)) }
+	if c.Token == "" && !slices.ContainsFunc(c.Servers, elsewhere) {
+		c.Token, err = p.secret()
+	}
+	return err
 }
 
 // fromRecord fills in what is missing from dev.json, if there is one.
 func fromRecord(c *client.Client) error {
 	r, err := dev.Folder(dev.FolderName).Load()
 	if errors.Is(err, os.ErrNotExist) {
-		if len(c.Servers) == 0 {
-			return errors.New("no control plane named: give --server (or ANABRANCH_SERVER), or run where `anabranch dev` was started")
+		if len(c.Servers) > 0 {
+			return nil
 		}
-		return nil
+		all, err := loadContexts()
+		if err != nil {
+			return err
+		}
+		if all.Current == "" {
+			return errors.New("no control plane named: give --server (or ANABRANCH_SERVER), choose one with `anabranch context use`, or run where `anabranch dev` was started")
+		}
+		return fromContext(c, all.Current)
 	}
 	if err != nil {
 		return err

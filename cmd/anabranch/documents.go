@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +17,7 @@ import (
 // errNoDocuments says that a command was given nothing to work on.
 var errNoDocuments = errors.New("no documents: name a file, a folder or - for standard input with -f")
 
-// documents reads all resources from files, folders (their .yaml, .yml and .json files, not deeper)
+// documents reads all resources from files, folders (their .yaml, .yml and .json files, however deep)
 // and "-". They come in an order in which references point backwards. Anything wrong in any of them
 // is an error that names file, field and fix, and nothing is returned.
 func (a *app) documents(paths []string) ([]*policy.Resource, error) {
@@ -62,7 +63,7 @@ func (a *app) documents(paths []string) ([]*policy.Resource, error) {
 	return all, nil
 }
 
-// expand lists the files of folders.
+// expand lists the files of folders and of folders in them, but for hidden ones, in the order of names.
 func expand(paths []string) ([]string, error) {
 	var files []string
 	for _, p := range paths {
@@ -74,18 +75,31 @@ func expand(paths []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		entries, err := os.ReadDir(p)
+		err = filepath.WalkDir(p, func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case path != p && strings.HasPrefix(e.Name(), "."):
+				if e.IsDir() {
+					return filepath.SkipDir
+				}
+			case !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))):
+				files = append(files, path)
+			}
+			if len(files) > maxFiles {
+				return fmt.Errorf("%s holds more than %d files; name the folders that are meant", p, maxFiles)
+			}
+			return nil
+		})
 		if err != nil {
 			return nil, err
-		}
-		for _, e := range entries {
-			if slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(e.Name()))) && !e.IsDir() {
-				files = append(files, filepath.Join(p, e.Name()))
-			}
 		}
 	}
 	return files, nil
 }
+
+// maxFiles bounds how many files are read at once.
+const maxFiles = 10_000
 
 // read reads a file, or standard input for "-", no more than a stream of documents may have.
 func (a *app) read(file string) ([]byte, error) {

@@ -58,7 +58,14 @@ func (a *app) get() *cobra.Command {
   anabranch get tenants -o json
   anabranch get routers
   anabranch get sources us-east-1-a`,
-		Args: cobra.RangeArgs(1, 2), ValidArgs: append(plurals(), "routers", "sources"),
+		Args: cobra.RangeArgs(1, 2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			all, directive := a.completeResources(cmd, args, begun)
+			if len(args) == 0 {
+				all = append(all, "routers", "sources")
+			}
+			return all, directive
+		},
 	}
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

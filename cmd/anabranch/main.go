@@ -46,6 +46,7 @@ type app struct {
 	color    bool
 	servers  []string
 	token    string
+	context  string // that --context names
 	// begun says that the command line was understood: an error after it is not one of usage.
 	begun bool
 }
@@ -66,7 +67,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		_, _ = fmt.Fprintln(errs, "anabranch: "+err.Error()) // nowhere left to say it
 	}
 	var p *client.ProblemError
+	var exit *exitError
 	switch {
+	case errors.As(err, &exit):
+		return exit.code
 	case !a.begun:
 		return exitUsage
 	case errors.As(err, &p):
@@ -76,6 +80,15 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	}
 	return exitFailed
 }
+
+// exitError ends a command with an exit code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
 
 // errQuiet ends a command with an exit code when all has been said.
 var errQuiet = errors.New("")
@@ -87,11 +100,12 @@ func (a *app) root() *cobra.Command {
 		Long: `Route inference traffic across GPU clusters and regions.
 
 Commands that talk to the control plane find it, in this order, by --server and --token, by
-ANABRANCH_SERVER and ANABRANCH_TOKEN, or by .anabranch/dev.json, which ` + "`anabranch dev`" + ` leaves in the
-current folder. Several servers, separated by commas, are tried in turn.
+ANABRANCH_SERVER and ANABRANCH_TOKEN, by the context that --context or ANABRANCH_CONTEXT names, by
+.anabranch/dev.json, which ` + "`anabranch dev`" + ` leaves in the current folder, or by the current context.
+Several servers, separated by commas, are tried in turn: any node takes any call.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the control plane, 4 control plane not
-reachable. NO_COLOR turns colours off.`,
+reachable; ` + "`anabranch diff`" + ` has its own. NO_COLOR turns colours off.`,
 		Example: `  anabranch dev                         # the whole system on this machine
   anabranch get clusters
   anabranch apply -f policies/
@@ -101,8 +115,13 @@ reachable. NO_COLOR turns colours off.`,
 	}
 	root.PersistentFlags().StringSliceVar(&a.servers, "server", nil, "URLs of control plane nodes (ANABRANCH_SERVER)")
 	root.PersistentFlags().StringVar(&a.token, "token", "", "bearer token (ANABRANCH_TOKEN; better than a flag, which others on the machine can see)")
+	root.PersistentFlags().StringVar(&a.context, "context", "", "a control plane that `context list` shows (ANABRANCH_CONTEXT)")
+	a.completions(root)
 	root.AddCommand(
-		a.get(), a.apply(), a.remove(), a.history(), a.rollback(), a.status(), a.members(), a.controlplane(), a.explain(), a.tail(), a.audits(), a.key(), a.tokens(), a.whoami(), a.sim(), a.replay(), a.dev(),
+		a.get(), a.describe(), a.apply(), a.diff(), a.plan(), a.edit(), a.remove(), a.history(), a.rollback(), a.watch(),
+		a.contextCommand(), a.tokens(), a.whoami(), a.key(),
+		a.status(), a.members(), a.controlplane(), a.explain(), a.tail(), a.audits(),
+		a.sim(), a.replay(), a.dev(),
 		newModelserverCommand(),
 	)
 	return root

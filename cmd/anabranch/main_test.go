@@ -25,6 +25,8 @@ func begin(t *testing.T) session {
 	n := clienttest.Start(t)
 	t.Setenv("ANABRANCH_SERVER", n.URL)
 	t.Setenv("ANABRANCH_TOKEN", "admin-token")
+	t.Setenv("ANABRANCH_CONTEXT", "")
+	t.Setenv("ANABRANCH_CONFIG", filepath.Join(t.TempDir(), "anabranch", "config.yaml"))
 	return session{t, n}
 }
 

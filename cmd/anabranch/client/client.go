@@ -42,6 +42,9 @@ type Client struct {
 	Pause time.Duration
 	// HTTP does the calls; nil: a client of its own with [Timeout].
 	HTTP *http.Client
+	// Transport is what that client stands on, for authorities of its own; nil: the default. With HTTP it
+	// means nothing.
+	Transport http.RoundTripper
 }
 
 // ErrUnreachable is wrapped when no server could be reached at all.
@@ -135,7 +138,7 @@ func (c *Client) one(ctx context.Context, server string, call Call) (*Answer, er
 	}
 	h := c.HTTP
 	if h == nil {
-		h = &http.Client{Timeout: Timeout}
+		h = &http.Client{Timeout: Timeout, Transport: c.Transport}
 	}
 	resp, err := h.Do(req)
 	if err != nil {

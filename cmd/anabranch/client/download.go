@@ -53,7 +53,7 @@ func (c *Client) download(ctx context.Context, server, path string, query url.Va
 	}
 	h := c.HTTP
 	if h == nil {
-		h = &http.Client{} // bounded by silence
+		h = &http.Client{Transport: c.Transport} // bounded by silence
 	}
 	resp, err := h.Do(req)
 	if err != nil {

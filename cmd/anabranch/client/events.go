@@ -58,7 +58,7 @@ func (c *Client) events(ctx context.Context, server, path string, query url.Valu
 	}
 	h := c.HTTP
 	if h == nil {
-		h = &http.Client{} // bounded by silence
+		h = &http.Client{Transport: c.Transport} // bounded by silence
 	}
 	resp, err := h.Do(req)
 	if err != nil {

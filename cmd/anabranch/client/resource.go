@@ -60,6 +60,13 @@ func (c *Client) Get(ctx context.Context, kind policy.Kind, name string) (Item, 
 	return i, a.ETag, nil
 }
 
+// Page reads one page of a kind; query holds filters and the like, and may be nil.
+func (c *Client) Page(ctx context.Context, kind policy.Kind, query url.Values) (List, error) {
+	var page List
+	err := c.JSON(ctx, pathOf(kind, ""), query, &page)
+	return page, err
+}
+
 // List reads all resources of a kind, page after page.
 func (c *Client) List(ctx context.Context, kind policy.Kind) (List, error) {
 	all, query := List{Items: []Item{}}, url.Values{}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// completionTimeout bounds what a shell waits for when it asks for names.
+const completionTimeout = 2 * time.Second
+
+// maxCompletions is how many names a shell is given.
+const maxCompletions = 100
+
+// completions lets shells complete what the command line takes; cobra writes their scripts.
+func (a *app) completions(root *cobra.Command) {
+	flag := func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return completeContexts(cmd, nil, begun)
+	}
+	if err := root.RegisterFlagCompletionFunc("context", flag); err != nil {
+		panic(err) // the flag is there
+	}
+}
+
+// completeResources completes KIND, then NAME from the server. What can't be known is not offered.
+func (a *app) completeResources(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return plurals(), cobra.ShellCompDirectiveNoFileComp
+	case 1:
+		return a.names(cmd.Context(), args[0], begun), cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// names are those of a kind that begin so.
+func (a *app) names(ctx context.Context, word, begun string) []string {
+	kind, err := kindOf(word)
+	if err != nil {
+		return nil
+	}
+	c, err := a.connect("")
+	if err != nil {
+		return nil
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	page, err := c.Page(ctx, kind, url.Values{"name": {begun + "*"}, "consistency": {"stale"}, "limit": {"100"}})
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, i := range page.Items[:min(len(page.Items), maxCompletions)] {
+		names = append(names, i.Metadata.Name)
+	}
+	return names
+}
+
+// completeContexts completes the name of a context.
+func completeContexts(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	c, err := loadContexts()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, p := range c.Contexts {
+		if strings.HasPrefix(p.Name, begun) {
+			names = append(names, p.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
