@@ -14,6 +14,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/forward/nodepb"
+	"anabranch/controlplane/inquiry"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
 )
@@ -30,6 +31,7 @@ type node struct {
 	cancel context.CancelFunc
 	done   chan error
 	format uint32 // that it tells the others; 0: its own
+	desk   *inquiry.Desk
 
 	mu   sync.Mutex // guards seen
 	seen map[string]*nodepb.ExchangeRequest
@@ -69,7 +71,7 @@ func newCluster(t testing.TB, n, up int) *cluster {
 func (c *cluster) add(o store.Options) *node {
 	c.t.Helper()
 	o.Dir, o.Logger = filepath.Join(c.dir, string(o.ID)), slog.New(slog.DiscardHandler)
-	n := &node{t: c.t, o: o, seen: map[string]*nodepb.ExchangeRequest{}}
+	n := &node{t: c.t, o: o, desk: inquiry.NewDesk(o.ID), seen: map[string]*nodepb.ExchangeRequest{}}
 	n.start(o)
 	n.o.Listener, n.o.RaftListen = nil, n.store.Address()
 	c.nodes[o.ID] = n
@@ -83,7 +85,7 @@ func (n *node) start(o store.Options) {
 		n.t.Fatal(err)
 	}
 	n.Forward = New(Options{
-		Store: s, Logger: o.Logger, format: n.format, Interval: 200 * time.Millisecond, CaughtUpFor: 500 * time.Millisecond,
+		Store: s, Desk: n.desk, Logger: o.Logger, format: n.format, Interval: 200 * time.Millisecond, CaughtUpFor: 500 * time.Millisecond,
 		Exchange: func(r *nodepb.ExchangeRequest) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
