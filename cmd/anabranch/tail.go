@@ -126,7 +126,7 @@ func (t *tailing) run(ctx context.Context, c *client.Client, query url.Values) e
 		var p *client.ProblemError
 		switch {
 		case errors.Is(err, errEnough), ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // it is over as it should be
 		case errors.As(err, &p) && p.Status < 500, !errors.Is(err, client.ErrStreamEnded) && !begun, failures >= tailRetries:
 			return err
 		}
@@ -136,7 +136,7 @@ func (t *tailing) run(ctx context.Context, c *client.Client, query url.Values) e
 		case <-again.C:
 		case <-ctx.Done():
 			again.Stop()
-			return nil //nolint:nilerr // the time is over, whatever came before
+			return nil
 		}
 	}
 }

@@ -31,6 +31,7 @@ func TestOneSystem(t *testing.T) {
 			"a cluster may want a certificate":                             (*System).certified,
 			"a region of another control plane is one member":              (*System).foreign,
 			"endpoints are found in files and in DNS":                      (*System).discovered,
+			"requests are explained and followed by any node":              (*System).told,
 			"a router is a process that obeys orders, drains and restarts": (*System).process,
 		} {
 			t.Run(name, func(t *testing.T) {

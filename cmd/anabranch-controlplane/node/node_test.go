@@ -165,6 +165,7 @@ func TestAnyNodeTakesWritesAndAllShowThem(t *testing.T) {
 		t.Fatalf("members: %d %v", status, doc)
 	}
 	sameTrail(t, members)
+	t.Run("and asks all routers", func(t *testing.T) { askRouters(t, members) })
 }
 
 // sameTrail checks the chain of every node's audit trail, and that they hold the same as far as all go.
