@@ -164,6 +164,7 @@ func TestAnyNodeTakesWritesAndAllShowThem(t *testing.T) {
 	if status != http.StatusOK || len(items) != 3 {
 		t.Fatalf("members: %d %v", status, doc)
 	}
+	tokensHoldEverywhere(t, members)
 	sameTrail(t, members)
 	t.Run("and asks all routers", func(t *testing.T) { askRouters(t, members) })
 }
@@ -209,6 +210,30 @@ func sameTrail(t *testing.T, members []*member) {
 			t.Errorf("%s holds another entry %d", members[i].ID(), shortest)
 		}
 	}
+}
+
+// tokensHoldEverywhere: a token made through one node is good at all, until it is revoked through another.
+func tokensHoldEverywhere(t *testing.T, members []*member) {
+	t.Helper()
+	var header map[string]string
+	members[0].await(t, "ready for tokens", func() bool { // until all voters have told that they know them
+		status, doc := members[0].call(t, http.MethodPost, "/v1/tokens", `{"name":"ci","role":"viewer"}`, nil)
+		header = map[string]string{"Authorization": fmt.Sprint("Bearer ", doc["secret"])}
+		return status == http.StatusCreated
+	})
+	holds := func(want int) {
+		for _, m := range members {
+			m.await(t, fmt.Sprint("answering ", want), func() bool {
+				status, _ := m.call(t, http.MethodGet, "/v1/whoami", "", header)
+				return status == want
+			})
+		}
+	}
+	holds(http.StatusOK)
+	if status, doc := members[2].call(t, http.MethodDelete, "/v1/tokens/ci", "", nil); status != http.StatusNoContent {
+		t.Fatalf("revoke: %d %v", status, doc)
+	}
+	holds(http.StatusUnauthorized)
 }
 
 func TestWritesGoOnWithoutTheLeaderAndSurviveARestart(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"anabranch/cmd/anabranch/dev/seed"
 	"anabranch/cmd/anabranch/pki"
+	"anabranch/controlplane/access"
 )
 
 // NewKey makes an API key of 160 random bits; its prefix says what it is when it turns up somewhere.
@@ -29,7 +30,9 @@ func HashKey(key string) string {
 func (r *Record) fillSecrets() {
 	for _, t := range []*string{&r.Tokens.Admin, &r.Tokens.Operator, &r.Tokens.Approver, &r.Tokens.Viewer} {
 		if *t == "" {
-			*t = NewKey()
+			var random [access.SecretBytes]byte
+			_, _ = rand.Read(random[:]) // as above
+			*t = access.NewSecret(random)
 		}
 	}
 	if r.Tenants == nil {
