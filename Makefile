@@ -80,6 +80,10 @@ bench: ## The card of the request path: its speed beside baselines; BENCH=. runs
 	@$(BENCHSTAT) .anabranch/bench.txt
 	@awk -f .github/bench-card.awk .anabranch/bench.txt
 
+.PHONY: bench-store
+bench-store: ## The control plane's commits beside etcd's; DIR= names a folder on the disk to measure.
+	cd controlplane/store/etcdbench && go run -mod=mod . -dir "$(DIR)"
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Formatting, vet and lint.
 	$(GOLANGCI_LINT) run ./...

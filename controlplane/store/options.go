@@ -32,6 +32,9 @@ const (
 	settleTimes = 3 // timeouts are this much longer until a leader has been seen
 	stallAfter  = 2 * time.Second
 	rpcTimeout  = 3 * time.Second
+	// appendEntries is how many entries share a sync and a message. Twice what Raft would take makes
+	// 256 writers about 15 % faster; more makes no difference.
+	appendEntries = 128
 	// minTimeScale makes the lease 5 ms, the least that hashicorp/raft allows.
 	minTimeScale = 0.02
 )
@@ -189,6 +192,7 @@ func (o Options) raftConfig(id fleet.NodeID) *raft.Config {
 	c.LeaderLeaseTimeout = o.scaled(lease)
 	// Followers learn of an isolated commit with the next append: this is the delay of a table.
 	c.CommitTimeout = 10 * time.Millisecond
+	c.MaxAppendEntries = appendEntries
 	c.SnapshotThreshold = o.SnapshotThreshold
 	c.SnapshotInterval = o.SnapshotInterval
 	c.TrailingLogs = o.TrailingLogs
