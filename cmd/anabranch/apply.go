@@ -76,7 +76,9 @@ func (a *app) rehearse(ctx context.Context, c *client.Client, rs []*policy.Resou
 	if err != nil {
 		return err
 	}
+	claims := shelf.Claims(rs, c.Manager, c.Force)
 	steps, problems := shelf.Plan(rs)
+	problems = append(problems, claims...)
 	if len(problems) > 0 {
 		return fmt.Errorf("this would be refused:%s", client.Fields(problems))
 	}

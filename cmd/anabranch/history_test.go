@@ -168,6 +168,11 @@ func TestAutomationThatNamesItselfGivesWay(t *testing.T) {
 	if !strings.Contains(errs, "field_owned") || !strings.Contains(errs, "spec.tier: was set by human") || s.tier() != "top" {
 		t.Errorf("error: %s", errs)
 	}
+	if _, errs = s.do(exitFailed, batch, "apply", "-f", "-", "--manager", "sizer", "--dry-run"); !strings.Contains(errs, "this would be refused:\n  tenants/acme spec.tier: was set by human") {
+		t.Errorf("dry run: %s", errs)
+	}
+	s.do(0, batch, "apply", "-f", "-", "--manager", "sizer", "--force", "--dry-run")
+	s.do(0, batch, "apply", "-f", "-", "--dry-run")
 	s.do(exitRefused, "", "delete", "tenant", "acme", "--manager", "sizer")
 	s.do(exitFailed, batch, "apply", "-f", "-", "--force")
 	s.do(0, batch, "apply", "-f", "-", "--manager", "sizer", "--force")

@@ -147,6 +147,7 @@ func (i Item) resource() (*policy.Resource, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("read %s %s, which the server keeps: is this program older than the server?%s", i.Kind, i.Metadata.Name, Fields(problems))
 	}
+	r.Metadata.Managers = i.Metadata.Managers
 	return r, nil
 }
 

@@ -77,3 +77,20 @@ func (s Shelf) Plan(rs []*policy.Resource) ([]Planned, []policy.Problem) {
 	}
 	return steps, problems
 }
+
+// Claims says which fields the resources would change that a manager may not, as the server would;
+// an empty manager is a person, who may change all. It is to be asked before [Shelf.Plan].
+func (s Shelf) Claims(rs []*policy.Resource, manager string, force bool) []policy.Problem {
+	var problems []policy.Problem
+	for _, r := range rs {
+		was, _ := s.Get(r.Kind, r.Metadata.Name)
+		_, claims := policy.Own(was, r, manager, force)
+		for _, c := range claims {
+			problems = append(problems, policy.Problem{
+				Field: fmt.Sprintf("%s/%s %s", policy.Plural(r.Kind), r.Metadata.Name, c.Field), Reason: "was set by " + c.Manager,
+				Fix: "leave it as it is, or take it over with --force",
+			})
+		}
+	}
+	return problems
+}
