@@ -196,7 +196,7 @@ func TestExitCodes(t *testing.T) {
 		"delete both ways":    {[]string{"delete", "quota", "x", "-f", "y"}, exitFailed, "not both"},
 		"apply nothing":       {[]string{"apply"}, exitFailed, "no documents"},
 		"no such file":        {[]string{"apply", "-f", "none.yaml"}, exitFailed, "none.yaml"},
-		"explain which":       {[]string{"explain", "us-1"}, exitFailed, "--router"},
+		"explain which":       {[]string{"explain", "us-1"}, exitRefused, "unknown_request"},
 		"explain unreachable": {[]string{"explain", "us-1", "--router", "http://127.0.0.1:1"}, exitUnreachable, "ask router http://127.0.0.1:1"},
 		"no dev":              {[]string{"dev", "status"}, exitFailed, "start it with `anabranch dev`"},
 		"no dev to stop":      {[]string{"dev", "stop"}, exitFailed, "not running here"},

@@ -251,6 +251,14 @@ func TestWritesGoOnWithoutTheLeaderAndSurviveARestart(t *testing.T) {
 			rest = append(rest, m)
 		}
 	}
+	for _, m := range members { // keys are in force once all nodes are known to keep them
+		m.await(t, "at a level with keys", func() bool { return m.store.View().FeatureLevel() >= 2 })
+	}
+	key := map[string]string{"Idempotency-Key": "of-this-test"}
+	first, made := rest[0].call(t, http.MethodPost, "/v1/regions", region("keyed"), key)
+	if first != http.StatusCreated {
+		t.Fatalf("create with a key on a follower: %d %v", first, made)
+	}
 	at := gone.Addresses()
 	gone.stop()
 	// The bound is 3 s for a kill; a failing test means 9 s.
@@ -261,6 +269,16 @@ func TestWritesGoOnWithoutTheLeaderAndSurviveARestart(t *testing.T) {
 	})
 	if time.Now().After(limit) {
 		t.Error("no write for 9 s after the leader had gone")
+	}
+	// The successor, and either node, knows the key: the same answer, done once; another body is refused.
+	for _, m := range rest {
+		again, doc := m.call(t, http.MethodPost, "/v1/regions", region("keyed"), key)
+		if again != http.StatusCreated || fmt.Sprint(doc["metadata"]) != fmt.Sprint(made["metadata"]) {
+			t.Errorf("the same key on %s: %d %v, the first answer was %v", m.ID(), again, doc, made)
+		}
+		if other, doc := m.call(t, http.MethodPost, "/v1/regions", region("other"), key); other != http.StatusUnprocessableEntity || doc["code"] != "idempotency_key_reused" {
+			t.Errorf("the same key with another body on %s: %d %v", m.ID(), other, doc)
+		}
 	}
 
 	o := gone.options
