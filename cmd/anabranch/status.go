@@ -40,18 +40,37 @@ func (a *app) status() *cobra.Command {
 // printStatus prints what every version of the control plane tells.
 func (a *app) printStatus(raw json.RawMessage) error {
 	var s struct {
-		ClusterID string   `json:"clusterId"`
-		Epoch     uint64   `json:"epoch"`
-		Revision  uint64   `json:"revision"`
-		Leader    string   `json:"leader"`
-		Frozen    bool     `json:"frozen"`
-		Routers   []router `json:"routers"`
+		ClusterID string `json:"clusterId"`
+		Epoch     uint64 `json:"epoch"`
+		Revision  uint64 `json:"revision"`
+		Leader    string `json:"leader"`
+		Frozen    bool   `json:"frozen"`
+		Freeze    *struct {
+			Actor  string `json:"actor"`
+			Reason string `json:"reason"`
+		} `json:"freeze"`
+		Rollout  string   `json:"rollout"`
+		HeldBack bool     `json:"heldBack"`
+		Returned bool     `json:"returned"`
+		Routers  []router `json:"routers"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("read status: %w; -o json shows it as it came", err)
 	}
-	return a.printf("cluster   %s, epoch %d\nleader    %s\nrevision  %d\nfrozen    %s\nrouters   %s\n\n",
-		s.ClusterID, s.Epoch, dash(s.Leader), s.Revision, yes(s.Frozen), following(s.Routers))
+	frozen, changes := yes(s.Frozen), "with all routers"
+	if s.Freeze != nil {
+		frozen = strings.TrimSuffix("yes, by "+s.Freeze.Actor+": "+s.Freeze.Reason, ": ")
+	}
+	switch {
+	case s.Rollout != "":
+		changes = "on their way in rollout " + s.Rollout
+	case s.Returned:
+		changes = "taken back; held until something changes, or `anabranch rollout retry`"
+	case s.HeldBack:
+		changes = "held back"
+	}
+	return a.printf("cluster   %s, epoch %d\nleader    %s\nrevision  %d\nfrozen    %s\nchanges   %s\nrouters   %s\n\n",
+		s.ClusterID, s.Epoch, dash(s.Leader), s.Revision, frozen, changes, following(s.Routers))
 }
 
 // trimURL takes the trailing slash from a URL that people type.

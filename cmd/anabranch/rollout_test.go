@@ -1,0 +1,127 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/state/statepb"
+)
+
+// rolling is a session with a cluster in which a rollout to router r-1 is under way.
+func rolling(t *testing.T) session {
+	t.Helper()
+	s := begin(t)
+	table := func(zone string) *routerpb.Table {
+		return &routerpb.Table{Regions: []*routerpb.Region{{Id: "us", Zone: zone}}, Clusters: []*routerpb.Cluster{{Id: "c"}}}
+	}
+	for _, cmd := range []*statepb.Command{
+		{Op: &statepb.Command_SetFeatureLevel{SetFeatureLevel: &statepb.SetFeatureLevel{Level: 3}}},
+		{Op: &statepb.Command_Publish{Publish: &statepb.Publish{Table: table("a")}}},
+	} {
+		if out := s.node.Apply(cmd); out.GetCode() != "" {
+			t.Fatal(out)
+		}
+	}
+	s.file("rule.yaml", "apiVersion: anabranch/v1\nkind: SafetyRule\nmetadata: {name: careful}\nspec: {rollout: {canary: {bakeSeconds: 5}}, changeLimit: {maxMovedShare: 0.25}}\n")
+	s.do(0, "", "apply", "-f", "rule.yaml")
+	s.do(0, eu, "apply", "-f", "-")
+	out := s.node.Apply(&statepb.Command{Op: &statepb.Command_StartRollout{StartRollout: &statepb.StartRollout{
+		ConfigRevision: s.node.View().Config().Revision(), Table: table("b"), Canary: "r-1", Region: "us", Expected: 1,
+	}}})
+	if out.GetCode() != "" {
+		t.Fatal(out)
+	}
+	return s
+}
+
+// fields joins the words of each line by single spaces.
+func fields(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestRolloutsAreListedShownAndFollowed(t *testing.T) {
+	s := rolling(t)
+	out, _ := s.do(0, "", "get", "safetyrules")
+	if !strings.Contains(fields(out), "careful yes - 5s, 120s 25 %") {
+		t.Errorf("rules:\n%s", out)
+	}
+	out, _ = s.do(0, "", "rollout", "list")
+	if got := fields(out); !strings.HasPrefix(got, "ID STAGE CANARY REGION REACHED STARTED CHANGES REASON\n") || !strings.Contains(got, " canary r-1 us 0 of 1 ") || !strings.Contains(got, "Region/eu-west-1,Region/us-east-1 -") {
+		t.Errorf("list:\n%s", out)
+	}
+	out, _ = s.do(0, "", "rollout", "status")
+	if !strings.Contains(fields(out), "canary r-1 in us") || !strings.Contains(fields(out), "stage canary since ") {
+		t.Errorf("status:\n%s", out)
+	}
+	if out, _ = s.do(0, "", "status"); !strings.Contains(fields(out), "changes on their way in rollout ") {
+		t.Errorf("status:\n%s", out)
+	}
+	if out, _ = s.do(0, "", "rollout", "pause", "--reason", "lunch"); !strings.HasSuffix(out, " is paused\n") {
+		t.Errorf("pause: %q", out)
+	}
+	if out, _ = s.do(0, "", "rollout", "status"); !strings.Contains(out, "canary (paused)") {
+		t.Errorf("status:\n%s", out)
+	}
+	s.do(0, "", "rollout", "resume")
+	if out, _ = s.do(0, "", "rollout", "return", "--reason", "no"); !strings.HasSuffix(out, " is taken back\n") {
+		t.Errorf("return: %q", out)
+	}
+	out, errs := s.do(exitFailed, "", "rollout", "watch")
+	if !strings.Contains(out, ": returned: by admin\n") || !strings.Contains(errs, "was taken back: by admin") {
+		t.Errorf("watch: %s%s", out, errs)
+	}
+	if out, _ = s.do(0, "", "status"); !strings.Contains(fields(out), "changes taken back; held") {
+		t.Errorf("status:\n%s", out)
+	}
+	if _, errs = s.do(exitRefused, "", "rollout", "promote"); !strings.Contains(errs, "not_under_way") {
+		t.Errorf("promote: %s", errs)
+	}
+	s.do(0, "", "rollout", "retry")
+	if out, _ = s.do(0, "", "rollout", "list", "-o", "yaml"); !strings.Contains(out, "retried: true") {
+		t.Errorf("yaml:\n%s", out)
+	}
+	if _, errs = s.do(exitRefused, "", "rollout", "status", "7777"); !strings.Contains(errs, "HTTP 404") {
+		t.Errorf("status of none: %s", errs)
+	}
+}
+
+func TestAPromotedRolloutIsASuccess(t *testing.T) {
+	s := rolling(t)
+	if out, _ := s.do(0, "", "rollout", "promote"); !strings.HasSuffix(out, " is with all routers\n") {
+		t.Errorf("promote: %q", out)
+	}
+	if out, _ := s.do(0, "", "rollout", "watch", "-o", "json"); !strings.Contains(out, `"stage":"settled"`) {
+		t.Errorf("watch: %s", out)
+	}
+}
+
+func TestWithoutARolloutTheFixIsNamed(t *testing.T) {
+	s := begin(t)
+	if _, errs := s.do(exitFailed, "", "rollout", "status"); !strings.Contains(errs, "a SafetyRule with `rollout: {}`") {
+		t.Errorf("errors: %s", errs)
+	}
+}
+
+func TestChangesAreFrozenAndLetThrough(t *testing.T) {
+	s := rolling(t)
+	if out, _ := s.do(0, "", "freeze", "--reason", "black friday"); out != "changes are frozen\n" {
+		t.Errorf("freeze: %q", out)
+	}
+	if f := s.node.View().Frozen(); f.GetReason() != "black friday" || f.GetActor() != "admin" {
+		t.Errorf("frozen %v", f)
+	}
+	if out, _ := s.do(0, "", "status"); !strings.Contains(fields(out), "frozen yes, by admin: black friday") {
+		t.Errorf("status:\n%s", out)
+	}
+	if _, errs := s.do(exitRefused, "", "rollout", "promote"); !strings.Contains(errs, "frozen") {
+		t.Errorf("promote: %s", errs)
+	}
+	if out, _ := s.do(0, "", "unfreeze"); out != "changes go out again\n" || s.node.View().Frozen() != nil {
+		t.Errorf("unfreeze: %q", out)
+	}
+}
