@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"anabranch/controlplane/oidc"
+	"anabranch/controlplane/oidc/oidctest"
 	"anabranch/web"
 )
 
@@ -18,7 +20,14 @@ func TestTheConsole(t *testing.T) {
 	if _, err := fs.Stat(web.Dist(), "index.html"); err != nil {
 		t.Fatal("the console is not built into this test: run make build first")
 	}
-	s := start(t)
+	idp := oidctest.Start(t)
+	bindings := filepath.Join(t.TempDir(), "bindings.yaml")
+	if err := os.WriteFile(bindings, []byte("bindings: [{role: viewer, groups: [sre]}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, func(s *System) {
+		s.people = &oidc.Options{Issuer: idp.URL, ClientID: oidctest.Console, ClientSecret: oidctest.Secret, CLIClientID: oidctest.CLI, BindingsFile: bindings}
+	})
 	tr := s.drive("acme", "llama-3.1-8b", 1, regions...)
 	shots := os.Getenv("CONSOLE_SHOTS")
 	if shots == "" {
@@ -28,7 +37,7 @@ func TestTheConsole(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "--test", "--test-reporter=spec", "e2e/console.test.js")
 	cmd.Dir = filepath.Join("..", "..", "web")
-	cmd.Env = append(os.Environ(), "CONSOLE_URL=http://"+s.nodes[1].at.HTTP, "CONSOLE_TOKEN="+s.tokens["viewer"], "CONSOLE_SHOTS="+shots)
+	cmd.Env = append(os.Environ(), "CONSOLE_URL=http://"+s.nodes[1].at.HTTP, "CONSOLE_TOKEN="+s.tokens["viewer"], "CONSOLE_SHOTS="+shots, "CONSOLE_ISSUER="+idp.URL)
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, text)

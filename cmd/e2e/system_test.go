@@ -19,6 +19,7 @@ import (
 	"anabranch/cmd/anabranch/dev"
 	"anabranch/cmd/anabranch/dev/seed"
 	"anabranch/cmd/anabranch/pki"
+	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/store"
 	"anabranch/ratelimit/redisbucket/redistest"
@@ -40,6 +41,7 @@ type System struct {
 
 	keys   map[string]string // API keys by tenant
 	tokens map[string]string // bearer tokens by role
+	people *oidc.Options     // nil: nobody signs in
 	admin  *client.Client
 }
 
@@ -71,13 +73,16 @@ func (p *part) end() error {
 }
 
 // start brings everything up, seeds it, and waits until every router answers for every model.
-func start(t *testing.T) *System {
+func start(t *testing.T, change ...func(*System)) *System {
 	t.Helper()
 	s := &System{
 		t: t, dir: t.TempDir(), clusters: map[string]*Cluster{}, routers: map[string]*Router{},
 		keys: map[string]string{}, tokens: map[string]string{},
 	}
 	s.log = s.logger()
+	for _, f := range change {
+		f(s)
+	}
 	var err error
 	if s.authority, err = pki.NewAuthority(time.Now()); err != nil {
 		t.Fatal(err)
@@ -173,7 +178,7 @@ func (s *System) startNodes() {
 		n := &Node{options: node.Options{
 			ID: peer.ID, DataDir: filepath.Join(s.dir, name),
 			HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", RaftListener: listeners[i], Peers: peers,
-			TLS: s.certificate(name, pair, err), Tokens: s.tokens, Console: web.Dist(),
+			TLS: s.certificate(name, pair, err), Tokens: s.tokens, OIDC: s.people, Console: web.Dist(),
 			Logger: s.log.With("process", name), Version: "e2e",
 		}}
 		s.nodes = append(s.nodes, n)

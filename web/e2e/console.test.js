@@ -1,5 +1,6 @@
 // The console on a running system: CONSOLE_URL and CONSOLE_TOKEN say where, CONSOLE_SHOTS is a
-// folder for a picture of each colour scheme, CONSOLE_REGIONS how many regions there are (3).
+// folder for a picture of each colour scheme, CONSOLE_REGIONS how many regions there are (3),
+// CONSOLE_ISSUER the OpenID provider whose people may see it, if there is one.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -7,6 +8,7 @@ import { accessible, enter, launch, open } from './browser.js'
 
 const url = (process.env['CONSOLE_URL'] ?? '').replace(/\/$/, '')
 const token = process.env['CONSOLE_TOKEN'] ?? ''
+const issuer = process.env['CONSOLE_ISSUER'] ?? ''
 const shots = process.env['CONSOLE_SHOTS']
 const regions = Number(process.env['CONSOLE_REGIONS'] ?? 3)
 assert.ok(url && token, 'set CONSOLE_URL and CONSOLE_TOKEN to a control plane node and a token for it')
@@ -63,6 +65,23 @@ test('the tab keeps the token until it is told to forget it', async () => {
   await page.getByLabel('Bearer token').waitFor()
   await page.reload()
   await page.getByLabel('Bearer token').waitFor()
+  await context.close()
+})
+
+test('somebody signs in with the OpenID provider', { skip: issuer ? false : 'CONSOLE_ISSUER names no provider' }, async () => {
+  const { context, page } = await open(browser, { url })
+  await page.goto(url)
+  await page.getByRole('button', { name: `Sign in with ${new URL(issuer).host}` }).waitFor()
+  await accessible(page)
+  await page.getByRole('button', { name: `Sign in with ${new URL(issuer).host}` }).click()
+  await page.getByRole('heading', { name: 'Regions' }).waitFor()
+  await page.getByTestId('link').getByText('live').waitFor()
+  assert.equal(page.url(), `${url}/`, 'the code is left in the address')
+  await page.reload()
+  await page.getByRole('heading', { name: 'Regions' }).waitFor()
+  await page.goto(`${url}/?code=stolen&state=invented`)
+  await page.getByRole('alert').waitFor()
+  assert.match(await page.getByRole('alert').innerText(), /not begun in this tab/)
   await context.close()
 })
 

@@ -1,16 +1,22 @@
-import { useEffect, useReducer, useState } from 'react'
+import { useEffect, useReducer, useRef, useState } from 'react'
 import { Clusters } from './Clusters'
 import { Header } from './Header'
 import { connect, reduce, stale, start, type Live } from './live'
 import { Login } from './Login'
 import { Regions } from './Regions'
-import { forgetToken, keepToken, readToken, type Place } from './session'
+import { forgetToken, keepSignIn, keepToken, readNext, readToken, type Place } from './session'
+import { begin, comesBack, finish, provider, refresh, type Gate, type Provider, type Tokens } from './signin'
 import { Weights } from './Weights'
 
+/** How long before its end a token is followed by the next. */
+const AHEAD_MS = 60_000
+
 /** The page: a token, then the fleet. */
-export function App({ place }: { place: Place }) {
-  const [token, setToken] = useState(() => readToken(place))
+export function App({ place, gate }: { place: Place; gate: Gate }) {
+  const [token, setToken] = useState(() => (comesBack(gate) ? '' : readToken(place)))
   const [why, setWhy] = useState('')
+  const [returning, setReturning] = useState(() => comesBack(gate))
+  const [idp, setIdp] = useState<Provider | null>(null)
 
   // A link with a token may be followed while the page is open.
   useEffect(() => {
@@ -29,7 +35,45 @@ export function App({ place }: { place: Place }) {
     setWhy('')
     setToken(given)
   }
-  if (!token) return <Login why={why} onToken={enter} />
+  const signedIn = (t: Tokens) => {
+    keepSignIn(place, t.idToken, t.refreshToken ? { refreshToken: t.refreshToken, expiresAt: Date.parse(t.expiresAt) } : null)
+    setWhy('')
+    setToken(t.idToken)
+  }
+  const failed = (e: unknown) => leave(e instanceof Error ? e.message : String(e))
+
+  // Back from the provider. The code counts once, so that this must not happen twice.
+  const begun = useRef(false)
+  useEffect(() => {
+    if (!returning || begun.current) return
+    begun.current = true
+    void finish(gate)
+      .then(signedIn, failed)
+      .finally(() => setReturning(false))
+  })
+
+  // Who signs people in is asked for when it matters.
+  useEffect(() => {
+    if (token || returning) return
+    const stop = new AbortController()
+    void provider(gate, stop.signal).then((p) => {
+      if (!stop.signal.aborted) setIdp(p)
+    })
+    return () => stop.abort()
+  }, [token, returning, gate])
+
+  useEffect(() => {
+    const next = token ? readNext(place) : null
+    if (!next) return
+    const soon = setTimeout(
+      () => void refresh(gate, next.refreshToken).then(signedIn, failed),
+      Math.max(0, next.expiresAt - AHEAD_MS - Date.now()),
+    )
+    return () => clearTimeout(soon)
+  }, [token, place, gate])
+
+  if (returning) return <p className="p-6 text-soft">Signing in …</p>
+  if (!token) return <Login why={why} onToken={enter} issuer={idp?.issuer ?? ''} onSignIn={() => idp && void begin(gate, idp).catch(failed)} />
   return <Watch key={token} token={token} onLeave={leave} />
 }
 

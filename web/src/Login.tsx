@@ -1,7 +1,16 @@
 import { useId, useState, type FormEvent } from 'react'
 
-/** Asks for a bearer token. Why says what was wrong with the last one, if there was one. */
-export function Login({ why, onToken }: { why: string; onToken: (token: string) => void }) {
+interface Asks {
+  /** What was wrong with the last token, if there was one. */
+  why: string
+  onToken: (token: string) => void
+  /** Who signs people in; empty: nobody does. */
+  issuer?: string
+  onSignIn?: () => void
+}
+
+/** Asks for a sign-in, if there is a provider, or a bearer token. */
+export function Login({ why, onToken, issuer, onSignIn }: Asks) {
   const id = useId()
   const [token, setToken] = useState('')
   const submit = (e: FormEvent) => {
@@ -11,6 +20,15 @@ export function Login({ why, onToken }: { why: string; onToken: (token: string) 
   return (
     <main className="mx-auto mt-16 max-w-md rounded-lg border border-line bg-card p-6">
       <h1 className="text-xl font-bold">Anabranch</h1>
+      {issuer && (
+        <button
+          type="button"
+          onClick={onSignIn}
+          className="mt-4 w-full cursor-pointer rounded border border-line bg-page px-3 py-2 font-semibold"
+        >
+          Sign in with {new URL(issuer).host}
+        </button>
+      )}
       <form onSubmit={submit} className="mt-4 flex flex-col gap-3">
         <label htmlFor={id}>Bearer token with the role viewer or above</label>
         <input

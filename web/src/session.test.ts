@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { forgetToken, keepToken, readToken, type Place } from './session'
+import { forgetToken, keepSignIn, keepToken, readNext, readToken, type Place } from './session'
 
 function place(hash: string, kept?: string) {
   const store = new Map(kept ? [['anabranch.token', kept]] : [])
@@ -37,4 +37,18 @@ it('has none at first, and none once it is forgotten', () => {
   expect(readToken(p)).toBe('x')
   forgetToken(p)
   expect(readToken(p)).toBe('')
+})
+
+it('keeps what follows the token of a sign-in, and not of another', () => {
+  const { p } = place('')
+  const next = { refreshToken: 'r', expiresAt: 5 }
+  keepSignIn(p, 'id', next)
+  expect([readToken(p), readNext(p)]).toEqual(['id', next])
+  keepToken(p, 'static')
+  expect([readToken(p), readNext(p)]).toEqual(['static', null])
+  keepSignIn(p, 'id', null)
+  expect(readNext(p)).toBeNull()
+  keepSignIn(p, 'id', next)
+  forgetToken(p)
+  expect(readNext(p)).toBeNull()
 })

@@ -1,6 +1,7 @@
 // The bearer token: taken from the page's address once, kept for the tab's life, never shown.
 
 const KEY = 'anabranch.token'
+const NEXT = 'anabranch.next'
 
 /** The parts of a browser that hold a token. */
 export interface Place {
@@ -25,8 +26,29 @@ export function readToken(place: Place): string {
 
 export function keepToken(place: Place, token: string) {
   place.storage.setItem(KEY, token)
+  place.storage.removeItem(NEXT)
 }
 
 export function forgetToken(place: Place) {
   place.storage.removeItem(KEY)
+  place.storage.removeItem(NEXT)
+}
+
+/** How the token of a sign-in is followed by the next. */
+export interface Next {
+  refreshToken: string
+  /** When the token ends, in ms since 1970. */
+  expiresAt: number
+}
+
+/** Keeps what a sign-in gave. */
+export function keepSignIn(place: Place, idToken: string, next: Next | null) {
+  keepToken(place, idToken)
+  if (next) place.storage.setItem(NEXT, JSON.stringify(next))
+}
+
+/** What follows the token that is kept; null: nothing, it is a static one or its provider gave none. */
+export function readNext(place: Place): Next | null {
+  const kept = place.storage.getItem(NEXT)
+  return kept ? (JSON.parse(kept) as Next) : null
 }
