@@ -25,8 +25,8 @@ func TestSaveInspectAndRestoreABackup(t *testing.T) {
 	}
 
 	out, _ = s.do(0, "", "controlplane", "snapshot", "inspect", "a.backup")
-	for _, want := range []string{"cluster   c-1, epoch 1", "on n1", "tokens    4", "regions     2", "tenants     1"} {
-		if !strings.Contains(out, want) {
+	for _, want := range []string{"cluster   c-1, epoch 1", "on n1", "tokens    4", "regions 2", "tenants 1"} {
+		if !strings.Contains(out, want) && !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("inspect lacks %q:\n%s", want, out)
 		}
 	}
