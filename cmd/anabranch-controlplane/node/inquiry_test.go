@@ -189,6 +189,10 @@ func askRouters(t *testing.T, members []*member) {
 		}
 	}
 	id := eu.refused(t, "acme")
+	m.await(t, "told of the router of eu", func() bool { // each second, by the node that it is connected to
+		_, known := m.holder("eu-r1")
+		return known
+	})
 	eu.leave()
 	m.await(t, "without the router of eu", func() bool {
 		status, doc := m.call(t, http.MethodGet, "/v1/explain/"+id, "", nil)
