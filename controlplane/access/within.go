@@ -30,6 +30,25 @@ func (s Scope) Within(old, next *policy.Resource) []policy.Problem {
 	return problems
 }
 
+// Shares says that a TrafficPolicy of a caller who is bound to tenants would have its class with another
+// policy that is not within the scope, or nothing: the objectives of a class hold for all who ask in it.
+func (s Scope) Shares(next *policy.Resource, others []*policy.Resource) []policy.Problem {
+	spec, ok := next.Spec.(*policy.TrafficPolicySpec)
+	if !ok || len(s.Tenants) == 0 {
+		return nil
+	}
+	for _, r := range others {
+		other, ok := r.Spec.(*policy.TrafficPolicySpec)
+		if ok && r.Metadata.Name != next.Metadata.Name && other.Class == spec.Class && len(s.judge(r)) > 0 {
+			return []policy.Problem{{
+				Field: "spec.class", Reason: fmt.Sprintf("%.128q is the class of the policy %q too, which is out of the token's scope", spec.Class, r.Metadata.Name),
+				Fix: "give the policy another name, after which its class is called",
+			}}
+		}
+	}
+	return nil
+}
+
 // Covers says whether resources of a kind can be in scope at all.
 func (s Scope) Covers(kind policy.Kind) bool {
 	rule := rules[kind]

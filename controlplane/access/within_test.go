@@ -238,3 +238,26 @@ func TestMoreNamesInAScopeAllowMore(t *testing.T) {
 		}
 	})
 }
+
+func TestATenantsPolicySharesItsClassWithNobody(t *testing.T) {
+	mine := document(t, `TrafficPolicy gold {models: [a], match: [{tenants: [acme]}]}`)
+	for _, tt := range []struct {
+		scope, other string
+		shares       bool
+	}{
+		{"tenants acme", `TrafficPolicy general {class: gold}`, true},
+		{"tenants acme", `TrafficPolicy general {class: silver}`, false},
+		{"tenants acme", `TrafficPolicy second {class: second, match: [{tenants: [acme]}]}`, false},
+		{"tenants acme", `TrafficPolicy gold {class: gold}`, false}, // the one that it replaces, which is judged itself
+		{"models a", `TrafficPolicy general {class: gold}`, false},
+		{"", `TrafficPolicy general {class: gold}`, false},
+	} {
+		got := scope(tt.scope).Shares(mine, []*policy.Resource{document(t, tt.other)})
+		if (len(got) > 0) != tt.shares || tt.shares && got[0].Field != "spec.class" {
+			t.Errorf("%q beside %s: %v", tt.scope, tt.other, got)
+		}
+	}
+	if got := scope("tenants acme").Shares(document(t, `Tenant acme {}`), nil); got != nil {
+		t.Errorf("a tenant has a class: %v", got)
+	}
+}

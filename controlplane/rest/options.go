@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net/http"
 	"time"
 
@@ -116,6 +117,9 @@ func (o Options) Validate() error {
 		if needed.nil {
 			return errors.New("rest: option " + needed.name + " is missing")
 		}
+	}
+	if math.IsNaN(o.ReadRate) || math.IsNaN(o.WriteRate) {
+		return errors.New("rest: ReadRate and WriteRate must be numbers; 0 takes the default, a negative one sets no limit")
 	}
 	if o.Heartbeat < 0 || o.FleetInterval < 0 {
 		return errors.New("rest: Heartbeat and FleetInterval must not be negative; 0 takes the default")

@@ -169,6 +169,9 @@ func (r resources) inScope(c echo.Context, name string, old, next *policy.Resour
 	if len(problems) == 0 {
 		problems = scope.Within(old, next)
 	}
+	if len(problems) == 0 && next != nil {
+		problems = scope.Shares(next, r.o.View().List(policy.KindTrafficPolicy))
+	}
 	if len(problems) == 0 {
 		return nil
 	}
