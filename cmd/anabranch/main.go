@@ -109,7 +109,8 @@ reachable; ` + "`anabranch diff`" + ` has its own. NO_COLOR turns colours off.`,
 		Example: `  anabranch dev                         # the whole system on this machine
   anabranch get clusters
   anabranch apply -f policies/
-  anabranch explain us-east-1-r1-4f0c21aa9be34d10`,
+  anabranch explain us-east-1-r1-4f0c21aa9be34d10
+  anabranch tail --errors               # requests that go wrong, as they end`,
 		Version: version, SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRun: func(*cobra.Command, []string) { a.begun = true },
 	}
