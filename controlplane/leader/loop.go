@@ -138,9 +138,10 @@ func (l *loop) publish(ctx context.Context, view *state.View, signals signal.Sna
 	return true
 }
 
-// plan computes a table from a configuration after the one that routers have.
+// plan computes a table from a configuration after the one that routers have; none if it would not be
+// sound.
 func (l *loop) plan(view *state.View, of state.Config, previous *routerpb.Table, signals signal.Snapshot) plan.Output {
-	return plan.Compute(plan.Input{
+	out := plan.Compute(plan.Input{
 		Resources: drained{of, view},
 		Signals:   signals,
 		Previous:  previous,
@@ -149,6 +150,13 @@ func (l *loop) plan(view *state.View, of state.Config, previous *routerpb.Table,
 		Warm:      l.warm,
 		Frozen:    view.Frozen() != nil,
 	})
+	if out.Table != nil {
+		if err := plan.Sound(out.Table); err != nil {
+			l.logger.Error("the plan is not sound and is not published", "error", err)
+			return plan.Output{}
+		}
+	}
+	return out
 }
 
 func computed(c *statepb.Command) *statepb.Command {
