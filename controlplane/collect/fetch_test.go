@@ -80,7 +80,10 @@ func TestWhatPlacesAnswer(t *testing.T) {
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 
-	const quick = "intervalMs: 1000, timeoutMs: 300"
+	const (
+		quick = "intervalMs: 1000, timeoutMs: 10000" // of what answers at once
+		short = "intervalMs: 1000, timeoutMs: 300"
+	)
 	bearer := ", auth: {file: " + token + "}}"
 	with := func(spec, more string) string { return strings.TrimSuffix(spec, "}") + more }
 	cases := map[string]struct {
@@ -98,10 +101,10 @@ func TestWhatPlacesAnswer(t *testing.T) {
 		}).URL, quick), "", KindHealth},
 		"garbage":        {server(place(t, garbage).URL, quick), "", KindHealth},
 		"slow":           {gateway(place(t, slow).URL+"/metrics", quick), "", KindPool},
-		"hanging":        {server(place(t, hangs(false)).URL, quick), "no answer within 300ms", ""},
-		"hanging-body":   {server(place(t, hangs(true)).URL, quick), "no answer within 300ms", ""},
+		"hanging":        {server(place(t, hangs(false)).URL, short), "no answer within 300ms", ""},
+		"hanging-body":   {server(place(t, hangs(true)).URL, short), "no answer within 300ms", ""},
 		"failing":        {server(place(t, status(500)).URL, quick), "answered 500", ""},
-		"huge":           {server(place(t, huge).URL, "intervalMs: 1000, timeoutMs: 10000"), exposition.ErrTooLarge.Error(), ""},
+		"huge":           {server(place(t, huge).URL, quick), exposition.ErrTooLarge.Error(), ""},
 		"redirect":       {server(place(t, http.RedirectHandler(other.URL, http.StatusFound).ServeHTTP).URL, quick), "answered 302, and redirects are not followed", ""},
 		"refused":        {server(refused.URL, quick), "refused", ""},
 		"link-local":     {server("http://169.254.169.254", quick), "clusters have no such address", ""},
