@@ -84,12 +84,12 @@ func has(list []*policy.Resource, name string) bool {
 }
 
 // thin chooses which part of all requests and pods is simulated, and for how long.
-func thin(asked []demand) (scale float64, span time.Duration) {
+func thin(asked []demand, requests int) (scale float64, span time.Duration) {
 	rate := 0.0
 	for _, d := range asked {
 		rate += d.rate
 	}
 	scale = min(1, mostPerSecond/rate)
-	seconds := requests / (rate * scale)
+	seconds := float64(requests) / (rate * scale)
 	return scale, min(max(time.Duration(seconds*float64(time.Second)), shortest), longest).Round(time.Second)
 }

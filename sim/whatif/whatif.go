@@ -6,6 +6,7 @@
 package whatif
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,12 +24,11 @@ import (
 
 // Bounds of one run.
 const (
-	// requests that a run has, and mostPerSecond of virtual time: what is more is thinned, pods and all.
-	requests      = 1500
+	// mostPerSecond is how many requests a second of virtual time has: what is more is thinned, pods and all.
 	mostPerSecond = 60.0
 	// A run lasts between shortest and longest after its warm-up.
 	warmup   = 5 * time.Second
-	shortest = 20 * time.Second
+	shortest = 10 * time.Second
 	longest  = 2 * time.Minute
 	// streams of demand that are told apart: those with the most work.
 	maxStreams = 32
@@ -44,7 +44,13 @@ type Input struct {
 	Signals signal.Snapshot
 	// Dead are clusters that take nothing now, whatever operators say.
 	Dead map[fleet.ClusterID]bool
+	// Requests is about how many each run has, within the bounds of its span: more make it slower and
+	// surer. 0: DefaultRequests.
+	Requests int
 }
+
+// DefaultRequests of a run, which takes up to half a second then.
+const DefaultRequests = 1500
 
 // Outcome of a forecast.
 type Outcome struct {
@@ -66,7 +72,7 @@ func Run(ctx context.Context, in Input) (Outcome, error) {
 	if n := len(in.Before.List("Cluster")) + len(in.After.List("Cluster")); n > 2*maxClusters {
 		return Outcome{Note: fmt.Sprintf("The fleet has more than %d clusters: only weights are compared.", maxClusters)}, nil
 	}
-	scale, span := thin(asked)
+	scale, span := thin(asked, cmp.Or(in.Requests, DefaultRequests))
 	both := [2]struct {
 		lookup  plan.Lookup
 		figures *report.Figures

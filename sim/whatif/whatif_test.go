@@ -54,7 +54,7 @@ var three = []string{
 	"Cluster us-1 {region: us, models: [m], endpoints: [{id: a, url: 'http://a', class: h100}, {id: b, url: 'http://b', class: h100}], " + gpus + "}",
 	"Cluster eu-1 {region: eu, models: [m], endpoints: [{id: a, url: 'http://a', class: h100}, {id: b, url: 'http://b', class: h100}], " + gpus + "}",
 	"Cluster ap-1 {region: ap, models: [m], endpoints: [{id: a, url: 'http://a', class: h100}, {id: b, url: 'http://b', class: h100}], " + gpus + "}",
-	"TrafficPolicy main {ttftObjectiveMs: 1500}",
+	"TrafficPolicy main {ttftObjectiveMs: 500}",
 	"RateCard card {gpus: [{class: h100, region: us, usdPerHour: 3}, {class: h100, region: eu, usdPerHour: 4}, {class: h100, region: ap, usdPerHour: 5}]}",
 }
 
@@ -81,6 +81,7 @@ func hearing(model string, work, capacity map[string]float64) signal.Snapshot {
 
 func forecast(t *testing.T, in Input) Outcome {
 	t.Helper()
+	in.Requests = 300
 	began := time.Now()
 	out, err := Run(t.Context(), in)
 	if err != nil {
@@ -99,7 +100,7 @@ func TestADrainOfAFullFleetCostsGoodput(t *testing.T) {
 	}
 	out := forecast(t, in)
 	b, a := out.Before, out.After
-	if b.Ends.Requests < 1000 || b.Ends.Requests != a.Ends.Requests {
+	if b.Ends.Requests < 300 || b.Ends.Requests != a.Ends.Requests {
 		t.Errorf("%v and %v requests: both must get the same", b.Ends.Requests, a.Ends.Requests)
 	}
 	if b.Goodput.Share < 0.9 {
@@ -170,7 +171,7 @@ func TestALargeFleetIsSimulatedInTheSmall(t *testing.T) {
 	}
 	in := Input{Before: written(t, docs...), After: written(t, docs...), Signals: hearing("m", map[string]float64{"us": 300_000, "eu": 300_000, "ap": 300_000}, nil)}
 	out := forecast(t, in)
-	if n := out.Before.Ends.Requests; n < 800 || n > 4000 {
+	if n := out.Before.Ends.Requests; n < 300 || n > 1000 {
 		t.Errorf("%v requests are simulated", n)
 	}
 	if out.Before.Goodput.Share < 0.9 {
@@ -234,7 +235,7 @@ func TestAFleetInTheSmall(t *testing.T) {
 	if d := b.spec.Between("eu", "sa"); d != time.Duration(policy.DefaultRTTMs*float64(time.Millisecond)) {
 		t.Errorf("sa is %v from eu", d)
 	}
-	if o := b.spec.Models[0].FirstToken; o != 1500*time.Millisecond {
+	if o := b.spec.Models[0].FirstToken; o != 500*time.Millisecond {
 		t.Errorf("the objective of m is %v", o)
 	}
 }

@@ -58,7 +58,7 @@ func TestTheSimulatorForecastsADrain(t *testing.T) {
 	if err != nil || note == "" || was == nil || willBe == nil {
 		t.Fatalf("%v, %v, %q, %v", was, willBe, note, err)
 	}
-	if was.Requests < 50 || was.Requests != willBe.Requests || was.Goodput < 0.9 || was.Seconds < 20 {
+	if was.Requests < 50 || was.Requests != willBe.Requests || was.Goodput < 0.9 || was.Seconds < 10 {
 		t.Errorf("before %+v, after %+v", was, willBe)
 	}
 	if was.TTFTP50Ms == nil || willBe.TTFTP50Ms == nil || *willBe.TTFTP50Ms < *was.TTFTP50Ms+40 { // all cross the ocean
