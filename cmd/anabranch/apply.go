@@ -17,6 +17,7 @@ func (a *app) apply() *cobra.Command {
 	var files []string
 	var dryRun bool
 	var reason string
+	var large bool
 	var by manager
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|DIR|-",
@@ -39,6 +40,7 @@ changed the resource since, nothing changes. Without it the present one is repla
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "file, folder, or - for standard input; repeatable")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would change, and change nothing")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	cmd.Flags().BoolVar(&large, "allow-large-change", false, "move more of the traffic at once than the safety rules allow; needs --reason")
 	by.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(files) == 0 {
@@ -52,6 +54,7 @@ changed the resource since, nothing changes. Without it the present one is repla
 		if err != nil {
 			return err
 		}
+		c.LargeChange = large
 		by.of(c)
 		if dryRun {
 			return a.rehearse(cmd.Context(), c, rs)
@@ -109,6 +112,7 @@ func title(kind policy.Kind, name string) string { return policy.Plural(kind) + 
 func (a *app) remove() *cobra.Command {
 	var files []string
 	var reason string
+	var large bool
 	var ignoreMissing bool
 	var by manager
 	cmd := &cobra.Command{
@@ -122,6 +126,7 @@ them. What others still refer to is not deleted.`,
 	}
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "file, folder, or - for standard input; repeatable")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	cmd.Flags().BoolVar(&large, "allow-large-change", false, "move more of the traffic at once than the safety rules allow; needs --reason")
 	by.flags(cmd)
 	cmd.Flags().BoolVar(&ignoreMissing, "ignore-missing", false, "a resource that is not there is no failure")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -133,6 +138,7 @@ them. What others still refer to is not deleted.`,
 		if err != nil {
 			return err
 		}
+		c.LargeChange = large
 		by.of(c)
 		for _, t := range targets {
 			err := c.Delete(cmd.Context(), t.Kind, t.Metadata.Name)

@@ -25,7 +25,7 @@ func rolling(t *testing.T) session {
 	}
 	s.file("rule.yaml", "apiVersion: anabranch/v1\nkind: SafetyRule\nmetadata: {name: careful}\nspec: {rollout: {canary: {bakeSeconds: 5}}, changeLimit: {maxMovedShare: 0.25}}\n")
 	s.do(0, "", "apply", "-f", "rule.yaml")
-	s.do(0, eu, "apply", "-f", "-")
+	s.do(0, eu, "apply", "-f", "-", "--allow-large-change", "--reason", "more regions")
 	out := s.node.Apply(&statepb.Command{Op: &statepb.Command_StartRollout{StartRollout: &statepb.StartRollout{
 		ConfigRevision: s.node.View().Config().Revision(), Table: table("b"), Canary: "r-1", Region: "us", Expected: 1,
 	}}})

@@ -38,6 +38,9 @@ type Client struct {
 	// over fields that others have set.
 	Manager string
 	Force   bool
+	// LargeChange lets writes of resources move more of the traffic than the safety rules allow; they need
+	// a Reason then.
+	LargeChange bool
 	// Pause is the time before a write is sent again whose outcome is not known; 0: [Pause].
 	Pause time.Duration
 	// HTTP does the calls; nil: a client of its own with [Timeout].
@@ -82,6 +85,11 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 	call.key = uuid.NewString()
 	if c.Force && call.IfMatch != "" {
 		query := url.Values{"force": {"true"}}
+		maps.Copy(query, call.Query)
+		call.Query = query
+	}
+	if c.LargeChange && (call.IfMatch != "" || call.IfNoneMatch != "") {
+		query := url.Values{"allow_large_change": {"true"}}
 		maps.Copy(query, call.Query)
 		call.Query = query
 	}

@@ -3,6 +3,9 @@ package client_test
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
 	"testing"
 
 	"anabranch/cmd/anabranch/client"
@@ -36,5 +39,28 @@ func TestAManagerIsNamedAndForcesOnlyWhenItSaysSo(t *testing.T) {
 	now, _, err := sizer.Get(t.Context(), policy.KindTenant, "acme")
 	if err != nil || len(now.Metadata.Managers) != 1 || now.Metadata.Managers[0].Name != "sizer" || now.Metadata.UpdatedBy != "admin" {
 		t.Errorf("metadata %+v, %v", now.Metadata, err)
+	}
+}
+
+func TestALargeChangeIsAllowedOnWritesOfResourcesOnly(t *testing.T) {
+	var seen []string
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r.Method+" "+r.URL.RequestURI())
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer h.Close()
+	c := &client.Client{Servers: []string{h.URL}, Token: "t", Reason: "why", LargeChange: true}
+	for _, call := range []client.Call{
+		{Method: http.MethodDelete, Path: "/v1/regions/eu", IfMatch: `"7"`},
+		{Method: http.MethodPut, Path: "/v1/regions/eu", IfNoneMatch: "*", Query: url.Values{"dry_run": {"true"}}},
+		{Method: http.MethodPost, Path: "/v1/rollouts/7/return"},
+	} {
+		if _, err := c.Do(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "DELETE /v1/regions/eu?allow_large_change=true PUT /v1/regions/eu?allow_large_change=true&dry_run=true POST /v1/rollouts/7/return"
+	if got := strings.Join(seen, " "); got != want {
+		t.Errorf("sent %s", got)
 	}
 }
