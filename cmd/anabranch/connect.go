@@ -1,10 +1,9 @@
 package main
 
 import (
-	"crypto/tls"
+	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -71,19 +70,17 @@ func fromContext(c *client.Client, name string) error {
 	if err != nil {
 		return err
 	}
-	ca, err := p.authorities()
+	known, err := p.client("")
 	if err != nil {
 		return err
 	}
-	if ca != nil {
-		c.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: ca}, ForceAttemptHTTP2: true}
-	}
+	c.Transport = known.Transport
 	if len(c.Servers) == 0 {
 		c.Servers = p.Servers
 	}
 	elsewhere := func(s string) bool { return !slices.Contains(p.Servers, trimURL(s)) }
 	if c.Token == "" && !slices.ContainsFunc(c.Servers, elsewhere) {
-		c.Token, err = p.secret()
+		c.Token, err = p.secret(context.Background()) // bounded by itself, and over before the command begins
 	}
 	return err
 }

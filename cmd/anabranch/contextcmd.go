@@ -44,6 +44,8 @@ func (a *app) listContexts() *cobra.Command {
 			p := &c.Contexts[i]
 			star, token := "", "none"
 			switch {
+			case p.SignIn != nil:
+				token, p.SignIn = "of a login", nil // it is not shown
 			case p.TokenFile != "":
 				token = "in " + p.TokenFile
 			case p.Token != "":
@@ -140,6 +142,9 @@ func (p *destination) change(a *app, given destination, keep bool) error {
 		}
 	}
 	token := a.token
+	if keep || given.TokenFile != "" {
+		p.SignIn = nil
+	}
 	if keep {
 		token = environment("ANABRANCH_TOKEN")
 	}

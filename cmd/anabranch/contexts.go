@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -18,9 +20,10 @@ import (
 type destination struct {
 	Name    string   `json:"name"`
 	Servers []string `json:"servers"`
-	// Token, or the file that it stands in. Neither: none is sent.
-	Token     string `json:"token,omitempty"`
-	TokenFile string `json:"tokenFile,omitempty"`
+	// Token, or the file that it stands in, or what a login left. None of them: no token is sent.
+	Token     string  `json:"token,omitempty"`
+	TokenFile string  `json:"tokenFile,omitempty"`
+	SignIn    *signIn `json:"signIn,omitempty"`
 	// CAFile holds the authorities, in PEM, that its certificates are judged by. Empty: the system's.
 	CAFile string `json:"caFile,omitempty"`
 }
@@ -74,7 +77,7 @@ func loadContexts() (contexts, error) {
 		return c, fmt.Errorf("read %s: %w", file, err)
 	}
 	for _, p := range c.Contexts {
-		if p.Token != "" && info.Mode().Perm()&0o077 != 0 {
+		if (p.Token != "" || p.SignIn != nil) && info.Mode().Perm()&0o077 != 0 {
 			return c, fmt.Errorf("%s holds tokens and others on the machine may read it; run: chmod 600 %s", file, file)
 		}
 	}
@@ -133,7 +136,10 @@ func (c *contexts) put(p destination) {
 }
 
 // secret is the token that is sent there.
-func (p *destination) secret() (string, error) {
+func (p *destination) secret(ctx context.Context) (string, error) {
+	if p.SignIn != nil {
+		return p.SignIn.idToken(ctx, p.Name, time.Now())
+	}
 	if p.TokenFile == "" {
 		return p.Token, nil
 	}

@@ -120,7 +120,7 @@ reachable; ` + "`anabranch diff`" + ` has its own. NO_COLOR turns colours off.`,
 	a.completions(root)
 	root.AddCommand(
 		a.get(), a.describe(), a.apply(), a.diff(), a.plan(), a.edit(), a.remove(), a.history(), a.rollback(), a.watch(),
-		a.contextCommand(), a.tokens(), a.whoami(), a.key(),
+		a.contextCommand(), a.login(), a.logout(), a.tokens(), a.whoami(), a.key(),
 		a.status(), a.rollouts(), a.freeze(), a.unfreeze(), a.members(), a.controlplane(), a.explain(), a.tail(), a.audits(),
 		a.sim(), a.replay(), a.dev(),
 		newModelserverCommand(),

@@ -11,6 +11,7 @@ import (
 	"anabranch/cmd/anabranch/client/clienttest"
 	"anabranch/cmd/anabranch/dev"
 	"anabranch/controlplane/policy"
+	"anabranch/controlplane/rest"
 )
 
 // session is a user in an empty folder, whose environment names a node and the admin's token.
@@ -19,10 +20,10 @@ type session struct {
 	node *clienttest.Node
 }
 
-func begin(t *testing.T) session {
+func begin(t *testing.T, change ...func(*rest.Options)) session {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	n := clienttest.Start(t)
+	n := clienttest.Start(t, change...)
 	t.Setenv("ANABRANCH_SERVER", n.URL)
 	t.Setenv("ANABRANCH_TOKEN", "admin-token")
 	t.Setenv("ANABRANCH_CONTEXT", "")

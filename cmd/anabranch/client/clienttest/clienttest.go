@@ -34,8 +34,8 @@ type Node struct {
 	routers rest.Inquiries
 }
 
-// Start runs a node until the test ends.
-func Start(t testing.TB) *Node {
+// Start runs a node until the test ends; change may alter its options.
+func Start(t testing.TB, change ...func(*rest.Options)) *Node {
 	t.Helper()
 	n := &Node{t: t, view: state.Empty(), changed: make(chan struct{}), Signals: signal.New(time.Now), nodes: []rest.Member{
 		{ID: "n1", Address: "127.0.0.1:7120", Voter: true, Leader: true, Healthy: true, Version: "test", FeatureLevel: 2},
@@ -49,13 +49,17 @@ func Start(t testing.TB) *Node {
 	if _, err := n.propose(t.Context(), &statepb.Command{Format: 1, Op: &statepb.Command_Init{Init: init}}); err != nil {
 		t.Fatal(err)
 	}
-	server, err := rest.New(rest.Options{
+	o := rest.Options{
 		Node: "n1", View: n.View, Changed: n.after, Propose: n.propose,
 		ReadBarrier: func(context.Context) error { return nil },
 		Members:     n.members, Membership: membership{n},
 		Leader: func() (fleet.NodeID, string) { return n.leading(), "" },
 		Ready:  func() bool { return true }, Signals: n.Signals, Inquiries: inquiries{n}, Version: "test",
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	server, err := rest.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
