@@ -159,6 +159,7 @@ func TestAnyNodeTakesWritesAndAllShowThem(t *testing.T) {
 			t.Errorf("%s lists %d regions, status %d", m.ID(), len(items), status)
 		}
 	}
+	rehearsed(t, members[1])
 	status, doc := members[0].call(t, http.MethodGet, "/v1/controlplane/members", "", nil)
 	items, _ := doc["items"].([]any)
 	if status != http.StatusOK || len(items) != 3 {
@@ -167,6 +168,22 @@ func TestAnyNodeTakesWritesAndAllShowThem(t *testing.T) {
 	tokensHoldEverywhere(t, members)
 	sameTrail(t, members)
 	t.Run("and asks all routers", func(t *testing.T) { askRouters(t, members) })
+}
+
+// rehearsed makes a fleet by way of a node, and asks it for a dry run: it plans and has a simulator.
+func rehearsed(t *testing.T, m *member) {
+	t.Helper()
+	const clusterDoc = `{"apiVersion":"anabranch/v1","kind":"Cluster","metadata":{"name":"c"},"spec":{"region":"region-0","models":["m"],"endpoints":[{"id":"a","url":"http://127.0.0.1:1","class":"h100"}]}}`
+	if status, doc := m.call(t, http.MethodPost, "/v1/models", `{"apiVersion":"anabranch/v1","kind":"Model","metadata":{"name":"m"},"spec":{}}`, nil); status != http.StatusCreated {
+		t.Fatalf("create a model: %d %v", status, doc)
+	}
+	status, doc := m.call(t, http.MethodPost, "/v1/clusters?dry_run=true", clusterDoc, nil)
+	forecast, _ := doc["simulation"].(map[string]any)
+	note, _ := forecast["note"].(string)
+	moved, _ := forecast["clusters"].([]any)
+	if status != http.StatusOK || !strings.Contains(note, "report no demand") || len(moved) != 1 {
+		t.Errorf("dry run: %d %v", status, doc)
+	}
 }
 
 // sameTrail checks the chain of every node's audit trail, and that they hold the same as far as all go.
