@@ -3,7 +3,6 @@ package dataplane
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -217,7 +216,7 @@ func TestWhatASiblingDoesWrongKeepsNoRouterFromStarting(t *testing.T) {
 func TestPrefixesAreHandedOverToOneAtATime(t *testing.T) {
 	w, _ := one(t)
 	n := w.routers[us]
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: n.o.PeerTLS.RootCAs, ServerName: "example.com"}}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: n.o.PeerTLS()}}
 	defer client.CloseIdleConnections()
 	get := func(router string) *http.Response {
 		t.Helper()

@@ -30,9 +30,9 @@ type Options struct {
 	Tables *table.Holder
 	// Authority keeps the quotas.
 	Authority ratelimit.Authority
-	// PeerTLS is this router's certificate and the authority of its peers. Nil: plain text, for
-	// tests.
-	PeerTLS *tls.Config
+	// PeerTLS gives this router's certificate and the authority of its peers; it is asked at each
+	// handshake, so that they may change. Nil: plain text, for tests.
+	PeerTLS func() *tls.Config
 	// Orders are the emergency orders that hold now, see package override. Nil: there are none.
 	Orders func() *override.View
 	// DiscoveryDir is the folder in which files of endpoints must lie. Empty: anywhere. Finders look

@@ -92,7 +92,7 @@ func newWorld(t testing.TB, sites []site, change func(*routerpb.Table)) *world {
 		var err error
 		n.Router, err = New(Options{
 			Router: fleet.RouterID("r-" + region), Region: fleet.RegionID(region), Version: "test",
-			Tables: &table.Holder{}, Authority: w.ledger, PeerTLS: &tls.Config{RootCAs: pool, ServerName: "example.com"},
+			Tables: &table.Holder{}, Authority: w.ledger, PeerTLS: func() *tls.Config { return &tls.Config{RootCAs: pool, ServerName: "example.com"} },
 			Orders: w.orders.Load, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

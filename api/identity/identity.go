@@ -2,6 +2,9 @@
 // Anabranch. A certificate carries one URI name, anabranch://node/<id> for a control plane node or
 // anabranch://router/<region>/<id> for a router, beside the usual host names. Both planes read it
 // alike, so it belongs to neither.
+//
+// [Live] is a party's own end of it: certificate, key and authorities as they stand in files, read
+// again when these change.
 package identity
 
 import (
@@ -10,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 
 	"anabranch/api/fleet"
@@ -94,7 +96,8 @@ func Of(cert *x509.Certificate) (Identity, error) {
 	return Identity{}, fmt.Errorf("certificate name %s is neither node/<id> nor router/<region>/<id>", u)
 }
 
-// Files are the PEM files of one party. All three are set, or none.
+// Files are the PEM files of one party. For mutual TLS all three are set, or none; for a server that
+// asks nobody for a certificate there is no CA.
 type Files struct {
 	Cert, Key, CA string
 }
@@ -102,7 +105,7 @@ type Files struct {
 // Empty says that no file is set: the party speaks without TLS.
 func (f Files) Empty() bool { return f == Files{} }
 
-// Validate names the flag that is missing when only some are set.
+// Validate names the flag of mutual TLS that is missing when only some are set.
 func (f Files) Validate() error {
 	if f.Empty() {
 		return nil
@@ -113,51 +116,6 @@ func (f Files) Validate() error {
 		}
 	}
 	return nil
-}
-
-// Server gives the configuration of a listener that takes only peers of the kinds named, which
-// must show a certificate of the same authority. TLS 1.3 only. Parts that listen and dial among
-// equals may dial with it too.
-func (f Files) Server(accept ...Kind) (*tls.Config, error) {
-	cfg, pool, err := f.load(accept)
-	if err != nil {
-		return nil, err
-	}
-	cfg.ClientAuth, cfg.ClientCAs, cfg.RootCAs = tls.RequireAndVerifyClientCert, pool, pool
-	return cfg, nil
-}
-
-// Client gives the configuration for dialling servers of the kinds named. The host name is
-// verified too, as always.
-func (f Files) Client(accept ...Kind) (*tls.Config, error) {
-	cfg, pool, err := f.load(accept)
-	if err != nil {
-		return nil, err
-	}
-	cfg.RootCAs = pool
-	return cfg, nil
-}
-
-func (f Files) load(accept []Kind) (*tls.Config, *x509.CertPool, error) {
-	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("load certificate %s: %w", f.Cert, err)
-	}
-	pem, err := os.ReadFile(f.CA)
-	if err != nil {
-		return nil, nil, fmt.Errorf("load certificate authority: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, nil, fmt.Errorf("load certificate authority %s: no PEM certificate in it", f.CA)
-	}
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{pair},
-		VerifyConnection: func(state tls.ConnectionState) error {
-			return check(state, accept)
-		},
-	}, pool, nil
 }
 
 // check runs after the chain was verified.

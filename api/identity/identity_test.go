@@ -129,6 +129,21 @@ func (a *authority) issue(name string, who Identity) Files {
 	}
 }
 
+func open(t *testing.T, f Files) *Live {
+	t.Helper()
+	l, err := Open(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// dialling is config for a dial to 127.0.0.1.
+func dialling(config *tls.Config) *tls.Config {
+	config.ServerName = "127.0.0.1"
+	return config
+}
+
 // handshake lets client dial server over loopback and gives both ends' errors.
 func handshake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error) {
 	t.Helper()
@@ -180,15 +195,7 @@ func TestOnlyTheRightKindConnects(t *testing.T) {
 		{"server of another authority", stranger, node, KindNode, KindNode, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server, err := c.server.Server(c.accept)
-			if err != nil {
-				t.Fatal(err)
-			}
-			client, err := c.client.Client(c.expect)
-			if err != nil {
-				t.Fatal(err)
-			}
-			serverErr, clientErr := handshake(t, server, client)
+			serverErr, clientErr := handshake(t, open(t, c.server).Server(c.accept), dialling(open(t, c.client).Config(c.expect)))
 			if ok := serverErr == nil && clientErr == nil; ok != c.ok {
 				t.Errorf("connected: %v, want %v (server: %v, client: %v)", ok, c.ok, serverErr, clientErr)
 			}
@@ -207,7 +214,7 @@ func TestLoadNamesTheFile(t *testing.T) {
 		{Cert: empty, Key: files.Key, CA: files.CA},
 		{Cert: files.Cert, Key: files.Key, CA: empty},
 	} {
-		if _, err := f.Server(KindNode); err == nil || !strings.Contains(err.Error(), "empty.pem") {
+		if _, err := Open(f); err == nil || !strings.Contains(err.Error(), "empty.pem") {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -25,9 +25,9 @@ const (
 // mux shares the Raft port between Raft and the nodes' gRPC service: TLS first, then one byte for
 // the kind, then the hello.
 type mux struct {
-	listener       net.Listener // nil: nothing comes in
-	server, client *tls.Config  // nil: plain TCP
-	own            func() hello
+	listener net.Listener       // nil: nothing comes in
+	tls      func() *tls.Config // asked at each handshake; nil: plain TCP
+	own      func() hello
 	// met is told of every peer's hello, before the verdict takes effect.
 	met func(peer hello)
 	// knows says whether a node has held the state that this one holds. Never, by default.
@@ -47,16 +47,13 @@ type mux struct {
 	closed bool
 }
 
-func newMux(l net.Listener, c *tls.Config, advertise string, logger *slog.Logger) *mux {
+func newMux(l net.Listener, c func() *tls.Config, advertise string, logger *slog.Logger) *mux {
 	m := &mux{
-		listener: l, logger: logger,
+		listener: l, tls: c, logger: logger,
 		knows: func(fleet.NodeID) bool { return false }, refused: func(error) {},
 		greeting: make(chan struct{}, maxGreeting),
 		done:     make(chan struct{}),
 		conns:    map[*conn]struct{}{},
-	}
-	if c != nil {
-		m.server, m.client = serverTLS(c), clientTLS(c)
 	}
 	m.raft, m.node = newInlet(advertise), newInlet(advertise)
 	return m
@@ -128,8 +125,8 @@ func (m *mux) accept(c *conn) (*inlet, error) {
 		return nil, err
 	}
 	var certified fleet.NodeID
-	if m.server != nil {
-		secured := tls.Server(c.Conn, m.server)
+	if m.tls != nil {
+		secured := tls.Server(c.Conn, serverTLS(m.tls()))
 		if err := secured.HandshakeContext(ctx); err != nil {
 			return nil, err
 		}
@@ -196,8 +193,8 @@ func (m *mux) introduce(ctx context.Context, c *conn, as kind) error {
 		return err
 	}
 	var certified fleet.NodeID
-	if m.client != nil {
-		secured := tls.Client(c.Conn, m.client)
+	if m.tls != nil {
+		secured := tls.Client(c.Conn, clientTLS(m.tls()))
 		if err := secured.HandshakeContext(ctx); err != nil {
 			return err
 		}

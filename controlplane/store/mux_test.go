@@ -60,6 +60,13 @@ func (a *authority) sign(t testing.TB, c *x509.Certificate) (*x509.Certificate, 
 	return cert, key
 }
 
+// fixed makes a certificate with a URI name and trust in a's certificates, for good.
+func (a *authority) fixed(t testing.TB, name string) func() *tls.Config {
+	t.Helper()
+	c := a.config(t, name)
+	return func() *tls.Config { return c }
+}
+
 // config makes a certificate with a URI name and trust in a's certificates.
 func (a *authority) config(t testing.TB, name string) *tls.Config {
 	t.Helper()
@@ -84,7 +91,7 @@ func (a *authority) config(t testing.TB, name string) *tls.Config {
 }
 
 // startMux runs a mux of node id until the test ends.
-func startMux(t *testing.T, h hello, c *tls.Config) *mux {
+func startMux(t *testing.T, h hello, c func() *tls.Config) *mux {
 	t.Helper()
 	l := listen(t)
 	m := newMux(l, c, l.Addr().String(), slog.New(slog.DiscardHandler))
@@ -103,10 +110,10 @@ func (m *mux) at() string { return m.listener.Addr().String() }
 
 func TestTheFirstByteDecidesWhoGetsAConnection(t *testing.T) {
 	for _, secure := range []bool{false, true} {
-		var server, client *tls.Config
+		var server, client func() *tls.Config
 		if secure {
 			ca := newAuthority(t)
-			server, client = ca.config(t, "anabranch://node/n1"), ca.config(t, "anabranch://node/n2")
+			server, client = ca.fixed(t, "anabranch://node/n1"), ca.fixed(t, "anabranch://node/n2")
 		}
 		a := startMux(t, hello{Cluster: "c", Node: "n1"}, server)
 		b := startMux(t, hello{Cluster: "c", Node: "n2"}, client)
@@ -133,19 +140,19 @@ func TestTheFirstByteDecidesWhoGetsAConnection(t *testing.T) {
 
 func TestOnlyNodesOfTheClusterGetIn(t *testing.T) {
 	ca, otherCA := newAuthority(t), newAuthority(t)
-	server := startMux(t, hello{Cluster: "c", Node: "n1"}, ca.config(t, "anabranch://node/n1"))
+	server := startMux(t, hello{Cluster: "c", Node: "n1"}, ca.fixed(t, "anabranch://node/n1"))
 	for _, c := range []struct {
 		name  string
 		hello hello
-		tls   *tls.Config
+		tls   func() *tls.Config
 		says  string // empty: any error
 	}{
-		{"router", hello{Cluster: "c", Node: "n2"}, ca.config(t, "anabranch://router/us/r1"), ""},
-		{"no name", hello{Cluster: "c", Node: "n2"}, ca.config(t, ""), ""},
-		{"another authority", hello{Cluster: "c", Node: "n2"}, otherCA.config(t, "anabranch://node/n2"), ""},
+		{"router", hello{Cluster: "c", Node: "n2"}, ca.fixed(t, "anabranch://router/us/r1"), ""},
+		{"no name", hello{Cluster: "c", Node: "n2"}, ca.fixed(t, ""), ""},
+		{"another authority", hello{Cluster: "c", Node: "n2"}, otherCA.fixed(t, "anabranch://node/n2"), ""},
 		{"no TLS", hello{Cluster: "c", Node: "n2"}, nil, ""},
-		{"another node's name", hello{Cluster: "c", Node: "n3"}, ca.config(t, "anabranch://node/n2"), "not the one in its certificate"},
-		{"another cluster", hello{Cluster: "d", Node: "n2"}, ca.config(t, "anabranch://node/n2"), "n1 is of cluster c, this node of d"},
+		{"another node's name", hello{Cluster: "c", Node: "n3"}, ca.fixed(t, "anabranch://node/n2"), "not the one in its certificate"},
+		{"another cluster", hello{Cluster: "d", Node: "n2"}, ca.fixed(t, "anabranch://node/n2"), "n1 is of cluster c, this node of d"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := startMux(t, c.hello, c.tls)
@@ -165,11 +172,11 @@ func TestOnlyNodesOfTheClusterGetIn(t *testing.T) {
 
 func TestTheDiallerChecksWhoAnswers(t *testing.T) {
 	ca := newAuthority(t)
-	client := startMux(t, hello{Cluster: "c", Node: "n2"}, ca.config(t, "anabranch://node/n2"))
+	client := startMux(t, hello{Cluster: "c", Node: "n2"}, ca.fixed(t, "anabranch://node/n2"))
 	for name, server := range map[string]*mux{
-		"router":               startMux(t, hello{Cluster: "c", Node: "n1"}, ca.config(t, "anabranch://router/us/r1")),
-		"another authority":    startMux(t, hello{Cluster: "c", Node: "n1"}, newAuthority(t).config(t, "anabranch://node/n1")),
-		"another node's name":  startMux(t, hello{Cluster: "c", Node: "n1"}, ca.config(t, "anabranch://node/n3")),
+		"router":               startMux(t, hello{Cluster: "c", Node: "n1"}, ca.fixed(t, "anabranch://router/us/r1")),
+		"another authority":    startMux(t, hello{Cluster: "c", Node: "n1"}, newAuthority(t).fixed(t, "anabranch://node/n1")),
+		"another node's name":  startMux(t, hello{Cluster: "c", Node: "n1"}, ca.fixed(t, "anabranch://node/n3")),
 		"no TLS on that side":  startMux(t, hello{Cluster: "c", Node: "n1"}, nil),
 		"expired or not begun": startMux(t, hello{Cluster: "c", Node: "n1"}, expired(t, ca)),
 	} {
@@ -183,7 +190,7 @@ func TestTheDiallerChecksWhoAnswers(t *testing.T) {
 	}
 }
 
-func expired(t *testing.T, a *authority) *tls.Config {
+func expired(t *testing.T, a *authority) func() *tls.Config {
 	t.Helper()
 	c := a.config(t, "anabranch://node/n1")
 	cert, key := a.sign(t, &x509.Certificate{
@@ -191,7 +198,7 @@ func expired(t *testing.T, a *authority) *tls.Config {
 		URIs: []*url.URL{{Scheme: "anabranch", Host: "node", Path: "/n1"}},
 	})
 	c.Certificates = []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}
-	return c
+	return func() *tls.Config { return c }
 }
 
 func TestNonsenseOnThePortIsCutOff(t *testing.T) {
@@ -250,7 +257,7 @@ func TestClosingTheMuxEndsConnectionsAndListeners(t *testing.T) {
 func TestAClusterOverMutualTLS(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
-	c := newTestCluster(t, 3, func(o *Options) { o.TLS = ca.config(t, "anabranch://node/"+string(o.ID)) })
+	c := newTestCluster(t, 3, func(o *Options) { o.TLS = ca.fixed(t, "anabranch://node/"+string(o.ID)) })
 	c.propose(initCommand("c1"))
 	out := c.propose(register("a", "1"))
 	for _, n := range c.nodes {

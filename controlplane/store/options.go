@@ -61,9 +61,10 @@ type Options struct {
 	// Peers is the same list on every node that a new cluster starts from, this node included.
 	// It matters only while Dir is empty; empty here too, the node waits to be added by others.
 	Peers []Peer
-	// TLS holds certificate, RootCAs and ClientCAs for mutual TLS between nodes; the peer must
-	// have a node's certificate (see NodeOf). Nil: plain TCP, for tests.
-	TLS *tls.Config
+	// TLS gives certificate, RootCAs and ClientCAs for mutual TLS between nodes, and is asked at each
+	// handshake, at either end, so that they may change; the peer must have a node's certificate (see
+	// NodeOf). Nil: plain TCP, for tests.
+	TLS func() *tls.Config
 	// TimeScale multiplies election timing and the guards'; 0.02 to 100, 0: 1.
 	TimeScale float64
 	// MinFreeBytes is the free disk space needed to start; below twice this the node takes no

@@ -23,7 +23,7 @@ import (
 )
 
 // peer is another region's router over TLS and HTTP/2. It counts connections.
-func peer(t *testing.T, h http.HandlerFunc) (*httptest.Server, *tls.Config, *atomic.Int32) {
+func peer(t *testing.T, h http.HandlerFunc) (*httptest.Server, func() *tls.Config, *atomic.Int32) {
 	t.Helper()
 	made := &atomic.Int32{}
 	p := httptest.NewUnstartedServer(h)
@@ -35,7 +35,8 @@ func peer(t *testing.T, h http.HandlerFunc) (*httptest.Server, *tls.Config, *ato
 	}
 	p.StartTLS()
 	t.Cleanup(p.Close)
-	return p, p.Client().Transport.(*http.Transport).TLSClientConfig, made
+	config := p.Client().Transport.(*http.Transport).TLSClientConfig
+	return p, func() *tls.Config { return config }, made
 }
 
 func TestAWarmConnectionSavesTheHandshake(t *testing.T) {
@@ -127,16 +128,16 @@ func TestStreamsToAPeerDoNotWaitForEachOther(t *testing.T) {
 // whether it had been of use or not.
 func TestConnectionsThatAreGoneLeaveRoom(t *testing.T) {
 	refuse := &atomic.Bool{}
-	p, config, made := peer(t, func(w http.ResponseWriter, _ *http.Request) { send(w, role, content, finish, done) })
+	p, trust, made := peer(t, func(w http.ResponseWriter, _ *http.Request) { send(w, role, content, finish, done) })
 	p.Config.ErrorLog = log.New(io.Discard, "", 0)
-	config = config.Clone()
+	config := trust().Clone()
 	config.VerifyConnection = func(tls.ConnectionState) error {
 		if refuse.Load() {
 			return errors.New("not this one")
 		}
 		return nil
 	}
-	relay := New(Options{PeerTLS: config})
+	relay := New(Options{PeerTLS: func() *tls.Config { return config }})
 	defer relay.Close()
 	for i := range 3 * peerConnections {
 		for _, no := range []bool{true, false} {

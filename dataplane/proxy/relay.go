@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -11,9 +12,10 @@ import (
 
 // Options of a [Relay]. The zero value is useful.
 type Options struct {
-	// PeerTLS is this router's certificate and the authority of its peers. Nil: peers are spoken
-	// to in plain text, for tests.
-	PeerTLS *tls.Config
+	// PeerTLS gives this router's certificate and the authority of its peers; it is asked at each
+	// handshake, so that they may change. An empty ServerName is replaced by the peer's host. Nil: peers
+	// are spoken to in plain text, for tests.
+	PeerTLS func() *tls.Config
 	// Connect bounds connecting to a place of this region, 0: 1 s; ConnectPeer to a peer, with
 	// its handshake, 0: 3 s, an ocean's round trip times a lost packet.
 	Connect, ConnectPeer time.Duration
@@ -64,7 +66,7 @@ func New(o Options) *Relay {
 	places := transport(o.Connect, o.Idle)
 	peers := transport(o.ConnectPeer, o.Idle)
 	if o.PeerTLS != nil {
-		peers.TLSClientConfig = marked(o.PeerTLS)
+		peers.DialTLSContext = secured(o.ConnectPeer, o.PeerTLS)
 		peers.ForceAttemptHTTP2 = true
 		// A peer that vanished without a reset is noticed by pings, not by its requests' silence.
 		peers.HTTP2 = &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second}
@@ -94,18 +96,33 @@ func Dialer(connect time.Duration) *net.Dialer {
 	}
 }
 
-// marked is config, whose own refusal of a peer can be told from what goes wrong later.
-func marked(config *tls.Config) *tls.Config {
-	config = config.Clone()
-	if verify := config.VerifyConnection; verify != nil {
-		config.VerifyConnection = func(s tls.ConnectionState) error {
-			if err := verify(s); err != nil {
-				return fmt.Errorf("%w: %w", errHandshake, err)
-			}
-			return nil
+// secured dials a peer and shakes hands with it as config says then, each within connect: a transport
+// has one configuration for good. What goes wrong in the handshake can be told from what does later.
+func secured(connect time.Duration, config func() *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := Dialer(connect)
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
 		}
+		raw, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		c := config().Clone()
+		c.NextProtos = []string{"h2", "http/1.1"}
+		if c.ServerName == "" {
+			c.ServerName = host
+		}
+		ctx, cancel := context.WithTimeout(ctx, connect)
+		defer cancel()
+		conn := tls.Client(raw, c)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			_ = raw.Close() // nothing was sent
+			return nil, fmt.Errorf("%w: %w", errHandshake, err)
+		}
+		return conn, nil
 	}
-	return config
 }
 
 func transport(connect time.Duration, idle int) *http.Transport {

@@ -33,9 +33,9 @@ type Options struct {
 	// Addresses are host:port of control plane nodes, tried in turn from a random one on. Empty:
 	// the client only restores from disk.
 	Addresses []string
-	// TLS is this router's certificate and the authority of the control plane. Nil: plain text,
-	// for tests.
-	TLS     *tls.Config
+	// TLS gives this router's certificate and the authority of the control plane; it is asked for each
+	// stream, so that they may change. Nil: plain text, for tests.
+	TLS     func() *tls.Config
 	Router  fleet.RouterID
 	Region  fleet.RegionID
 	Version string

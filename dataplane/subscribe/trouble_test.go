@@ -46,10 +46,10 @@ func TestTheNodesCertificateIsVerified(t *testing.T) {
 	n := serve(t, &node{}, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{cert}})))
 
 	wrong := client(t, t.TempDir(), n.address)
-	wrong.o.TLS = &tls.Config{RootCAs: stranger}
+	wrong.o.TLS = func() *tls.Config { return &tls.Config{RootCAs: stranger} }
 	wrong.start(t)
 	right := client(t, t.TempDir(), n.address)
-	right.o.TLS = &tls.Config{RootCAs: pool}
+	right.o.TLS = func() *tls.Config { return &tls.Config{RootCAs: pool} }
 	right.start(t)
 	right.push(t, n, pushed(1, 1, 3))
 	if right.revision() != 3 {

@@ -180,7 +180,9 @@ func (r *rig) real(pb *routerpb.Table) {
 		var tables table.Holder
 		hub, err := dataplane.New(dataplane.Options{
 			Router: "r-" + fleet.RouterID(id), Region: id, Tables: &tables, Authority: quotas, Now: clock,
-			PeerTLS: &tls.Config{RootCAs: pool, ServerName: "example.com", MinVersion: tls.VersionTLS13},
+			PeerTLS: func() *tls.Config {
+				return &tls.Config{RootCAs: pool, ServerName: "example.com", MinVersion: tls.VersionTLS13}
+			},
 			Random: func() uint64 {
 				if at == 0 {
 					if r.draws++; r.draws == 1 {

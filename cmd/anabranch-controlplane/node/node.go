@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +20,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/identity"
 	"anabranch/api/routerpb"
+	"anabranch/cmd/certificate"
 	"anabranch/cmd/lifecycle"
 	"anabranch/controlplane/audit/archive"
 	"anabranch/controlplane/backup"
@@ -62,6 +62,7 @@ type Node struct {
 	grpc    *grpc.Server
 	http    *http.Server
 	people  *oidc.Provider // nil: none
+	certs   *certificate.Keeper
 
 	httpListener, grpcListener net.Listener
 }
@@ -75,7 +76,7 @@ func New(o Options) (*Node, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	n := &Node{o: o, log: o.Logger.With("component", "node"), signals: signal.New(nil)}
+	n := &Node{o: o, log: o.Logger.With("component", "node"), signals: signal.New(nil), certs: certificate.New(o.Logger)}
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -100,14 +101,12 @@ func (n *Node) open() error {
 	routers := grpc.Creds(insecure.NewCredentials())
 	var identify func(context.Context) (fleet.RegionID, fleet.RouterID, error)
 	if !n.o.TLS.Empty() {
-		if options.TLS, err = n.o.TLS.Server(identity.KindNode); err != nil {
-			return err
-		}
-		towardsRouters, err := n.o.TLS.Server(identity.KindRouter)
+		own, err := n.certs.Open("tls", n.o.TLS)
 		if err != nil {
 			return err
 		}
-		routers = grpc.Creds(credentials.NewTLS(towardsRouters))
+		options.TLS = own.Client(identity.KindNode)
+		routers = grpc.Creds(credentials.NewTLS(own.Server(identity.KindRouter)))
 		identify = publish.FromCertificate
 	}
 	if n.store, err = store.Open(options); err != nil {
@@ -179,11 +178,11 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}
 	n.http = n.rest.HTTPServer()
 	if n.o.HTTPCert != "" {
-		pair, err := tls.LoadX509KeyPair(n.o.HTTPCert, n.o.HTTPKey)
+		shown, err := n.certs.Open("http", identity.Files{Cert: n.o.HTTPCert, Key: n.o.HTTPKey})
 		if err != nil {
-			return fmt.Errorf("--http-cert: %w", err)
+			return err
 		}
-		n.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+		n.http.TLSConfig = shown.Front()
 	} else if !loopback(n.httpListener.Addr().String()) {
 		n.log.Warn("tokens travel in the clear: give --http-cert and --http-key, or end TLS in front of this port", "http", n.httpListener.Addr().String())
 	}
@@ -302,6 +301,7 @@ func (n *Node) Run(ctx context.Context) error {
 	at := n.Addresses()
 	n.log.Info("starting", "node", n.ID(), "version", n.o.Version, "http", at.HTTP, "grpc", at.GRPC, "raft", at.Raft)
 	return lifecycle.Run(ctx, n.log,
+		lifecycle.Part{Name: "certificates", Run: n.certs.Run},
 		lifecycle.Part{Name: "store", Run: n.store.Run},
 		lifecycle.Part{Name: "forward", Run: n.forward.Run},
 		lifecycle.Part{Name: "membership", Run: n.takePart, Stop: n.leave},

@@ -61,7 +61,7 @@ func newFixture(t *testing.T) *fixture {
 	}))
 	t.Cleanup(f.model.Close)
 	pair, err := authority.Node("n1", time.Now())
-	cfg, err2 := f.files("n1", pair, err).Server(identity.KindRouter)
+	own, err2 := identity.Open(f.files("n1", pair, err))
 	if err2 != nil {
 		t.Fatal(err2)
 	}
@@ -70,7 +70,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	f.node = l.Addr().String()
-	f.grpc = grpc.NewServer(grpc.Creds(credentials.NewTLS(cfg)))
+	f.grpc = grpc.NewServer(grpc.Creds(credentials.NewTLS(own.Server(identity.KindRouter))))
 	routerpb.RegisterRouterControlServer(f.grpc, &control{f: f})
 	served := make(chan struct{})
 	go func() {

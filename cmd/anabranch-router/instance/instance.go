@@ -16,6 +16,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"anabranch/api/identity"
+	"anabranch/cmd/certificate"
 	"anabranch/cmd/lifecycle"
 	"anabranch/dataplane"
 	"anabranch/dataplane/override"
@@ -41,6 +42,8 @@ type Instance struct {
 
 	orders *override.Book
 
+	certs    *certificate.Keeper
+	own      *identity.Live           // towards the control plane and peers; nil: plain
 	provider *sdktrace.TracerProvider // of spans; nil: nothing is traced
 
 	front, peer, admin *server // peer is nil if other regions can't enter
@@ -60,7 +63,7 @@ func New(o Options) (*Instance, error) {
 	if o.DrainWithin == 0 {
 		o.DrainWithin = DefaultDrainWithin
 	}
-	n := &Instance{o: o, log: o.Logger.With("component", "instance"), after: time.After}
+	n := &Instance{o: o, log: o.Logger.With("component", "instance"), after: time.After, certs: certificate.New(o.Logger)}
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -72,20 +75,18 @@ func (n *Instance) open() error {
 	if err != nil {
 		return err
 	}
-	var towardsPeers, towardsNodes *tls.Config
+	var towardsPeers, towardsNodes func() *tls.Config
 	if !n.o.TLS.Empty() {
-		if towardsPeers, err = n.o.TLS.Client(identity.KindRouter); err != nil {
+		if n.own, err = n.certs.Open("tls", n.o.TLS); err != nil {
 			return err
 		}
-		if towardsNodes, err = n.o.TLS.Client(identity.KindNode); err != nil {
-			return err
-		}
+		towardsPeers, towardsNodes = n.own.Client(identity.KindRouter), n.own.Client(identity.KindNode)
 	}
 	if n.provider, err = n.o.traces(context.Background(), n.log); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), n.certs)
 	tables := &table.Holder{}
 	if n.router, err = dataplane.New(dataplane.Options{
 		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Authority: authority,
@@ -184,14 +185,10 @@ func (n *Instance) listen() (err error) {
 			n.log.Warn("other regions can't enter here without TLS: give --tls-cert, --tls-key and --tls-ca")
 		}
 	} else if n.o.PeerListen != "" || n.o.PeerListener != nil {
-		cfg, err := n.o.TLS.Server(identity.KindRouter)
-		if err != nil {
-			return err
-		}
 		if n.peer, err = bind("--peer-listen", n.o.PeerListen, n.o.PeerListener, n.router.Peer()); err != nil {
 			return err
 		}
-		n.peer.http.TLSConfig = cfg
+		n.peer.http.TLSConfig = n.own.Server(identity.KindRouter)
 		// The most that net/http allows: with its default of 1 MiB a connection across an ocean
 		// carries no more than 7 MB of prompts a second.
 		// Streams on a connection are many because peers make few of them, and pings find out which
@@ -205,11 +202,11 @@ func (n *Instance) listen() (err error) {
 		return err
 	}
 	if n.o.FrontCert != "" {
-		pair, err := tls.LoadX509KeyPair(n.o.FrontCert, n.o.FrontKey)
+		shown, err := n.certs.Open("listen", identity.Files{Cert: n.o.FrontCert, Key: n.o.FrontKey})
 		if err != nil {
-			return fmt.Errorf("--listen-cert: %w", err)
+			return err
 		}
-		n.front.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+		n.front.http.TLSConfig = shown.Front()
 	}
 	return nil
 }
@@ -252,6 +249,7 @@ func (n *Instance) Run(ctx context.Context) error {
 	n.log.Info("starting", "router", n.o.Router, "region", n.o.Region, "version", n.o.Version,
 		"listen", at.Front, "peer", at.Peer, "admin", at.Admin)
 	parts := []lifecycle.Part{
+		{Name: "certificates", Run: n.certs.Run},
 		{Name: "data plane", Run: n.runDataPlane},
 		{Name: "admin", Run: n.admin.run},
 		{Name: "orders", Run: n.orders.Run},

@@ -225,19 +225,19 @@ func TestOnlyRoutersEnterAtThePeersDoor(t *testing.T) {
 		return res.StatusCode, nil
 	}
 	pair, err := f.authority.Router("us-east-1", "r9", time.Now())
-	router, err2 := f.files("r9", pair, err).Client(identity.KindRouter)
+	router, err2 := identity.Open(f.files("r9", pair, err))
 	if err2 != nil {
 		t.Fatal(err2)
 	}
-	if status, err := try(router); status != http.StatusOK || err != nil {
+	if status, err := try(router.Config(identity.KindRouter)); status != http.StatusOK || err != nil {
 		t.Errorf("a router: %d, %v", status, err)
 	}
 	pair, err = f.authority.Node("n9", time.Now())
-	node, err2 := f.files("n9", pair, err).Client(identity.KindRouter)
+	node, err2 := identity.Open(f.files("n9", pair, err))
 	if err2 != nil {
 		t.Fatal(err2)
 	}
-	if _, err := try(node); err == nil {
+	if _, err := try(node.Config(identity.KindRouter)); err == nil {
 		t.Error("a control plane node came in")
 	}
 	pool := x509.NewCertPool()
