@@ -14,6 +14,7 @@ import (
 var regions = []string{"us-east-1", "eu-west-1", "ap-northeast-1"}
 
 func TestAnApplicationNoticesNothing(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 
 	t.Run("every region answers for every model, near the client", func(t *testing.T) {
@@ -113,6 +114,7 @@ func TestAnApplicationNoticesNothing(t *testing.T) {
 }
 
 func TestResidencyIsNeverWidened(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	for _, region := range regions {
 		a := s.ask(region, "initech", chat(seed.SmallModel, false))
@@ -135,6 +137,7 @@ func TestResidencyIsNeverWidened(t *testing.T) {
 }
 
 func TestAQuotaHoldsOverAllRegions(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	began := time.Now()
 	admitted, refused := 0, 0
@@ -174,6 +177,7 @@ func checkRefusal(t *testing.T, a answer) {
 
 // TestAClientThatLeavesStopsTheEndpoint: what nobody reads is not generated.
 func TestAClientThatLeavesStopsTheEndpoint(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	body := chat(seed.LargeModel, true)

@@ -17,6 +17,7 @@ import (
 // TestTheConsole lets a real Chromium go through the console of a running system. CONSOLE_SHOTS
 // names a folder that keeps the pictures.
 func TestTheConsole(t *testing.T) {
+	t.Parallel()
 	if _, err := fs.Stat(web.Dist(), "index.html"); err != nil {
 		t.Fatal("the console is not built into this test: run make build first")
 	}

@@ -11,6 +11,7 @@ import (
 )
 
 func TestARegionDiesAndComesBack(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	tr := s.drive("acme", seed.SmallModel, 3, regions...)
 	s.await(20*time.Second, "traffic in us-east-1", func() error {
@@ -76,6 +77,7 @@ func TestARegionDiesAndComesBack(t *testing.T) {
 // TestTrafficOfOtherRegionsFindsAnotherWay: requests that were on their way to a region from
 // another one, by the table's weights, are lost no more than its own.
 func TestTrafficOfOtherRegionsFindsAnotherWay(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	if err := s.patch(policy.KindTrafficPolicy, "default", `{"spec":{"regions":[{"region":"eu-west-1","weight":0}]}}`); err != nil {
 		t.Fatal(err)
@@ -117,6 +119,7 @@ func count(results []result, from string) (n int) {
 }
 
 func TestTheLeaderDies(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	tr := s.drive("acme", seed.SmallModel, 2, regions...)
 	before := s.weights()
@@ -146,6 +149,7 @@ func TestTheLeaderDies(t *testing.T) {
 }
 
 func TestTheWholeControlPlaneIsGone(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	tr := s.drive("acme", seed.SmallModel, 2, regions...)
 	for _, n := range s.nodes {
@@ -184,6 +188,7 @@ func TestTheWholeControlPlaneIsGone(t *testing.T) {
 }
 
 func TestRedisDies(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.redis.Kill()
 	for _, region := range regions {

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// Checks that share a system wait far more than they compute.
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())

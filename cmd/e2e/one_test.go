@@ -11,6 +11,7 @@ import (
 // members of all kinds. Each check brings the documents that it needs and takes them away, so that
 // tables are swapped all the while: other traffic goes on through it and notices nothing.
 func TestOneSystem(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	traffic := s.drive("acme", seed.SmallModel, 1, regions...)
 	before := s.revisions()

@@ -119,6 +119,7 @@ func (s *System) try(method, path, token, contentType, ifMatch, body string) (in
 }
 
 func TestAMistakeIsNamedAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	_, etag, err := s.admin.Get(t.Context(), policy.KindTrafficPolicy, "default")
 	if err != nil {
@@ -170,6 +171,7 @@ func TestAMistakeIsNamedAndChangesNothing(t *testing.T) {
 
 // TestAPolicyMovesTraffic follows a change from the operator to a tenant's request.
 func TestAPolicyMovesTraffic(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	if err := s.patch(policy.KindTrafficPolicy, "default", `{"spec":{"regions":[{"region":"us-east-1","weight":0}]}}`); err != nil {
 		t.Fatal(err)
