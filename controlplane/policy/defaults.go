@@ -43,6 +43,8 @@ const (
 	DefaultRegionBake         = 120 // seconds
 	DefaultAckShare           = 0.8
 	DefaultRolloutTimeout     = 300 // seconds
+	DefaultApprovals          = 1
+	DefaultProposalExpiry     = 86_400 // seconds
 	DefaultErrorIncrease      = 0.02
 	DefaultErrorRequests      = 50
 	defaultAuthType           = AuthBearer

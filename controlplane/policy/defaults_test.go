@@ -37,6 +37,7 @@ func TestDefaultsOfEachKind(t *testing.T) {
 		{"Quota q {tenant: t, limits: [{kind: requests, perMinute: 60}]}", `{"tenant":"t","limits":[{"kind":"requests","perMinute":60,"burst":60}],"degraded":"share"}`},
 		{"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1}]}", `{"gpus":[{"class":"x","region":"us","purchase":"on-demand","usdPerHour":1}]}`},
 		{"SafetyRule s {changeLimit: {maxMovedShare: 0.3}}", `{"changeLimit":{"maxMovedShare":0.3}}`},
+		{"SafetyRule s {approval: {kinds: [Region]}}", `{"approval":{"kinds":["Region"],"approvals":1,"expiresAfterSeconds":86400}}`},
 		{"SafetyRule s {rollout: {}}", `{"rollout":{"staged":true,"canary":{"bakeSeconds":60},"region":{"bakeSeconds":120},"ackShare":0.8,"timeoutSeconds":300,"errorBudget":{"maxIncrease":0.02,"minRequests":50}}}`},
 		{"SafetyRule s {rollout: {staged: false, canary: {router: r-1, bakeSeconds: 5}}}", `{"rollout":{"staged":false,"canary":{"router":"r-1","bakeSeconds":5},"region":{"bakeSeconds":120},"ackShare":0.8,"timeoutSeconds":300,"errorBudget":{"maxIncrease":0.02,"minRequests":50}}}`},
 	}

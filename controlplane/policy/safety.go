@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// SafetyRuleSpec bounds how a change of configuration may reach the routers. Of several rules the
-// strictest holds, field by field; see [SafetyOf].
+// SafetyRuleSpec bounds how a change of configuration may be made and reach the routers. Of several rules
+// the strictest holds, field by field; see [SafetyOf] and [ApprovalOf].
 type SafetyRuleSpec struct {
 	// Rollout says how tables that a change makes go out. Nil: the rule says nothing of it.
 	Rollout *RolloutSpec `json:"rollout,omitempty"`
 	// ChangeLimit refuses writes that move too much at once. Nil: the rule says nothing of it.
 	ChangeLimit *ChangeLimitSpec `json:"changeLimit,omitempty"`
+	// Approval makes writes of some resources wait for other people. Nil: the rule says nothing of it.
+	Approval *ApprovalSpec `json:"approval,omitempty"`
 }
 
 // RolloutSpec gives a table that a change makes to one router first, then to the routers of that
@@ -64,6 +66,9 @@ type ChangeLimitSpec struct {
 }
 
 func (s *SafetyRuleSpec) defaults() {
+	if s.Approval != nil {
+		s.Approval.defaults()
+	}
 	r := s.Rollout
 	if r == nil {
 		return

@@ -10,8 +10,11 @@ import (
 const maxStage = 86_400
 
 func (f *finding) safetyRule(s *SafetyRuleSpec) {
-	if s.Rollout == nil && s.ChangeLimit == nil {
-		f.add("spec", "says nothing", "give rollout or changeLimit")
+	if s.Rollout == nil && s.ChangeLimit == nil && s.Approval == nil {
+		f.add("spec", "says nothing", "give rollout, changeLimit or approval")
+	}
+	if s.Approval != nil {
+		f.approval(s.Approval)
 	}
 	if l := s.ChangeLimit; l != nil {
 		f.share("spec.changeLimit.maxMovedShare", l.MaxMovedShare)

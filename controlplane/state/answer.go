@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"anabranch/controlplane/policy"
@@ -73,7 +74,7 @@ func (v *View) remember(before *View, cmd *statepb.Command, out *statepb.Outcome
 		Actor: cmd.GetActor().GetName(), Key: once.GetKey(), RequestSha256: once.GetRequestSha256(),
 		AtUnixMs: cmd.GetAtUnixMs(), Index: v.index,
 	}
-	if put := cmd.GetPut(); put != nil {
+	if put := cmd.GetPut(); put != nil && out.GetProposal() == 0 {
 		kind := policy.Kind(put.GetKind())
 		_, was := before.Get(kind, put.GetName())
 		s := v.shelf(kind)
@@ -86,6 +87,10 @@ func (v *View) remember(before *View, cmd *statepb.Command, out *statepb.Outcome
 	}
 	if p := cmd.GetPutToken(); p != nil {
 		a.Kind, a.Name, a.Doc, a.Created, a.Revision = KindToken, p.GetToken().GetName(), p.GetAnswer(), !p.GetRotate(), v.index
+	}
+	if id := out.GetProposal(); id != 0 {
+		// What becomes of it is looked up; a decision is no creation.
+		a.Kind, a.Name, a.Created, a.Revision = KindProposal, strconv.FormatUint(id, 10), id == v.index, v.index
 	}
 	v.answers = bounds(append(slices.Clone(v.answers), a), cmd.GetAtUnixMs())
 }

@@ -24,6 +24,11 @@ const (
 	CodeSkipped        = "skipped"         // unknown to this build, and ignorable
 	CodeKeyReused      = "key_reused"      // the idempotency key stands for another request
 	CodeFieldOwned     = "field_owned"     // an automation would change what others have set
+	CodeTooMany        = "too_many"        // there are as many as there may be, for now
+	CodeDecided        = "decided"         // the proposal is not pending any more
+	CodeChanged        = "changed"         // what was approved is not what is proposed
+	CodeOwnProposal    = "own_proposal"    // who proposes a change can't approve it
+	CodeNotProposer    = "not_proposer"    // a proposal is withdrawn by who made it
 )
 
 // ErrUnknown means that a command is newer than this build and may not be skipped: the node must
@@ -85,9 +90,9 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 	}
 	switch op := cmd.GetOp().(type) {
 	case *statepb.Command_Put:
-		return v.put(cmd, op.Put)
+		return v.put(cmd, op.Put, licence{})
 	case *statepb.Command_Delete:
-		return v.delete(cmd, op.Delete)
+		return v.delete(cmd, op.Delete, licence{})
 	case *statepb.Command_Publish:
 		return v.publish(cmd, op.Publish)
 	case *statepb.Command_PutNode:
@@ -111,6 +116,10 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 		return v.note(cmd, op.Note)
 	case *statepb.Command_ArchiveAudit:
 		return v.archiveAudit(cmd, op.ArchiveAudit)
+	case *statepb.Command_DecideProposal:
+		return v.decide(cmd, op.DecideProposal)
+	case *statepb.Command_ExpireProposals:
+		return v.expire(cmd)
 	}
 	return &statepb.Outcome{}
 }

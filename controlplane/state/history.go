@@ -95,13 +95,20 @@ func (v *View) revision(cmd *statepb.Command, action string) *statepb.Revision {
 }
 
 // written is what a put makes of a resource.
-func (v *View) written(cmd *statepb.Command, action string, p *statepb.Put, r *policy.Resource) *statepb.Revision {
+func (v *View) written(cmd *statepb.Command, action string, p *statepb.Put, r *policy.Resource, by licence) *statepb.Revision {
 	made := v.revision(cmd, action)
 	made.Manager, made.CreatedUnixMs = p.GetManager(), r.Metadata.CreatedAt.UnixMilli()
 	if to := p.GetRollbackTo(); to != 0 {
 		made.Action, made.RollbackTo = ActionRollback, to
 	}
+	licensed(made, p.GetBreakGlass(), by)
 	return made
+}
+
+// licensed notes in a revision why it may be one of something protected.
+func licensed(r *statepb.Revision, glass string, by licence) {
+	r.BreakGlass, r.Proposal = glass != "", by.of.GetId()
+	r.ApprovedBy = approvers(by.of)
 }
 
 // chronicle adds a revision to the history of a resource; was is the document that it ends. Before
@@ -153,12 +160,17 @@ func closed(r *statepb.Revision, doc []byte) *statepb.Revision {
 		Revision: r.GetRevision(), Action: r.GetAction(), Doc: doc, AtUnixMs: r.GetAtUnixMs(),
 		Actor: r.GetActor(), Role: r.GetRole(), Reason: r.GetReason(), RequestId: r.GetRequestId(),
 		Manager: r.GetManager(), RollbackTo: r.GetRollbackTo(), CreatedUnixMs: r.GetCreatedUnixMs(),
+		Proposal: r.GetProposal(), ApprovedBy: r.GetApprovedBy(), BreakGlass: r.GetBreakGlass(),
 	}
 }
 
 // weigh is what a revision counts, in bytes: its texts, and about what the rest takes in memory.
 func weigh(r *statepb.Revision) int {
-	return 128 + len(r.GetDoc()) + len(r.GetActor()) + len(r.GetRole()) + len(r.GetReason()) + len(r.GetRequestId()) + len(r.GetManager())
+	names := 0
+	for _, name := range r.GetApprovedBy() {
+		names += len(name)
+	}
+	return 128 + names + len(r.GetDoc()) + len(r.GetActor()) + len(r.GetRole()) + len(r.GetReason()) + len(r.GetRequestId()) + len(r.GetManager())
 }
 
 func isGone(h *statepb.History) bool {

@@ -37,20 +37,21 @@ func operationFormat(cmd *statepb.Command) uint32 {
 		return 1
 	case *statepb.Command_Put:
 		needs := kindFormat(policy.Kind(op.Put.GetKind()))
-		if op.Put.GetRollbackTo() != 0 || op.Put.GetManager() != "" || op.Put.GetForce() {
+		if op.Put.GetRollbackTo() != 0 || op.Put.GetManager() != "" || op.Put.GetForce() || op.Put.GetBreakGlass() != "" {
 			needs = max(needs, 3) // older formats would take it for an ordinary write by a person
 		}
 		return needs
 	case *statepb.Command_Delete:
 		needs := kindFormat(policy.Kind(op.Delete.GetKind()))
-		if op.Delete.GetManager() != "" || op.Delete.GetForce() {
+		if op.Delete.GetManager() != "" || op.Delete.GetForce() || op.Delete.GetBreakGlass() != "" {
 			needs = max(needs, 3)
 		}
 		return needs
 	case *statepb.Command_SetFeatureLevel, *statepb.Command_Checkpoint:
 		return 2
 	case *statepb.Command_PutToken, *statepb.Command_RevokeToken,
-		*statepb.Command_Note, *statepb.Command_ArchiveAudit, *statepb.Command_StartRollout, *statepb.Command_SteerChange:
+		*statepb.Command_Note, *statepb.Command_ArchiveAudit, *statepb.Command_StartRollout, *statepb.Command_SteerChange,
+		*statepb.Command_DecideProposal, *statepb.Command_ExpireProposals:
 		return 3
 	}
 	return Format

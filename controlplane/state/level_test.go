@@ -91,6 +91,15 @@ func TestACommandSaysWhichFormatItNeeds(t *testing.T) {
 			t.Errorf("%v needs %d", cmd, got)
 		}
 	}
+	glass := "fire"
+	for _, cmd := range []*statepb.Command{
+		decision(1, VerdictApprove, nil), expireAll(),
+		command(&statepb.Put{Kind: "Region", BreakGlass: glass}), command(&statepb.Delete{Kind: "Region", BreakGlass: glass}),
+	} {
+		if got := FormatOf(cmd); got != 3 {
+			t.Errorf("%v needs %d", cmd, got)
+		}
+	}
 }
 
 func TestASnapshotHasTheFormatOfTheFeatureLevel(t *testing.T) {

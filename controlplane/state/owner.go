@@ -57,7 +57,7 @@ func Claims(claims []policy.Claim) string {
 }
 
 // remark is what the audit trail says of a write besides the operator's reason.
-func remark(p *statepb.Put) string {
+func remark(p *statepb.Put, by licence) string {
 	var all []string
 	if to := p.GetRollbackTo(); to != 0 {
 		all = append(all, fmt.Sprintf("rollback to revision %d", to))
@@ -68,7 +68,18 @@ func remark(p *statepb.Put) string {
 	if p.GetForce() {
 		all = append(all, "forced")
 	}
+	if c := consent(by); c != "" {
+		all = append(all, c)
+	}
 	return strings.Join(all, ", ")
+}
+
+// consent says who has approved a write; empty: nobody had to.
+func consent(by licence) string {
+	if by.of == nil {
+		return ""
+	}
+	return fmt.Sprintf("proposal %d approved by %s", by.of.GetId(), strings.Join(approvers(by.of), ", "))
 }
 
 func managersOf(r *policy.Resource) []*statepb.Manager {

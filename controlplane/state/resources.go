@@ -11,7 +11,7 @@ import (
 	"anabranch/controlplane/state/statepb"
 )
 
-func (v *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
+func (v *View) put(cmd *statepb.Command, p *statepb.Put, by licence) *statepb.Outcome {
 	kind := policy.Kind(p.GetKind())
 	s := v.shelf(kind)
 	at, found := s.find(p.GetName())
@@ -40,7 +40,7 @@ func (v *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
 	}
 	now := time.UnixMilli(cmd.GetAtUnixMs()).UTC()
 	r.Metadata.Revision, r.Metadata.CreatedAt, r.Metadata.UpdatedAt = v.index, now, now
-	e := entry{action: "create", kind: p.GetKind(), name: p.GetName(), reason: remark(p), after: p.GetDoc()}
+	e := entry{action: "create", kind: p.GetKind(), name: p.GetName(), reason: remark(p, by), after: p.GetDoc()}
 	var old *policy.Resource
 	if found {
 		old, e.action, e.before = s.items[at], "update", s.docs[at]
@@ -49,16 +49,21 @@ func (v *View) put(cmd *statepb.Command, p *statepb.Put) *statepb.Outcome {
 	if out := v.own(cmd, old, r, write{p.GetManager(), p.GetForce()}); out != nil {
 		return out
 	}
-	switch {
-	case found:
-		v.setShelf(kind, s.replaced(at, r, p.GetDoc()))
-	case len(s.items) >= MaxResources:
+	if !found && len(s.items) >= MaxResources {
 		return refuse(CodeInvalid, "", fmt.Sprintf("there are %d of kind %s, which is the limit", len(s.items), kind))
-	default:
+	}
+	rev := v.written(cmd, e.action, p, r, by)
+	if out := v.refer(cmd, proposedPut(p, rev, old), old, r, p.GetBreakGlass(), by); out != nil {
+		return out
+	}
+	if found {
+		v.setShelf(kind, s.replaced(at, r, p.GetDoc()))
+	} else {
 		v.setShelf(kind, s.inserted(at, r, p.GetDoc()))
 	}
-	v.chronicle(kind, p.GetName(), v.written(cmd, e.action, p, r), e.before)
+	v.chronicle(kind, p.GetName(), rev, e.before)
 	v.record(cmd, e)
+	v.outdate(cmd, kind, p.GetName())
 	return &statepb.Outcome{}
 }
 
@@ -95,7 +100,7 @@ func stale(r *policy.Resource, want uint64) *statepb.Outcome {
 }
 
 // delete without a revision (0) has no precondition but that it is there.
-func (v *View) delete(cmd *statepb.Command, d *statepb.Delete) *statepb.Outcome {
+func (v *View) delete(cmd *statepb.Command, d *statepb.Delete, by licence) *statepb.Outcome {
 	kind := policy.Kind(d.GetKind())
 	s := v.shelf(kind)
 	at, found := s.find(d.GetName())
@@ -111,11 +116,16 @@ func (v *View) delete(cmd *statepb.Command, d *statepb.Delete) *statepb.Outcome 
 	if out := v.own(cmd, s.items[at], nil, write{d.GetManager(), d.GetForce()}); out != nil {
 		return out
 	}
+	if out := v.refer(cmd, proposedDelete(d, s.items[at]), s.items[at], nil, d.GetBreakGlass(), by); out != nil {
+		return out
+	}
 	v.setShelf(kind, s.removed(at))
 	rev := v.revision(cmd, ActionDelete)
 	rev.Manager = d.GetManager()
+	licensed(rev, d.GetBreakGlass(), by)
 	v.chronicle(kind, d.GetName(), rev, s.docs[at])
-	v.record(cmd, entry{action: "delete", kind: d.GetKind(), name: d.GetName(), before: s.docs[at]})
+	v.record(cmd, entry{action: "delete", kind: d.GetKind(), name: d.GetName(), before: s.docs[at], reason: consent(by)})
+	v.outdate(cmd, kind, d.GetName())
 	return &statepb.Outcome{}
 }
 

@@ -103,7 +103,7 @@ func (v *View) bytes() ([]byte, error) {
 		Tokens: v.tokens, Tables: v.tables, Health: v.health, Reasons: v.reasons,
 		Audit: v.audit.all(), Nodes: v.nodes, EpochDue: v.epochDue, Lineage: v.lineage,
 		FeatureLevel: v.level, Answers: v.answers, AuditAnchor: v.audit.anchor,
-		Rollouts: v.rollingProto(),
+		Rollouts: v.rollingProto(), Proposals: v.proposalsProto(),
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -156,6 +156,9 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 		return nil, err
 	}
 	if err := v.roll.read(v, s.GetRollouts()); err != nil {
+		return nil, err
+	}
+	if err := v.restoreProposals(s.GetProposals()); err != nil {
 		return nil, err
 	}
 	if err := VerifyAudit(s.GetAudit()); err != nil {

@@ -37,6 +37,9 @@ func TestSumsSayWhichPartDiffers(t *testing.T) {
 		"nodes":   func(v *View) { v.nodes = []*statepb.PutNode{{Id: "n1", Version: "2"}} },
 		"answers": func(v *View) { v.answers = nil },
 		"audit":   func(v *View) { v.record(command(&statepb.Noop{}), entry{action: "x"}) },
+		"proposals": func(v *View) {
+			v.proposals = []*statepb.Proposal{{Id: 1}}
+		},
 		"cluster": func(v *View) { v.epoch++ },
 	} {
 		other := *h.View

@@ -52,6 +52,8 @@ type View struct {
 	answers   []*statepb.Answer // oldest first
 	past      past
 	roll      rolling
+	proposals []*statepb.Proposal    // by id; replaced, never written to
+	broken    []*statepb.BrokenGlass // oldest first
 }
 
 // shelf holds the resources of one kind, sorted by name.

@@ -16,6 +16,8 @@
 //   2026-11-30  format 3: notes, archives of the audit trail, entries of version 2 with what changed.
 //   2026-11-30  format 3: staged rollouts, freezes, resources that are held back.
 //   2026-11-30  format 3: tokens that are made, rotated and revoked; actors say how they were known.
+//   2026-11-30  format 3: writes of protected resources are proposals that others approve, or break the
+//               glass.
 
 package statepb
 
@@ -62,6 +64,8 @@ type Command struct {
 	//	*Command_StartRollout
 	//	*Command_SteerChange
 	//	*Command_ArchiveAudit
+	//	*Command_DecideProposal
+	//	*Command_ExpireProposals
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -283,6 +287,24 @@ func (x *Command) GetArchiveAudit() *ArchiveAudit {
 	return nil
 }
 
+func (x *Command) GetDecideProposal() *DecideProposal {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DecideProposal); ok {
+			return x.DecideProposal
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetExpireProposals() *ExpireProposals {
+	if x != nil {
+		if x, ok := x.Op.(*Command_ExpireProposals); ok {
+			return x.ExpireProposals
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -351,6 +373,14 @@ type Command_ArchiveAudit struct {
 	ArchiveAudit *ArchiveAudit `protobuf:"bytes,36,opt,name=archive_audit,json=archiveAudit,proto3,oneof"`
 }
 
+type Command_DecideProposal struct {
+	DecideProposal *DecideProposal `protobuf:"bytes,40,opt,name=decide_proposal,json=decideProposal,proto3,oneof"`
+}
+
+type Command_ExpireProposals struct {
+	ExpireProposals *ExpireProposals `protobuf:"bytes,41,opt,name=expire_proposals,json=expireProposals,proto3,oneof"`
+}
+
 func (*Command_Noop) isCommand_Op() {}
 
 func (*Command_Init) isCommand_Op() {}
@@ -382,6 +412,10 @@ func (*Command_StartRollout) isCommand_Op() {}
 func (*Command_SteerChange) isCommand_Op() {}
 
 func (*Command_ArchiveAudit) isCommand_Op() {}
+
+func (*Command_DecideProposal) isCommand_Op() {}
+
+func (*Command_ExpireProposals) isCommand_Op() {}
 
 // Once makes a command do what it does once, however often it is met with the same actor and key
 // within 24 hours. What was refused is not remembered.
@@ -1261,6 +1295,7 @@ type Put struct {
 	RollbackTo    uint64                 `protobuf:"varint,10,opt,name=rollback_to,json=rollbackTo,proto3" json:"rollback_to,omitempty"`   // doc is that of an earlier revision; 0: it is not
 	Manager       string                 `protobuf:"bytes,11,opt,name=manager,proto3" json:"manager,omitempty"`                            // the automation that writes; empty: a person
 	Force         bool                   `protobuf:"varint,12,opt,name=force,proto3" json:"force,omitempty"`                               // the manager takes over fields that others have set
+	BreakGlass    string                 `protobuf:"bytes,13,opt,name=break_glass,json=breakGlass,proto3" json:"break_glass,omitempty"`    // why it is not to wait for approval; empty: it may have to
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1351,6 +1386,13 @@ func (x *Put) GetForce() bool {
 	return false
 }
 
+func (x *Put) GetBreakGlass() string {
+	if x != nil {
+		return x.BreakGlass
+	}
+	return ""
+}
+
 type Delete struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -1358,6 +1400,7 @@ type Delete struct {
 	IfRevision    uint64                 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	Manager       string                 `protobuf:"bytes,10,opt,name=manager,proto3" json:"manager,omitempty"` // as in Put
 	Force         bool                   `protobuf:"varint,11,opt,name=force,proto3" json:"force,omitempty"`
+	BreakGlass    string                 `protobuf:"bytes,12,opt,name=break_glass,json=breakGlass,proto3" json:"break_glass,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1427,6 +1470,489 @@ func (x *Delete) GetForce() bool {
 	return false
 }
 
+func (x *Delete) GetBreakGlass() string {
+	if x != nil {
+		return x.BreakGlass
+	}
+	return ""
+}
+
+// DecideProposal is what somebody says to a proposal.
+type DecideProposal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Verdict       string                 `protobuf:"bytes,2,opt,name=verdict,proto3" json:"verdict,omitempty"` // approve | reject | withdraw
+	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`   // approve: of what they were shown
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideProposal) Reset() {
+	*x = DecideProposal{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideProposal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideProposal) ProtoMessage() {}
+
+func (x *DecideProposal) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideProposal.ProtoReflect.Descriptor instead.
+func (*DecideProposal) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DecideProposal) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *DecideProposal) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *DecideProposal) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+// ExpireProposals ends those that have waited too long.
+type ExpireProposals struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExpireProposals) Reset() {
+	*x = ExpireProposals{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExpireProposals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExpireProposals) ProtoMessage() {}
+
+func (x *ExpireProposals) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExpireProposals.ProtoReflect.Descriptor instead.
+func (*ExpireProposals) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
+}
+
+// Proposal is a write of something protected that holds once others have approved it.
+type Proposal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`             // index of the command that made it
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"` // of its last change
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`        // pending | applied | rejected | withdrawn | stale | expired
+	Proposer      *Actor                 `protobuf:"bytes,4,opt,name=proposer,proto3" json:"proposer,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	ExpiresUnixMs int64                  `protobuf:"varint,6,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`
+	Action        string                 `protobuf:"bytes,7,opt,name=action,proto3" json:"action,omitempty"` // create | update | rollback | delete
+	// Types that are valid to be assigned to Op:
+	//
+	//	*Proposal_Put
+	//	*Proposal_Delete
+	Op              isProposal_Op `protobuf_oneof:"op"`
+	Sha256          []byte        `protobuf:"bytes,10,opt,name=sha256,proto3" json:"sha256,omitempty"`  // of all that is to be approved
+	Needed          uint32        `protobuf:"varint,11,opt,name=needed,proto3" json:"needed,omitempty"` // how many others must approve
+	Approvals       []*Approval   `protobuf:"bytes,12,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	EndedUnixMs     int64         `protobuf:"varint,13,opt,name=ended_unix_ms,json=endedUnixMs,proto3" json:"ended_unix_ms,omitempty"` // 0: it is pending
+	EndedBy         *Actor        `protobuf:"bytes,14,opt,name=ended_by,json=endedBy,proto3" json:"ended_by,omitempty"`
+	AppliedRevision uint64        `protobuf:"varint,15,opt,name=applied_revision,json=appliedRevision,proto3" json:"applied_revision,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Proposal) Reset() {
+	*x = Proposal{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Proposal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Proposal) ProtoMessage() {}
+
+func (x *Proposal) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
+func (*Proposal) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Proposal) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Proposal) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Proposal) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Proposal) GetProposer() *Actor {
+	if x != nil {
+		return x.Proposer
+	}
+	return nil
+}
+
+func (x *Proposal) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Proposal) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+func (x *Proposal) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Proposal) GetOp() isProposal_Op {
+	if x != nil {
+		return x.Op
+	}
+	return nil
+}
+
+func (x *Proposal) GetPut() *Put {
+	if x != nil {
+		if x, ok := x.Op.(*Proposal_Put); ok {
+			return x.Put
+		}
+	}
+	return nil
+}
+
+func (x *Proposal) GetDelete() *Delete {
+	if x != nil {
+		if x, ok := x.Op.(*Proposal_Delete); ok {
+			return x.Delete
+		}
+	}
+	return nil
+}
+
+func (x *Proposal) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *Proposal) GetNeeded() uint32 {
+	if x != nil {
+		return x.Needed
+	}
+	return 0
+}
+
+func (x *Proposal) GetApprovals() []*Approval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *Proposal) GetEndedUnixMs() int64 {
+	if x != nil {
+		return x.EndedUnixMs
+	}
+	return 0
+}
+
+func (x *Proposal) GetEndedBy() *Actor {
+	if x != nil {
+		return x.EndedBy
+	}
+	return nil
+}
+
+func (x *Proposal) GetAppliedRevision() uint64 {
+	if x != nil {
+		return x.AppliedRevision
+	}
+	return 0
+}
+
+type isProposal_Op interface {
+	isProposal_Op()
+}
+
+type Proposal_Put struct {
+	Put *Put `protobuf:"bytes,8,opt,name=put,proto3,oneof"`
+}
+
+type Proposal_Delete struct {
+	Delete *Delete `protobuf:"bytes,9,opt,name=delete,proto3,oneof"`
+}
+
+func (*Proposal_Put) isProposal_Op() {}
+
+func (*Proposal_Delete) isProposal_Op() {}
+
+// Approval is one person's.
+type Approval struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Actor         *Actor                 `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Approval) GetActor() *Actor {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
+func (x *Approval) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+// BrokenGlass is a write that was applied without the approval that it needed.
+type BrokenGlass struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	Actor         *Actor                 `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	Kind          string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BrokenGlass) Reset() {
+	*x = BrokenGlass{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BrokenGlass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BrokenGlass) ProtoMessage() {}
+
+func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BrokenGlass.ProtoReflect.Descriptor instead.
+func (*BrokenGlass) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *BrokenGlass) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *BrokenGlass) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *BrokenGlass) GetActor() *Actor {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
+func (x *BrokenGlass) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *BrokenGlass) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *BrokenGlass) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// Proposals is what a snapshot holds of them.
+type Proposals struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Proposals     []*Proposal            `protobuf:"bytes,1,rep,name=proposals,proto3" json:"proposals,omitempty"` // oldest first
+	Broken        []*BrokenGlass         `protobuf:"bytes,2,rep,name=broken,proto3" json:"broken,omitempty"`       // of the last day, oldest first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Proposals) Reset() {
+	*x = Proposals{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Proposals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Proposals) ProtoMessage() {}
+
+func (x *Proposals) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Proposals.ProtoReflect.Descriptor instead.
+func (*Proposals) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Proposals) GetProposals() []*Proposal {
+	if x != nil {
+		return x.Proposals
+	}
+	return nil
+}
+
+func (x *Proposals) GetBroken() []*BrokenGlass {
+	if x != nil {
+		return x.Broken
+	}
+	return nil
+}
+
 // Publish commits a routing table and the health of clusters behind it.
 type Publish struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1443,7 +1969,7 @@ type Publish struct {
 
 func (x *Publish) Reset() {
 	*x = Publish{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1981,7 @@ func (x *Publish) String() string {
 func (*Publish) ProtoMessage() {}
 
 func (x *Publish) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1994,7 @@ func (x *Publish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publish.ProtoReflect.Descriptor instead.
 func (*Publish) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Publish) GetTable() *routerpb.Table {
@@ -1521,7 +2047,7 @@ type StartRollout struct {
 
 func (x *StartRollout) Reset() {
 	*x = StartRollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +2059,7 @@ func (x *StartRollout) String() string {
 func (*StartRollout) ProtoMessage() {}
 
 func (x *StartRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +2072,7 @@ func (x *StartRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRollout.ProtoReflect.Descriptor instead.
 func (*StartRollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StartRollout) GetConfigRevision() uint64 {
@@ -1606,7 +2132,7 @@ type SteerChange struct {
 
 func (x *SteerChange) Reset() {
 	*x = SteerChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1618,7 +2144,7 @@ func (x *SteerChange) String() string {
 func (*SteerChange) ProtoMessage() {}
 
 func (x *SteerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1631,7 +2157,7 @@ func (x *SteerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerChange.ProtoReflect.Descriptor instead.
 func (*SteerChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SteerChange) GetAct() string {
@@ -1700,7 +2226,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +2238,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +2251,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Rollout) GetId() uint64 {
@@ -1845,7 +2371,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +2383,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +2396,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Freeze) GetAtUnixMs() int64 {
@@ -1906,7 +2432,7 @@ type HeldConfig struct {
 
 func (x *HeldConfig) Reset() {
 	*x = HeldConfig{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2444,7 @@ func (x *HeldConfig) String() string {
 func (*HeldConfig) ProtoMessage() {}
 
 func (x *HeldConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2457,7 @@ func (x *HeldConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldConfig.ProtoReflect.Descriptor instead.
 func (*HeldConfig) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HeldConfig) GetResources() []*Resource {
@@ -1971,7 +2497,7 @@ type Rollouts struct {
 
 func (x *Rollouts) Reset() {
 	*x = Rollouts{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2509,7 @@ func (x *Rollouts) String() string {
 func (*Rollouts) ProtoMessage() {}
 
 func (x *Rollouts) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2522,7 @@ func (x *Rollouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollouts.ProtoReflect.Descriptor instead.
 func (*Rollouts) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Rollouts) GetRollouts() []*Rollout {
@@ -2064,7 +2590,7 @@ type ClusterHealth struct {
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2602,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2615,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -2160,7 +2686,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2698,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2711,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -2229,7 +2755,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2767,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2780,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PutNode) GetId() string {
@@ -2294,7 +2820,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2832,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2845,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -2342,7 +2868,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2880,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2893,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Denied) GetAction() string {
@@ -2413,7 +2939,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2951,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2964,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Note) GetAction() string {
@@ -2490,7 +3016,7 @@ type ArchiveAudit struct {
 
 func (x *ArchiveAudit) Reset() {
 	*x = ArchiveAudit{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +3028,7 @@ func (x *ArchiveAudit) String() string {
 func (*ArchiveAudit) ProtoMessage() {}
 
 func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +3041,7 @@ func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
 func (*ArchiveAudit) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ArchiveAudit) GetFrom() uint64 {
@@ -2560,14 +3086,15 @@ type Outcome struct {
 	Code          string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`          // "": done; exists | not_found | precondition | invalid | in_use
 	Field         string                 `protobuf:"bytes,3,opt,name=field,proto3" json:"field,omitempty"`
 	Message       string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	Answer        *Answer                `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"` // set: the command was met before, and this was the answer to it
+	Answer        *Answer                `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"`      // set: the command was met before, and this was the answer to it
+	Proposal      uint64                 `protobuf:"varint,6,opt,name=proposal,proto3" json:"proposal,omitempty"` // id of the one that the command made or decided; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +3106,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +3119,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -2630,6 +3157,13 @@ func (x *Outcome) GetAnswer() *Answer {
 	return nil
 }
 
+func (x *Outcome) GetProposal() uint64 {
+	if x != nil {
+		return x.Proposal
+	}
+	return 0
+}
+
 type AuditEntry struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Index          uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -2659,7 +3193,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +3205,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +3218,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -2839,7 +3373,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2851,7 +3385,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2864,7 +3398,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FieldChange) GetField() string {
@@ -2902,7 +3436,7 @@ type AuditAnchor struct {
 
 func (x *AuditAnchor) Reset() {
 	*x = AuditAnchor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2914,7 +3448,7 @@ func (x *AuditAnchor) String() string {
 func (*AuditAnchor) ProtoMessage() {}
 
 func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2927,7 +3461,7 @@ func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
 func (*AuditAnchor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AuditAnchor) GetDropped() uint64 {
@@ -2980,7 +3514,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2992,7 +3526,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3005,7 +3539,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Resource) GetKind() string {
@@ -3068,7 +3602,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3614,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3627,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Manager) GetName() string {
@@ -3124,13 +3658,16 @@ type Revision struct {
 	Manager       string                 `protobuf:"bytes,9,opt,name=manager,proto3" json:"manager,omitempty"` // empty: a person
 	RollbackTo    uint64                 `protobuf:"varint,10,opt,name=rollback_to,json=rollbackTo,proto3" json:"rollback_to,omitempty"`
 	CreatedUnixMs int64                  `protobuf:"varint,11,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"` // when the resource was created
+	Proposal      uint64                 `protobuf:"varint,12,opt,name=proposal,proto3" json:"proposal,omitempty"`                                  // that it was; 0: none
+	ApprovedBy    []string               `protobuf:"bytes,13,rep,name=approved_by,json=approvedBy,proto3" json:"approved_by,omitempty"`
+	BreakGlass    bool                   `protobuf:"varint,14,opt,name=break_glass,json=breakGlass,proto3" json:"break_glass,omitempty"` // it did not wait for approval
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3679,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3692,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -3235,6 +3772,27 @@ func (x *Revision) GetCreatedUnixMs() int64 {
 	return 0
 }
 
+func (x *Revision) GetProposal() uint64 {
+	if x != nil {
+		return x.Proposal
+	}
+	return 0
+}
+
+func (x *Revision) GetApprovedBy() []string {
+	if x != nil {
+		return x.ApprovedBy
+	}
+	return nil
+}
+
+func (x *Revision) GetBreakGlass() bool {
+	if x != nil {
+		return x.BreakGlass
+	}
+	return false
+}
+
 // History is the past of one resource, oldest first. Its newest revision is the present one, or the
 // deletion.
 type History struct {
@@ -3248,7 +3806,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3818,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3831,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *History) GetKind() string {
@@ -3308,7 +3866,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3878,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +3891,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -3369,6 +3927,7 @@ type Snapshot struct {
 	History       []*History             `protobuf:"bytes,23,rep,name=history,proto3" json:"history,omitempty"`                                // by kind and name; from feature level 3 on
 	AuditAnchor   *AuditAnchor           `protobuf:"bytes,22,opt,name=audit_anchor,json=auditAnchor,proto3" json:"audit_anchor,omitempty"`
 	Rollouts      *Rollouts              `protobuf:"bytes,24,opt,name=rollouts,proto3" json:"rollouts,omitempty"`
+	Proposals     *Proposals             `protobuf:"bytes,25,opt,name=proposals,proto3" json:"proposals,omitempty"`                // unset: there are none
 	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"` // no table is published before the epoch has risen
 	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                    // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
@@ -3377,7 +3936,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3389,7 +3948,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3402,7 +3961,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -3524,6 +4083,13 @@ func (x *Snapshot) GetRollouts() *Rollouts {
 	return nil
 }
 
+func (x *Snapshot) GetProposals() *Proposals {
+	if x != nil {
+		return x.Proposals
+	}
+	return nil
+}
+
 func (x *Snapshot) GetEpochDue() bool {
 	if x != nil {
 		return x.EpochDue
@@ -3542,7 +4108,8 @@ var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\x8e\t\n" +
+	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xaf\n" +
+	"\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1c\n" +
 	"\tignorable\x18\x02 \x01(\bR\tignorable\x12\x1c\n" +
@@ -3569,7 +4136,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x04note\x18  \x01(\v2\x18.anabranch.state.v1.NoteH\x00R\x04note\x12G\n" +
 	"\rstart_rollout\x18\" \x01(\v2 .anabranch.state.v1.StartRolloutH\x00R\fstartRollout\x12D\n" +
 	"\fsteer_change\x18# \x01(\v2\x1f.anabranch.state.v1.SteerChangeH\x00R\vsteerChange\x12G\n" +
-	"\rarchive_audit\x18$ \x01(\v2 .anabranch.state.v1.ArchiveAuditH\x00R\farchiveAuditB\x04\n" +
+	"\rarchive_audit\x18$ \x01(\v2 .anabranch.state.v1.ArchiveAuditH\x00R\farchiveAudit\x12M\n" +
+	"\x0fdecide_proposal\x18( \x01(\v2\".anabranch.state.v1.DecideProposalH\x00R\x0edecideProposal\x12P\n" +
+	"\x10expire_proposals\x18) \x01(\v2#.anabranch.state.v1.ExpireProposalsH\x00R\x0fexpireProposalsB\x04\n" +
 	"\x02op\"?\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
@@ -3649,7 +4218,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"overlap_ms\x18\x04 \x01(\x03R\toverlapMs\x12\x16\n" +
 	"\x06answer\x18\x05 \x01(\fR\x06answer\"!\n" +
 	"\vRevokeToken\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xd4\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xf5\x01\n" +
 	"\x03Put\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -3661,7 +4230,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	" \x01(\x04R\n" +
 	"rollbackTo\x12\x18\n" +
 	"\amanager\x18\v \x01(\tR\amanager\x12\x14\n" +
-	"\x05force\x18\f \x01(\bR\x05force\"\x81\x01\n" +
+	"\x05force\x18\f \x01(\bR\x05force\x12\x1f\n" +
+	"\vbreak_glass\x18\r \x01(\tR\n" +
+	"breakGlass\"\xa2\x01\n" +
 	"\x06Delete\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1f\n" +
@@ -3669,7 +4240,48 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"ifRevision\x12\x18\n" +
 	"\amanager\x18\n" +
 	" \x01(\tR\amanager\x12\x14\n" +
-	"\x05force\x18\v \x01(\bR\x05force\"\xab\x02\n" +
+	"\x05force\x18\v \x01(\bR\x05force\x12\x1f\n" +
+	"\vbreak_glass\x18\f \x01(\tR\n" +
+	"breakGlass\"R\n" +
+	"\x0eDecideProposal\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
+	"\averdict\x18\x02 \x01(\tR\averdict\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\x11\n" +
+	"\x0fExpireProposals\"\xbb\x04\n" +
+	"\bProposal\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x125\n" +
+	"\bproposer\x18\x04 \x01(\v2\x19.anabranch.state.v1.ActorR\bproposer\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\x12&\n" +
+	"\x0fexpires_unix_ms\x18\x06 \x01(\x03R\rexpiresUnixMs\x12\x16\n" +
+	"\x06action\x18\a \x01(\tR\x06action\x12+\n" +
+	"\x03put\x18\b \x01(\v2\x17.anabranch.state.v1.PutH\x00R\x03put\x124\n" +
+	"\x06delete\x18\t \x01(\v2\x1a.anabranch.state.v1.DeleteH\x00R\x06delete\x12\x16\n" +
+	"\x06sha256\x18\n" +
+	" \x01(\fR\x06sha256\x12\x16\n" +
+	"\x06needed\x18\v \x01(\rR\x06needed\x12:\n" +
+	"\tapprovals\x18\f \x03(\v2\x1c.anabranch.state.v1.ApprovalR\tapprovals\x12\"\n" +
+	"\rended_unix_ms\x18\r \x01(\x03R\vendedUnixMs\x124\n" +
+	"\bended_by\x18\x0e \x01(\v2\x19.anabranch.state.v1.ActorR\aendedBy\x12)\n" +
+	"\x10applied_revision\x18\x0f \x01(\x04R\x0fappliedRevisionB\x04\n" +
+	"\x02op\"Y\n" +
+	"\bApproval\x12/\n" +
+	"\x05actor\x18\x01 \x01(\v2\x19.anabranch.state.v1.ActorR\x05actor\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\"\xb2\x01\n" +
+	"\vBrokenGlass\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12/\n" +
+	"\x05actor\x18\x03 \x01(\v2\x19.anabranch.state.v1.ActorR\x05actor\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"\x80\x01\n" +
+	"\tProposals\x12:\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1c.anabranch.state.v1.ProposalR\tproposals\x127\n" +
+	"\x06broken\x18\x02 \x03(\v2\x1f.anabranch.state.v1.BrokenGlassR\x06broken\"\xab\x02\n" +
 	"\aPublish\x120\n" +
 	"\x05table\x18\x01 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\x129\n" +
 	"\x06health\x18\x02 \x03(\v2!.anabranch.state.v1.ClusterHealthR\x06health\x12:\n" +
@@ -3764,13 +4376,14 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x06sha256\x18\x03 \x01(\fR\x06sha256\x12\x1f\n" +
 	"\vfile_sha256\x18\x04 \x01(\fR\n" +
 	"fileSha256\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04name\"\x9d\x01\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\xb9\x01\n" +
 	"\aOutcome\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x03 \x01(\tR\x05field\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x122\n" +
-	"\x06answer\x18\x05 \x01(\v2\x1a.anabranch.state.v1.AnswerR\x06answer\"\xd7\x04\n" +
+	"\x06answer\x18\x05 \x01(\v2\x1a.anabranch.state.v1.AnswerR\x06answer\x12\x1a\n" +
+	"\bproposal\x18\x06 \x01(\x04R\bproposal\"\xd7\x04\n" +
 	"\n" +
 	"AuditEntry\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1c\n" +
@@ -3819,7 +4432,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\bmanagers\x18\a \x03(\v2\x1b.anabranch.state.v1.ManagerR\bmanagers\"5\n" +
 	"\aManager\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06fields\x18\x02 \x03(\tR\x06fields\"\xb2\x02\n" +
+	"\x06fields\x18\x02 \x03(\tR\x06fields\"\x90\x03\n" +
 	"\bRevision\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x10\n" +
@@ -3835,14 +4448,19 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\vrollback_to\x18\n" +
 	" \x01(\x04R\n" +
 	"rollbackTo\x12&\n" +
-	"\x0fcreated_unix_ms\x18\v \x01(\x03R\rcreatedUnixMs\"m\n" +
+	"\x0fcreated_unix_ms\x18\v \x01(\x03R\rcreatedUnixMs\x12\x1a\n" +
+	"\bproposal\x18\f \x01(\x04R\bproposal\x12\x1f\n" +
+	"\vapproved_by\x18\r \x03(\tR\n" +
+	"approvedBy\x12\x1f\n" +
+	"\vbreak_glass\x18\x0e \x01(\bR\n" +
+	"breakGlass\"m\n" +
 	"\aHistory\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12:\n" +
 	"\trevisions\x18\x03 \x03(\v2\x1c.anabranch.state.v1.RevisionR\trevisions\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\x80\a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xbd\a\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -3862,7 +4480,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\aanswers\x18\x15 \x03(\v2\x1a.anabranch.state.v1.AnswerR\aanswers\x125\n" +
 	"\ahistory\x18\x17 \x03(\v2\x1b.anabranch.state.v1.HistoryR\ahistory\x12B\n" +
 	"\faudit_anchor\x18\x16 \x01(\v2\x1f.anabranch.state.v1.AuditAnchorR\vauditAnchor\x128\n" +
-	"\brollouts\x18\x18 \x01(\v2\x1c.anabranch.state.v1.RolloutsR\brollouts\x12\x1b\n" +
+	"\brollouts\x18\x18 \x01(\v2\x1c.anabranch.state.v1.RolloutsR\brollouts\x12;\n" +
+	"\tproposals\x18\x19 \x01(\v2\x1d.anabranch.state.v1.ProposalsR\tproposals\x12\x1b\n" +
 	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
 	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
@@ -3878,7 +4497,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Once)(nil),            // 1: anabranch.state.v1.Once
@@ -3895,31 +4514,37 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*RevokeToken)(nil),     // 12: anabranch.state.v1.RevokeToken
 	(*Put)(nil),             // 13: anabranch.state.v1.Put
 	(*Delete)(nil),          // 14: anabranch.state.v1.Delete
-	(*Publish)(nil),         // 15: anabranch.state.v1.Publish
-	(*StartRollout)(nil),    // 16: anabranch.state.v1.StartRollout
-	(*SteerChange)(nil),     // 17: anabranch.state.v1.SteerChange
-	(*Rollout)(nil),         // 18: anabranch.state.v1.Rollout
-	(*Freeze)(nil),          // 19: anabranch.state.v1.Freeze
-	(*HeldConfig)(nil),      // 20: anabranch.state.v1.HeldConfig
-	(*Rollouts)(nil),        // 21: anabranch.state.v1.Rollouts
-	(*ClusterHealth)(nil),   // 22: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),    // 23: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),         // 24: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),       // 25: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),          // 26: anabranch.state.v1.Denied
-	(*Note)(nil),            // 27: anabranch.state.v1.Note
-	(*ArchiveAudit)(nil),    // 28: anabranch.state.v1.ArchiveAudit
-	(*Outcome)(nil),         // 29: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 30: anabranch.state.v1.AuditEntry
-	(*FieldChange)(nil),     // 31: anabranch.state.v1.FieldChange
-	(*AuditAnchor)(nil),     // 32: anabranch.state.v1.AuditAnchor
-	(*Resource)(nil),        // 33: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 34: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 35: anabranch.state.v1.Revision
-	(*History)(nil),         // 36: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 37: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 38: anabranch.state.v1.Snapshot
-	(*routerpb.Table)(nil),  // 39: anabranch.router.v1.Table
+	(*DecideProposal)(nil),  // 15: anabranch.state.v1.DecideProposal
+	(*ExpireProposals)(nil), // 16: anabranch.state.v1.ExpireProposals
+	(*Proposal)(nil),        // 17: anabranch.state.v1.Proposal
+	(*Approval)(nil),        // 18: anabranch.state.v1.Approval
+	(*BrokenGlass)(nil),     // 19: anabranch.state.v1.BrokenGlass
+	(*Proposals)(nil),       // 20: anabranch.state.v1.Proposals
+	(*Publish)(nil),         // 21: anabranch.state.v1.Publish
+	(*StartRollout)(nil),    // 22: anabranch.state.v1.StartRollout
+	(*SteerChange)(nil),     // 23: anabranch.state.v1.SteerChange
+	(*Rollout)(nil),         // 24: anabranch.state.v1.Rollout
+	(*Freeze)(nil),          // 25: anabranch.state.v1.Freeze
+	(*HeldConfig)(nil),      // 26: anabranch.state.v1.HeldConfig
+	(*Rollouts)(nil),        // 27: anabranch.state.v1.Rollouts
+	(*ClusterHealth)(nil),   // 28: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 29: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 30: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 31: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 32: anabranch.state.v1.Denied
+	(*Note)(nil),            // 33: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 34: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 35: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 36: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 37: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 38: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 39: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 40: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 41: anabranch.state.v1.Revision
+	(*History)(nil),         // 42: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 43: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 44: anabranch.state.v1.Snapshot
+	(*routerpb.Table)(nil),  // 45: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
@@ -3928,59 +4553,71 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	8,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
 	13, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
 	14, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
-	15, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	24, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	25, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	26, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	21, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
+	30, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	31, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	32, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
 	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
 	11, // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
 	12, // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
-	27, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
-	16, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
-	17, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
-	28, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
-	34, // 18: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
-	5,  // 19: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	9,  // 20: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	10, // 21: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
-	9,  // 22: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
-	39, // 23: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	22, // 24: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	23, // 25: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	39, // 26: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
-	23, // 27: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	39, // 28: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
-	23, // 29: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
-	33, // 30: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
-	33, // 31: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
-	37, // 32: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	18, // 33: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
-	20, // 34: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
-	20, // 35: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
-	23, // 36: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	19, // 37: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
-	2,  // 38: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	31, // 39: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
-	34, // 40: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	35, // 41: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	9,  // 42: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	33, // 43: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	39, // 44: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	22, // 45: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	23, // 46: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	30, // 47: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	24, // 48: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	37, // 49: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 50: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	36, // 51: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	32, // 52: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
-	21, // 53: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	33, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	22, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
+	23, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
+	34, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	15, // 18: anabranch.state.v1.Command.decide_proposal:type_name -> anabranch.state.v1.DecideProposal
+	16, // 19: anabranch.state.v1.Command.expire_proposals:type_name -> anabranch.state.v1.ExpireProposals
+	40, // 20: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	5,  // 21: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	9,  // 22: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	10, // 23: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
+	9,  // 24: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
+	6,  // 25: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
+	13, // 26: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
+	14, // 27: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
+	18, // 28: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
+	6,  // 29: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
+	6,  // 30: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
+	6,  // 31: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
+	17, // 32: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
+	19, // 33: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
+	45, // 34: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	28, // 35: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	29, // 36: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	45, // 37: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
+	29, // 38: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	45, // 39: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
+	29, // 40: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
+	39, // 41: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
+	39, // 42: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
+	43, // 43: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	24, // 44: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
+	26, // 45: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
+	26, // 46: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
+	29, // 47: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	25, // 48: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
+	2,  // 49: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	37, // 50: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	40, // 51: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	41, // 52: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	9,  // 53: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	39, // 54: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	45, // 55: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	28, // 56: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	29, // 57: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	36, // 58: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	30, // 59: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	43, // 60: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 61: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	42, // 62: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	38, // 63: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	27, // 64: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
+	20, // 65: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
+	66, // [66:66] is the sub-list for method output_type
+	66, // [66:66] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -4005,6 +4642,12 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_StartRollout)(nil),
 		(*Command_SteerChange)(nil),
 		(*Command_ArchiveAudit)(nil),
+		(*Command_DecideProposal)(nil),
+		(*Command_ExpireProposals)(nil),
+	}
+	file_controlplane_state_statepb_state_proto_msgTypes[17].OneofWrappers = []any{
+		(*Proposal_Put)(nil),
+		(*Proposal_Delete)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4012,7 +4655,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
