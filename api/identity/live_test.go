@@ -355,7 +355,7 @@ func TestNoSessionIsResumed(t *testing.T) {
 func TestAFrontShowsTheCertificateOfTheDay(t *testing.T) {
 	a := newAuthority(t)
 	p := newParty(t, a, Node("n1"))
-	p.Files.CA = ""
+	p.CA = ""
 	p.Live = open(t, p.Files)
 	front := p.Front()
 	pool := x509.NewCertPool()

@@ -116,7 +116,7 @@ that comes later gets --join with the Raft address of any member instead.`,
 	fl.IntVar(&f.peersCount, "peers-count", 3, "how many members --peers-dns must list, twice in a row, before the cluster starts")
 	fl.StringSliceVar(&o.Join, "join", nil, "Raft addresses of members of the cluster to join")
 	fl.BoolVar(&o.LeaveOnStop, "leave-on-stop", false, "leave the cluster when stopped, for nodes that come and go with --join; refused with three voters or fewer")
-	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this node (PEM, URI name anabranch://node/<id>; all three are read again when they change)")
+	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this node (PEM, URI name anabranch://node/<id>); it, its key and the authorities are read again when they change")
 	fl.StringVar(&o.TLS.Key, "tls-key", "", "its key")
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authorities of nodes and routers (PEM, several may stand in it)")
 	fl.Float64Var(&o.ReadRate, "read-rate", rest.DefaultReadRate, "reads that one caller may ask of this node in a second, and twice as many at once; negative: no limit")

@@ -41,8 +41,8 @@ type Keeper struct {
 type entry struct {
 	use     string
 	live    *identity.Live
-	refused string               // why what stands in the files is not in force; empty: it is
-	warned  map[string]time.Time // by what ends
+	refused string // why what stands in the files is not in force; empty: it is
+	warned  map[warning]time.Time
 }
 
 // New makes a keeper. It starts nothing. A nil logger is slog.Default().
@@ -71,7 +71,7 @@ func (k *Keeper) Open(use string, f identity.Files) (*identity.Live, error) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.kept = append(k.kept, &entry{use: use, live: live, warned: map[string]time.Time{}})
+	k.kept = append(k.kept, &entry{use: use, live: live})
 	return live, nil
 }
 
@@ -80,7 +80,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(k.every)
 	defer tick.Stop()
 	for {
-		k.look()
+		k.Look()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -89,8 +89,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// look looks at all files once.
-func (k *Keeper) look() {
+// Look looks at all files once, as [Keeper.Run] does each second: what is new is in force when the next
+// look finds it unchanged.
+func (k *Keeper) Look() {
 	k.mu.Lock()
 	kept := slices.Clone(k.kept)
 	k.mu.Unlock()
@@ -116,7 +117,6 @@ func (k *Keeper) tell(e *entry, verdict identity.Verdict, err error) {
 		k.log.Error("new certificate files are not fit, those read before stay in force", "use", e.use, "error", err, "ends", e.live.Ends())
 	case identity.Renewed:
 		e.refused = ""
-		clear(e.warned)
 		k.reloads.WithLabelValues(e.use, "renewed").Inc()
 		k.log.Info("certificate files read again", "use", e.use, "ends", e.live.Ends())
 	case identity.Current:
@@ -128,23 +128,35 @@ func (k *Keeper) tell(e *entry, verdict identity.Verdict, err error) {
 	}
 }
 
-// warn tells once a day of what ends soon or has ended. The lock is held.
+// warn tells once a day of what ends soon, and of what has ended. The lock is held.
 func (k *Keeper) warn(e *entry, now time.Time) {
+	warned := map[warning]time.Time{}
 	for _, end := range e.ends(now) {
 		if end.at.Sub(now) > Soon {
 			continue
 		}
-		if last, ok := e.warned[end.use]; ok && now.Sub(last) < again {
+		w := warning{end.use, end.at.Unix(), now.After(end.at)}
+		last, told := e.warned[w]
+		if told && now.Sub(last) < again {
+			warned[w] = last
 			continue
 		}
-		e.warned[end.use] = now
+		warned[w] = now
 		attrs := []any{"use", end.use, "file", end.file, "ends", end.at}
-		if now.After(end.at) {
+		if w.over {
 			k.log.Error("certificate has ended", attrs...)
 		} else {
 			k.log.Warn("certificate ends soon", attrs...)
 		}
 	}
+	e.warned = warned
+}
+
+// warning is what is told once a day.
+type warning struct {
+	use  string
+	at   int64 // s since 1970
+	over bool
 }
 
 // end is when something ends.

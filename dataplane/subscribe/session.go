@@ -31,7 +31,7 @@ var errSilent = errors.New("the control plane node has fallen silent")
 func (c *Client) session(ctx context.Context, address string) (welcomed bool, err error) {
 	creds := insecure.NewCredentials()
 	if c.o.TLS != nil {
-		creds = credentials.NewTLS(c.o.TLS()) // one connection, one handshake, unless that failed
+		creds = credentials.NewTLS(c.o.TLS())
 	}
 	dial := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(creds),

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,10 +28,13 @@ type fixture struct {
 	authority *pki.Authority
 	dir       string
 	grpc      *grpc.Server
+	own       *identity.Live // the node's
 	node      string
 	reports   chan *routerpb.Report
 	model     *httptest.Server
 	release   chan struct{}         // a stream waits for it after its first content
+	hangUp    chan struct{}         // the node ends a router's stream
+	streams   atomic.Int32          // to the node, begun
 	change    func(*routerpb.Table) // what is other than usual; nil: nothing
 }
 
@@ -42,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f := &fixture{
 		t: t, authority: authority, dir: t.TempDir(),
-		reports: make(chan *routerpb.Report, 1024), release: make(chan struct{}, 16),
+		reports: make(chan *routerpb.Report, 1024), release: make(chan struct{}, 16), hangUp: make(chan struct{}),
 	}
 	f.model = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -61,16 +65,15 @@ func newFixture(t *testing.T) *fixture {
 	}))
 	t.Cleanup(f.model.Close)
 	pair, err := authority.Node("n1", time.Now())
-	own, err2 := identity.Open(f.files("n1", pair, err))
-	if err2 != nil {
-		t.Fatal(err2)
+	if f.own, err = identity.Open(f.files("n1", pair, err)); err != nil {
+		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.node = l.Addr().String()
-	f.grpc = grpc.NewServer(grpc.Creds(credentials.NewTLS(own.Server(identity.KindRouter))))
+	f.grpc = grpc.NewServer(grpc.Creds(credentials.NewTLS(f.own.Server(identity.KindRouter))))
 	routerpb.RegisterRouterControlServer(f.grpc, &control{f: f})
 	served := make(chan struct{})
 	go func() {
@@ -90,6 +93,7 @@ type control struct {
 }
 
 func (c *control) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, routerpb.ToRouter]) error {
+	c.f.streams.Add(1)
 	for _, m := range []*routerpb.ToRouter{
 		{Body: &routerpb.ToRouter_Welcome{Welcome: &routerpb.Welcome{Protocol: 1, NodeId: "n1", ClusterId: "c"}}},
 		{Body: &routerpb.ToRouter_Table{Table: &routerpb.TablePush{Nonce: 1, Table: c.f.table()}}},
@@ -98,15 +102,24 @@ func (c *control) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, r
 			return err
 		}
 	}
-	for {
-		m, err := stream.Recv()
-		if err != nil {
-			return nil //nolint:nilerr // the router has left
+	left := make(chan struct{})
+	go func() { // ends with the stream, which ends when this call returns
+		defer close(left)
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			if r := m.GetReport(); r != nil {
+				c.f.reports <- r
+			}
 		}
-		if r := m.GetReport(); r != nil {
-			c.f.reports <- r
-		}
+	}()
+	select {
+	case <-left:
+	case <-c.f.hangUp:
 	}
+	return nil
 }
 
 func (f *fixture) table() *routerpb.Table {
