@@ -118,10 +118,13 @@ func count(results []result, from string) (n int) {
 	return n
 }
 
+// TestTheLeaderDies has the authority of all certificates replaced before, so that whoever connects
+// anew shows and trusts what was read while running.
 func TestTheLeaderDies(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	tr := s.drive("acme", seed.SmallModel, 2, regions...)
+	s.rotate()
 	before := s.weights()
 	leader := s.leader()
 	if leader == nil {
@@ -142,6 +145,7 @@ func TestTheLeaderDies(t *testing.T) {
 		t.Errorf("a new leader changed weights by itself:\n%s\n%s", before, after)
 	}
 	s.startNode(leader)
+	s.await(20*time.Second, "all to be connected again", s.whole)
 	results := tr.stop()
 	if lost := s.lost(results); len(lost) > 0 {
 		t.Errorf("%d of %d requests lost, first: %s", len(lost), len(results), lost[0])
