@@ -120,11 +120,13 @@ func certificates(b []byte) ([]*x509.Certificate, error) {
 		}
 		out = append(out, c)
 	}
-	if whole < begun {
+	switch {
+	case whole < begun:
 		return nil, fmt.Errorf("%d of %d PEM blocks in it are cut off or can't be read", begun-whole, begun)
-	}
-	if len(out) == 0 {
+	case len(out) == 0:
 		return nil, errors.New("no PEM certificate in it")
+	case bytes.Contains(b, []byte("-----")):
+		return nil, errors.New("a PEM block at its end is cut off")
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +25,26 @@ type world struct {
 	authority *pki.Authority
 	files     identity.Files
 	keeper    *Keeper
-	log       bytes.Buffer // read while the keeper waits
+	log       pages
+}
+
+// pages are what is written to a log until somebody takes it.
+type pages struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (p *pages) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *pages) take() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.text.Reset()
+	return p.text.String()
 }
 
 func newWorld(t *testing.T) *world {
@@ -87,7 +107,7 @@ func (w *world) pass(d time.Duration) []string {
 	<-time.After(d) // of the bubble
 	synctest.Wait()
 	var out []string
-	for line := range strings.Lines(w.log.String()) {
+	for line := range strings.Lines(w.log.take()) {
 		var r struct{ Level, Msg, Use, Error string }
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			w.t.Fatal(err)
@@ -97,7 +117,6 @@ func (w *world) pass(d time.Duration) []string {
 		}
 		out = append(out, strings.Join([]string{r.Level, r.Msg, r.Use}, " / "))
 	}
-	w.log.Reset()
 	return out
 }
 
