@@ -90,6 +90,7 @@ func exercise(t *testing.T) shown {
 		pb.Clusters[1].Auth = []*routerpb.Credential{{Type: "bearer", File: "/nowhere/at/all"}}
 		pb.Clusters[1].Discovery = &routerpb.Discovery{Kind: "file", Name: t.TempDir() + "/none.yaml"}
 		pb.Clusters[0].Discovery = &routerpb.Discovery{Kind: "file", Name: found}
+		pb.Tenants[1].Jwt = []*routerpb.JwtRule{{Issuer: "https://id.example", Audiences: []string{"llm"}, JwksUrl: "http://127.0.0.1:9/keys"}}
 		pb.Rules = []*routerpb.Rule{
 			{Id: "split", Class: "interactive", Arms: []*routerpb.Arm{{Id: "only", Weight: 1}}, Match: []*routerpb.Match{{Tenants: []string{"acme"}}}, Shadow: &routerpb.Shadow{Share: 1}},
 			{Id: "nowhere", Class: "interactive", Match: []*routerpb.Match{{Tenants: []string{"globex"}}}, Shadow: &routerpb.Shadow{Share: 1, Clusters: []string{"eu-a"}}},
@@ -103,7 +104,7 @@ func exercise(t *testing.T) shown {
 			now.add(t, n.registry)
 			for _, name := range []string{
 				"anabranch_router_shadow_requests_total", "anabranch_router_scrape_seconds", "anabranch_router_scrape_failures_total",
-				"anabranch_discovery_age_seconds", "anabranch_router_signal_age_seconds", "anabranch_router_cluster_saturation",
+				"anabranch_discovery_age_seconds", "anabranch_router_signal_age_seconds", "anabranch_router_cluster_saturation", "anabranch_router_jwks_fetches_total",
 			} {
 				if now[name] == "" {
 					return false

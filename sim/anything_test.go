@@ -47,6 +47,9 @@ var words = map[string][]any{
 	"concurrencyThreshold": {1, 1024}, "requestTimeoutMs": {100, 86_400_000}, "firstByteFloorMs": {10, 70_000, 86_400_000},
 	"firstByteDeadlineMs": {10, 86_400_000}, "stallMs": {100, 86_400_000}, "queueMs": {-1, 1, 86_400_000}, "maxSharePercent": {0.01, 2.0, 50.0},
 	"maxSaturation": {0.01, 1.0}, "afterMs": {0, 86_400_000}, "timeScale": {0.001, 1.0}, "connectFailures": {1, 1000}, "failureRatio": {0.001, 1.0},
+	"expiresAt": {"2027-01-31T00:00:00Z"}, "prefix": {"ab-1"}, "audiences": {"llm", "chat"}, "jwksURL": {"https://id/keys"},
+	"mode": {"auto", "always", "never"}, "intervalMs": {1000, 60_000}, "timeoutMs": {100, 1000}, "path": {"/metrics"},
+	"ackShare": {0.5, 1.0}, "bakeSeconds": {0, 60, 3600}, "timeoutSeconds": {60, 3600}, "maxIncrease": {0.01, 1.0}, "maxMovedShare": {0.1, 1.0},
 	"minRequests": {1, 1_000_000}, "windowMs": {100, 600_000}, "reprobeMs": {10, 86_400_000}, "reprobeMaxMs": {10, 86_400_000},
 }
 
@@ -54,6 +57,9 @@ var words = map[string][]any{
 // drawn at once, so that much of it is legal.
 func drawSpec(t *rapid.T, typ reflect.Type, name, path string) any {
 	pool := words[name]
+	if pool == nil && typ.Kind() == reflect.Slice {
+		pool = []any{"x"}
+	}
 	one := func() any { return rapid.SampledFrom(pool).Draw(t, path) }
 	switch typ.Kind() {
 	case reflect.Pointer:
@@ -115,10 +121,18 @@ func fit(m map[string]any, kind policy.Kind) map[string]any {
 		v, _ := m[field].(map[string]any)
 		return v
 	}
+	if kind == policy.KindTenant {
+		list, _ := m["jwt"].([]any)
+		for _, j := range list {
+			j := j.(map[string]any)
+			delete(j, "jwks")
+			j["jwksURL"] = "https://id/keys"
+		}
+	}
 	if kind == policy.KindCluster {
 		const all = "region models drained gpus priorWork "
 		keep(m, "type", map[string]string{
-			"endpoints": all + "endpoints discovery modelNames auth", "gateway": all + "url metricsURL modelNames auth",
+			"endpoints": all + "endpoints discovery modelNames auth collect", "gateway": all + "url metricsURL modelNames auth collect",
 			"router": all, "provider": "region models drained priorWork url modelNames auth",
 		})
 		if m["type"] == "endpoints" && m["endpoints"] == nil {
@@ -163,6 +177,7 @@ func fit(m map[string]any, kind policy.Kind) map[string]any {
 var named = map[policy.Kind][]string{
 	policy.KindRegion: {"us", "eu", "sa"}, policy.KindCluster: {"c0", "c1", "c2", "c3", "c4"}, policy.KindModel: {"small", "big", "v/L:1@x"},
 	policy.KindTenant: {"acme", "berlin"}, policy.KindTrafficPolicy: {"p0", "p1", "p2", "p3", "p4"}, policy.KindQuota: {"q0", "q1"}, policy.KindRateCard: {"r0", "r1"},
+	policy.KindSafetyRule: {"s0", "s1"},
 }
 
 // write puts or deletes one resource as an API would, and says whether that was accepted.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,11 +30,16 @@ func (a *app) completions(root *cobra.Command) {
 func (a *app) completeResources(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
-		return plurals(), cobra.ShellCompDirectiveNoFileComp
+		return beginning(plurals(), begun), cobra.ShellCompDirectiveNoFileComp
 	case 1:
 		return a.names(cmd.Context(), args[0], begun), cobra.ShellCompDirectiveNoFileComp
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// beginning are the words that begin so.
+func beginning(words []string, begun string) []string {
+	return slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, begun) })
 }
 
 // names are those of a kind that begin so.

@@ -167,7 +167,7 @@ func TestDocumentsAreFoundAndBounded(t *testing.T) {
 	for _, r := range rs {
 		got = append(got, title(r.Kind, r.Metadata.Name))
 	}
-	if want := "regions/r regions/eu-west-1 regions/us-east-1 tenants/acme"; strings.Join(got, " ") != want {
+	if want := "regions/r regions/eu-west-1 regions/us-east-1 tenants/acme quotas/acme"; strings.Join(got, " ") != want {
 		t.Errorf("documents %v, want %s", got, want)
 	}
 	s.file("large.yaml", strings.Repeat("#", 9<<20))

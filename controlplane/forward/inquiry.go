@@ -49,6 +49,9 @@ func (f Inquiries) at(node fleet.NodeID) (nodepb.NodeClient, error) {
 	return nil, store.ErrNotMember
 }
 
+// deadlineSlack is how much sooner the other end of a call may find its deadline over.
+const deadlineSlack = 10 * time.Millisecond
+
 // Explain asks a router that is connected to another node. Errors: those of the desk there, and others if
 // the node can't be asked.
 func (f Inquiries) Explain(ctx context.Context, node fleet.NodeID, router fleet.RouterID, request string) (inquiry.Explanation, error) {
@@ -61,6 +64,10 @@ func (f Inquiries) Explain(ctx context.Context, node fleet.NodeID, router fleet.
 		ClusterId: f.store.View().ClusterID(), RouterId: string(router), RequestId: request,
 	}, grpc.Trailer(&trailer))
 	if err != nil {
+		// The other node knows the same deadline, and may be the first to find that it is over.
+		if by, ok := ctx.Deadline(); ok && !time.Now().Before(by.Add(-deadlineSlack)) {
+			return inquiry.Explanation{}, context.DeadlineExceeded
+		}
 		if ctx.Err() != nil {
 			return inquiry.Explanation{}, ctx.Err()
 		}
