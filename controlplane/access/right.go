@@ -22,21 +22,25 @@ const (
 	Keep Right = "keep"
 	// Manage is to change the control plane itself.
 	Manage Right = "manage"
+	// Approve is to decide what others propose.
+	Approve Right = "approve"
 	// Grant is to see, give and take away tokens.
 	Grant Right = "grant"
 )
 
 // Rights gives every right, sorted.
-func Rights() []Right { return []Right{Grant, Keep, Manage, Read, Write} }
+func Rights() []Right { return []Right{Approve, Grant, Keep, Manage, Read, Write} }
 
 // Roles are those that have the right; none has one that there isn't. An approver sees everything and
-// changes nothing by itself.
+// decides what others propose, but proposes nothing.
 func (r Right) Roles() []string {
 	switch r {
 	case Read:
 		return []string{"viewer", "operator", "approver", "admin"}
 	case Write:
 		return []string{"operator", "admin"}
+	case Approve:
+		return []string{"approver", "admin"}
 	case Keep, Manage, Grant:
 		return []string{"admin"}
 	}

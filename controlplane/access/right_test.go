@@ -9,8 +9,8 @@ func TestRolesAndRights(t *testing.T) {
 	want := map[string][]Right{
 		"viewer":   {Read},
 		"operator": {Read, Write},
-		"approver": {Read},
-		"admin":    {Grant, Keep, Manage, Read, Write},
+		"approver": {Approve, Read},
+		"admin":    {Approve, Grant, Keep, Manage, Read, Write},
 		"nobody":   nil,
 		"":         nil,
 	}

@@ -105,7 +105,8 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 	if !l.settleEpoch(ctx, signals) {
 		return
 	}
-	l.letThrough(ctx, view)
+	l.expire(ctx, view, now)
+	l.letThrough(ctx, l.o.Store.View())
 	view = l.o.Store.View()
 	if l.warm {
 		var changes []failover.Transition
@@ -116,6 +117,16 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 		tick.Reset(l.o.Tick)
 	}
 	l.roll(ctx, signals)
+}
+
+// expire ends proposals that have waited too long, so that the audit trail and watches tell of it.
+func (l *loop) expire(ctx context.Context, view *state.View, now time.Time) {
+	if view.Overdue(now) {
+		l.propose(ctx, &statepb.Command{
+			Actor: &statepb.Actor{Name: actor, Role: "admin", Reason: "nobody decided in time"},
+			Op:    &statepb.Command_ExpireProposals{ExpireProposals: &statepb.ExpireProposals{}},
+		})
+	}
 }
 
 // publish plans the table of all routers but those that a rollout has reached, and proposes it and the

@@ -16,11 +16,12 @@ import (
 
 // What a request needs.
 const (
-	read   = access.Read
-	write  = access.Write
-	keep   = access.Keep
-	manage = access.Manage
-	grant  = access.Grant
+	read    = access.Read
+	write   = access.Write
+	keep    = access.Keep
+	manage  = access.Manage
+	grant   = access.Grant
+	approve = access.Approve
 )
 
 // reach is what a caller's scope means for an operation. Without one the operation is for callers

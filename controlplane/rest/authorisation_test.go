@@ -90,6 +90,21 @@ func withCallers(t *testing.T) *double {
 	return d
 }
 
+// proposals has the operator make a proposal about a quota that is "mine" and one that is "hidden", and gives
+// their ids.
+func (d *double) proposals() map[string]string {
+	d.t.Helper()
+	d.do("admin", "POST", "/v1/safetyrules", doc("SafetyRule", "two-people", "{approval: {kinds: [Quota], names: [new-mine, new-hidden]}}"), yaml).want(201, "")
+	ids := map[string]string{}
+	for _, whose := range []string{"mine", "hidden"} {
+		var p Proposal
+		quota := doc("Quota", "new-"+whose, fmt.Sprintf(samples[policy.KindQuota], whose))
+		d.do("operator", "POST", "/v1/quotas", quota, yaml).want(202, "").into(&p)
+		ids[whose] = p.ID
+	}
+	return ids
+}
+
 // samples has a document of each kind, of which all that a scope can name is %[1]s.
 var samples = map[policy.Kind]string{
 	policy.KindRegion:        `{}`,
@@ -150,6 +165,7 @@ func verdict(o operation, c caller, kind policy.Kind, whose string) string {
 // refused.
 func TestEveryOperationLetsThroughWhomTheDocumentNames(t *testing.T) {
 	d := withCallers(t)
+	proposals := d.proposals()
 	d.server.Drain() // watches end after what they have to tell at first
 	for _, route := range slices.Sorted(maps.Keys(operations())) {
 		o := operations()[route]
@@ -163,12 +179,16 @@ func TestEveryOperationLetsThroughWhomTheDocumentNames(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		kind, _ := policy.KindOf(strings.Split(path, "/")[min(2, len(strings.Split(path, "/"))-1)])
 		for _, whose := range []string{"mine", "hidden"} {
-			target := strings.NewReplacer("{name}", whose, "{id}", "r-0123456789abcdef", "{revision}", "1").Replace(path)
+			id := "r-0123456789abcdef"
+			if strings.HasPrefix(path, "/v1/proposals") {
+				kind, id = policy.KindQuota, proposals[whose]
+			}
+			target := strings.NewReplacer("{name}", whose, "{id}", id, "{revision}", "1").Replace(path)
 			body, media := "{}", "Content-Type: application/json"
 			if strings.HasSuffix(path, "/rollback") {
 				body = `{"revision":1}`
 			}
-			if kind != "" && (method == "POST" || method == "PUT") && !strings.Contains(path, "}/") {
+			if kind != "" && (method == "POST" || method == "PUT") && !strings.Contains(path, "{id}") && !strings.Contains(path, "}/") {
 				body, media = sample(t, kind, whose), yaml
 			}
 			for _, c := range callers() {

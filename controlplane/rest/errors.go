@@ -99,6 +99,8 @@ func problemOfOutcome(out *statepb.Outcome) *Problem {
 	case state.CodeInvalid:
 		at.Fix = "correct the field, or create what it names first"
 		return newProblem(codeInvalid, out.GetMessage(), at)
+	case state.CodeTooMany:
+		return newProblem(codeLimitReached, out.GetMessage()+".")
 	case state.CodeKeyReused:
 		return problemKeyReused()
 	case state.CodeNotInitialised:

@@ -28,6 +28,11 @@ type Version struct {
 	RequestID string    `json:"requestId"`
 	// RollbackTo is the revision whose content a rollback brought back.
 	RollbackTo uint64 `json:"rollbackTo,omitempty"`
+	// Proposal is the id of the one that it was, and ApprovedBy who has approved that.
+	Proposal   string   `json:"proposal,omitempty"`
+	ApprovedBy []string `json:"approvedBy,omitempty"`
+	// BreakGlass: it did not wait for approval.
+	BreakGlass bool `json:"breakGlass,omitempty"`
 	// Diff is what it changed, if that was asked for and the revision before it is kept.
 	Diff []policy.Change `json:"diff,omitempty"`
 }
@@ -86,7 +91,12 @@ func version(r *statepb.Revision) Version {
 	if manager == "" {
 		manager = policy.Human
 	}
+	proposal := ""
+	if id := r.GetProposal(); id != 0 {
+		proposal = strconv.FormatUint(id, 10)
+	}
 	return Version{
+		Proposal: proposal, ApprovedBy: r.GetApprovedBy(), BreakGlass: r.GetBreakGlass(),
 		Revision: r.GetRevision(), Action: r.GetAction(), At: time.UnixMilli(r.GetAtUnixMs()).UTC(), Author: r.GetActor(), Role: r.GetRole(),
 		Manager: manager, Reason: r.GetReason(), RequestID: r.GetRequestId(), RollbackTo: r.GetRollbackTo(),
 	}

@@ -87,9 +87,11 @@ func fingerprint(r *http.Request, body []byte) []byte {
 	for _, name := range []string{"If-Match", "If-None-Match"} {
 		add([]byte(strings.Join(slices.Clone(r.Header.Values(name)), ",")))
 	}
-	if manager := r.Header.Get(headerManager); manager != "" {
-		add([]byte(headerManager)) // requests without one keep the fingerprint that they always had
-		add([]byte(manager))
+	for _, name := range []string{headerManager, headerGlass} {
+		if value := r.Header.Get(name); value != "" {
+			add([]byte(name)) // requests without one keep the fingerprint that they always had
+			add([]byte(value))
+		}
 	}
 	add(body)
 	return h.Sum(nil)
@@ -103,6 +105,9 @@ func problemKeyReused() *Problem {
 func (s *Server) answerAgain(c echo.Context, a *statepb.Answer) error {
 	if a.GetKind() == "" {
 		return c.NoContent(http.StatusNoContent)
+	}
+	if a.GetKind() == state.KindProposal {
+		return s.decidedAgain(c, a)
 	}
 	if a.GetKind() == state.KindToken {
 		return s.issueAgain(c, a)

@@ -17,33 +17,35 @@ const maxMovesTold = 10
 
 // moderate refuses a write that would move more of the traffic at once than the safety rules allow,
 // unless its author says that it shall, and why: then that is added to the reason in the audit trail.
-func (r resources) moderate(c echo.Context, view *state.View, cmd *statepb.Command) error {
+//
+// Glass says that the author breaks the glass, which allows it too; then large says whether that was needed.
+func (r resources) moderate(c echo.Context, view *state.View, cmd *statepb.Command, glass bool) (large bool, err error) {
 	allowed, err := flag(c, "allow_large_change")
 	if err != nil {
-		return err
+		return false, err
 	}
 	limit := policy.SafetyOf(view).MaxMovedShare
 	was := view.Table()
 	if limit <= 0 || r.o.Table == nil || was == nil {
-		return nil
+		return false, nil
 	}
-	next, out, err := state.Apply(view, view.Index()+1, cmd)
-	if err != nil || out.GetCode() != "" {
-		return nil //nolint:nilerr // whoever applies it in earnest says what is wrong
+	next, out := state.Rehearse(view, cmd)
+	if out.GetCode() != "" {
+		return false, nil // whoever applies it in earnest says what is wrong
 	}
 	signals := r.o.Signals.Snapshot(r.o.Now())
 	// What earlier writes and load would move is none of this one's.
 	without, with := r.o.Table(view, was, signals), r.o.Table(next, was, signals)
 	share := plan.MovedShare(without, with, signals)
 	if share <= limit {
-		return nil
+		return false, nil
 	}
-	if allowed {
+	if allowed || glass {
 		if strings.TrimSpace(cmd.GetActor().GetReason()) == "" {
-			return newProblem(codeInvalidRequest, "allow_large_change needs a reason: send it as "+headerReason+".")
+			return false, newProblem(codeInvalidRequest, "allow_large_change needs a reason: send it as "+headerReason+".")
 		}
 		cmd.Actor.Reason = printable(fmt.Sprintf("%s; allowed to move %.0f %% of all traffic at once", cmd.GetActor().GetReason(), 100*share), maxReason)
-		return nil
+		return !allowed, nil
 	}
 	var told []policy.Problem
 	for _, m := range plan.Moves(without, with, signals) {
@@ -59,7 +61,7 @@ func (r resources) moderate(c echo.Context, view *state.View, cmd *statepb.Comma
 			Fix: "change less at a time, or send ?allow_large_change=true with a reason",
 		})
 	}
-	return newProblem(codeChangeTooLarge, fmt.Sprintf(
+	return false, newProblem(codeChangeTooLarge, fmt.Sprintf(
 		"It would send %.0f %% of all traffic elsewhere at once; the safety rules allow one change %.0f %%. Change less at a time, or send ?allow_large_change=true and the header %s.",
 		100*share, 100*limit, headerReason), told...)
 }

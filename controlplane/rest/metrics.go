@@ -7,6 +7,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"anabranch/controlplane/access"
 )
 
 // metrics follow the semantic conventions of OpenTelemetry for HTTP servers. The zero value keeps
@@ -16,6 +18,7 @@ type metrics struct {
 	watches prometheus.Gauge
 	missed  prometheus.Counter
 	auth    *prometheus.CounterVec
+	glass   prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -41,7 +44,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Name: "anabranch_controlplane_auth_total",
 		Help: "Requests by whether their sender was let in: ok, none (no token), unknown, expired, revoked, forbidden (role), out_of_scope, limited (rate of the caller), attempts (rate of wrong tokens of the address), not_initialised.",
 	}, []string{"result"})
-	r.MustRegister(m.seconds, m.watches, m.missed, m.auth)
+	m.glass = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "anabranch_controlplane_break_glass_total",
+		Help: "Changes through this node that did not wait for the approval that they needed, or moved more than the safety rules allow.",
+	})
+	r.MustRegister(m.seconds, m.watches, m.missed, m.auth, m.glass)
 	return m
 }
 
@@ -59,6 +66,30 @@ func (m *metrics) countAuth(err error) {
 		}
 	}
 	m.auth.WithLabelValues(result).Inc()
+}
+
+// brokeGlass counts a change that did not wait for approval.
+func (m *metrics) brokeGlass() {
+	if m.glass != nil {
+		m.glass.Inc()
+	}
+}
+
+// gaugeProposals tells of what waits, and of glass that was broken through any node.
+func (s *Server) gaugeProposals() {
+	if s.o.Registerer == nil {
+		return
+	}
+	s.o.Registerer.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "anabranch_controlplane_proposals_pending",
+			Help: "Changes that wait for somebody to approve them.",
+		}, func() float64 { return float64(s.pendingProposals(access.Scope{}, s.o.View())) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "anabranch_controlplane_glass_broken",
+			Help: "Changes of the last 24 hours, through any node, that did not wait for approval.",
+		}, func() float64 { return float64(len(s.o.View().BrokenGlass(s.o.Now()))) }),
+	)
 }
 
 // unrecorded counts a refusal that gets no entry in the audit trail.

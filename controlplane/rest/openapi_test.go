@@ -126,6 +126,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
 		"SafetyRuleSpec": policy.SafetyRuleSpec{}, "RolloutSpec": policy.RolloutSpec{}, "CanarySpec": policy.CanarySpec{}, "StageSpec": policy.StageSpec{},
 		"Rollout": Rollout{}, "Cohort": Cohort{}, "Freeze": Freeze{}, "ErrorBudgetSpec": policy.ErrorBudgetSpec{}, "ChangeLimitSpec": policy.ChangeLimitSpec{}, "ApprovalSpec": policy.ApprovalSpec{},
+		"Proposal": Proposal{}, "Person": Person{}, "Approval": Approval{}, "ApproveOrder": ApproveOrder{}, "BrokenGlass": BrokenGlass{}, "ProposalList": List[Proposal]{},
 		"Problem": Problem{}, "DryRun": DryRun{}, "Warning": policy.Warning{}, "Simulation": Simulation{}, "Move": plan.Move{}, "ShareMove": plan.ShareMove{}, "Forecast": Forecast{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "Explanation": Explanation{}, "Origin": Origin{}, "Followed": Followed{}, "Dropped": Dropped{}, "AuditEntry": audit.Entry{}, "AuditChange": audit.Change{},
 		"Scope": access.Scope{}, "Token": Token{}, "IssuedToken": IssuedToken{}, "NewToken": NewToken{}, "Rotation": Rotation{}, "Whoami": Whoami{}, "TokenList": List[Token]{},
 		"SignInWays": SignInWays{}, "SignInConfig": oidc.Config{}, "Grant": oidc.Grant{}, "SignInTokens": oidc.Tokens{},

@@ -75,6 +75,11 @@ const (
 	codeFrozen          = "frozen"
 	codeNotUnderWay     = "not_under_way"
 	codeChangeTooLarge  = "change_too_large"
+	codeLimitReached    = "limit_reached"
+	codeNotPending      = "not_pending"
+	codeProposalChanged = "proposal_changed"
+	codeOwnProposal     = "own_proposal"
+	codeNotProposer     = "not_proposer"
 	codeSignInRefused   = "sign_in_refused"
 	codeSignInAway      = "sign_in_away"
 )
@@ -126,6 +131,11 @@ var kinds = map[string]struct {
 	codeNotUnderWay:     {http.StatusConflict, "The rollout is not under way"},
 	codeChangeTooLarge:  {http.StatusUnprocessableEntity, "The change would move too much at once"},
 	codeRouterSilent:    {http.StatusGatewayTimeout, "The router does not answer"},
+	codeLimitReached:    {http.StatusConflict, "There are as many as there may be"},
+	codeNotPending:      {http.StatusConflict, "The proposal is decided already"},
+	codeProposalChanged: {http.StatusConflict, "It is not what was looked at"},
+	codeOwnProposal:     {http.StatusConflict, "Nobody approves what they propose"},
+	codeNotProposer:     {http.StatusConflict, "Somebody else has proposed it"},
 	codeSignInRefused:   {http.StatusBadRequest, "Not signed in"},
 	codeSignInAway:      {http.StatusServiceUnavailable, "Nobody can sign in now"},
 }

@@ -25,6 +25,8 @@ type DryRun struct {
 	// Resource is absent for a deletion.
 	Resource *policy.Resource `json:"resource,omitempty"`
 	Diff     []policy.Change  `json:"diff"`
+	// ApprovalsNeeded is how many others would have to approve it first; absent: nobody.
+	ApprovalsNeeded int `json:"approvalsNeeded,omitempty"`
 	// Lint is what would be allowed and hardly meant: of the resource, and what is new elsewhere.
 	Lint []policy.Warning `json:"lint"`
 	// Simulation is what would become of traffic; absent with ?simulate=false.
@@ -68,22 +70,20 @@ type Simulator interface {
 }
 
 // pretend answers a dry run.
-func (r resources) pretend(c echo.Context, view *state.View, ch change) error {
+func (r resources) pretend(c echo.Context, view *state.View, ch change, approvals int) error {
 	simulate, err := flagOr(c, "simulate", true)
 	if err != nil {
 		return err
 	}
-	next, out, err := state.Apply(view, view.Index()+1, r.command(c, ch))
-	if err != nil {
-		return fmt.Errorf("try %s %q: %w", r.kind, ch.name, err)
-	}
+	next, out := state.Rehearse(view, r.command(c, ch))
 	if p := problemOfOutcome(out); p != nil {
 		return p
 	}
 	signals := r.o.Signals.Snapshot(r.o.Now())
 	answer := DryRun{
-		Diff: policy.Diff(ch.old, ch.next),
-		Lint: policy.Brought(r.kind, ch.name, lint(view, signals), lint(next, signals)),
+		ApprovalsNeeded: approvals,
+		Diff:            policy.Diff(ch.old, ch.next),
+		Lint:            policy.Brought(r.kind, ch.name, lint(view, signals), lint(next, signals)),
 	}
 	if ch.next != nil {
 		would := *ch.next

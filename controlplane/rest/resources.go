@@ -113,6 +113,9 @@ func target(c echo.Context) (kind, name string) {
 	if strings.HasPrefix(path, "/v1/tokens") {
 		return state.KindToken, nameOf(c)
 	}
+	if strings.HasPrefix(path, "/v1/proposals/:id") {
+		return state.KindProposal, c.Param("id")
+	}
 	if strings.HasPrefix(path, "/v1/controlplane/members") {
 		return kindMember, nameOf(c)
 	}

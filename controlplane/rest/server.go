@@ -48,6 +48,7 @@ func New(o Options) (*Server, error) {
 	s.writes = newRate(s.o.Now, s.o.WriteRate, writeBurst*s.o.WriteRate)
 	s.attempts = newRate(s.o.Now, attemptRate, attemptBurst)
 	s.metrics = newMetrics(o.Registerer)
+	s.gaugeProposals()
 	s.denials, s.refusals = newLimiter(s.o.Now, s.metrics.unrecorded), newLimiter(s.o.Now, s.metrics.unrecorded)
 	var err error
 	if s.parameters, err = documentedParameters(); err != nil {
@@ -114,7 +115,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/tokens/:name", s.getToken, s.may(grant), timed)
 	e.DELETE("/v1/tokens/:name", s.revokeToken, s.may(grant), timed, s.keyed)
 	e.POST("/v1/tokens/:name/rotate", s.rotateToken, s.may(grant), timed, s.keyed)
-	e.GET("/v1/status", s.status, s.may(read, anyScope), timed)
+	e.GET("/v1/status", s.status, s.may(read, filtered), timed)
 	e.GET("/v1/controlplane/members", s.members, s.may(read, anyScope), timed)
 	e.GET("/v1/controlplane/snapshot", s.snapshot, s.may(keep))
 	e.POST("/v1/controlplane/members", s.addMember, s.may(manage), timed)
@@ -128,6 +129,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/tables/:revision", s.oldTable, s.may(read, filtered), timed)
 	e.GET("/v1/tables/:revision/diff", s.tableDiff, s.may(read, filtered), timed)
 	s.changeRoutes(e)
+	s.proposalRoutes(e)
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
 	e.GET("/v1/sources", s.sources, s.may(read, anyScope), timed)
 	e.GET("/v1/explain/:id", s.explain, s.may(read, filtered), timed)

@@ -29,6 +29,10 @@ type Status struct {
 	// been tried as they are, and taken back.
 	HeldBack bool `json:"heldBack"`
 	Returned bool `json:"returned"`
+	// PendingProposals wait for somebody to approve them, BrokenGlass are the writes of the last day that did
+	// not, oldest first.
+	PendingProposals int           `json:"pendingProposals"`
+	BrokenGlass      []BrokenGlass `json:"brokenGlass"`
 	// Drill is the name of the drill under way; nil: none.
 	Drill   *string  `json:"drill"`
 	Routers []Router `json:"routers"`
@@ -44,6 +48,8 @@ func (s *Server) status(c echo.Context) error {
 	}
 	st.Freeze, st.HeldBack, st.Returned = freezeOf(view), view.Pending(), view.ReturnedNow()
 	st.Frozen = st.Freeze != nil
+	scope := identity(c).Scope
+	st.PendingProposals, st.BrokenGlass = s.pendingProposals(scope, view), s.brokenGlass(scope, view)
 	if r := view.Rollout(); r != nil {
 		id := strconv.FormatUint(r.GetId(), 10)
 		st.Rollout = &id

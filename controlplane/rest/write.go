@@ -225,15 +225,32 @@ func (r resources) make(c echo.Context, view *state.View, ch change) error {
 	if err := owned(view, ch); err != nil {
 		return err
 	}
+	why, err := glassOf(c)
+	if err != nil {
+		return err
+	}
 	cmd := r.command(c, ch)
+	if why != "" && cmd.GetActor().GetReason() == "" {
+		cmd.Actor.Reason = why
+	}
 	if err := r.fits(view, cmd); err != nil {
 		return err
 	}
-	if err := r.moderate(c, view, cmd); err != nil {
+	large, err := r.moderate(c, view, cmd, why != "")
+	if err != nil {
 		return err
 	}
+	var asked policy.Approval // below level 3 there are no proposals
+	if view.FeatureLevel() >= 3 {
+		asked = policy.ApprovalOf(view, r.kind, ch.name, ch.old, ch.next)
+	}
+	broken := why != "" && (large || asked.Needed > 0)
+	if broken {
+		breaking(cmd, why)
+		asked.Needed = 0
+	}
 	if dry {
-		return r.pretend(c, view, ch)
+		return r.pretend(c, view, ch, asked.Needed)
 	}
 	out, err := r.o.Propose(c.Request().Context(), cmd)
 	if err != nil {
@@ -247,6 +264,14 @@ func (r resources) make(c echo.Context, view *state.View, ch change) error {
 			p = newProblem(codePrecondition, p.Detail)
 		}
 		return p
+	}
+	if id := out.GetProposal(); id != 0 {
+		r.o.Logger.Info("change proposed", slog.Uint64("proposal", id), slog.String("kind", string(r.kind)), slog.String("name", ch.name),
+			slog.String("actor", actor(c).GetName()), slog.String("request_id", requestID(c)))
+		return r.proposed(c, id)
+	}
+	if broken {
+		r.toldGlass(c, ch, why, out.GetRevision())
 	}
 	r.o.Logger.Info("resource changed", slog.String("method", c.Request().Method), slog.String("kind", string(r.kind)), slog.String("name", ch.name),
 		slog.String("actor", actor(c).GetName()), slog.Uint64("revision", out.GetRevision()), slog.String("request_id", requestID(c)))
