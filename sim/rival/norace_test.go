@@ -1,0 +1,5 @@
+//go:build !race
+
+package rival
+
+const racing = false
