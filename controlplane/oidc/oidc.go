@@ -37,6 +37,9 @@ const (
 var (
 	// ErrAway says that the provider has not been reached since this node started.
 	ErrAway = errors.New("the OpenID provider can't be reached")
+	// ErrExpired says that an ID token is older than it may be. Whether it ever was a good one nobody has
+	// looked: that would take the provider's keys.
+	ErrExpired = errors.New("the ID token has expired: sign in again")
 	// ErrRefused says that the provider would not take a code or a refresh token.
 	ErrRefused = errors.New("the OpenID provider refused")
 )
@@ -171,8 +174,8 @@ func (p *Provider) meet(ctx context.Context) error {
 	return nil
 }
 
-// Identify finds who sent an ID token. Nil and no error: it isn't one. An error is for the sender to
-// read, and repeats nothing of the token. A person without a binding is known and has no role.
+// Identify finds who sent an ID token. Nil and no error: it isn't one. An error (ErrAway and ErrExpired
+// among others) is for the sender to read, and repeats nothing of the token. A person without a binding is known and has no role.
 func (p *Provider) Identify(ctx context.Context, token string) (*access.Identity, error) {
 	if strings.Count(token, ".") != 2 || !strings.HasPrefix(token, "eyJ") {
 		return nil, nil //nolint:nilnil // see above
@@ -187,7 +190,7 @@ func (p *Provider) Identify(ctx context.Context, token string) (*access.Identity
 	var expired *oidc.TokenExpiredError
 	switch {
 	case errors.As(err, &expired):
-		return nil, errors.New("the ID token has expired: sign in again")
+		return nil, ErrExpired
 	case err != nil:
 		p.o.Logger.Debug("ID token refused", "error", err)
 		return nil, errors.New("the ID token is not one of the provider that this control plane trusts")

@@ -79,21 +79,31 @@ func (s *Server) admit(c echo.Context, need access.Right, anyScope bool) error {
 
 // known identifies the sender, and slows down who tries tokens. What could be found by trying is not
 // even looked at from an address that has tried too often: secrets that the control plane makes can't
-// be, so that their holders are let in from there too.
+// be, nor ID tokens that were good before, so that their holders are let in from there too.
 func (s *Server) known(c echo.Context) (*access.Identity, error) {
 	secret, from := bearer(c.Request()), address(c.Request())
-	if made, _ := access.Made(secret); !made && secret != "" {
+	if made, _ := access.Made(secret); !made && secret != "" && !s.shown.has(secret, s.o.Now()) {
 		if wait := s.attempts.wait(from); wait > 0 {
 			return nil, problemAttempts(wait)
 		}
 	}
 	id, err := s.identify(c)
-	if err != nil && secret != "" {
+	if tried(err) {
 		if wait := s.attempts.take(from); wait > 0 {
 			return nil, problemAttempts(wait)
 		}
 	}
+	if causeOf(err) == "unknown" && !s.o.Ready() {
+		return nil, problemCatchingUp()
+	}
 	return id, err
+}
+
+// tried says whether what the sender carries may be a guess: not if it was good once, and not if there
+// was nothing to compare it with.
+func tried(err error) bool {
+	cause := causeOf(err)
+	return cause == "unknown" || cause == "id_token"
 }
 
 func problemAttempts(wait time.Duration) *Problem {
@@ -103,8 +113,12 @@ func problemAttempts(wait time.Duration) *Problem {
 // identify asks every authenticator who sent the request, in order.
 func (s *Server) identify(c echo.Context) (*access.Identity, error) {
 	view := s.o.View()
-	if view.ClusterID() == "" {
+	switch {
+	case view.ClusterID() != "":
+	case s.o.Ready():
 		return nil, problemNotInitialised()
+	default:
+		return nil, problemCatchingUp() // with an empty folder, or with a log that is not applied yet
 	}
 	cause := "none"
 	if bearer(c.Request()) != "" {

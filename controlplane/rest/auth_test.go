@@ -104,6 +104,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 		{fmt.Errorf("propose: %w", store.ErrUnknownOutcome), 503, "unknown_outcome", ""},
 		{store.ErrReadOnly, 503, "read_only", "30"},
 		{store.ErrBusy, 503, "busy", "1"},
+		{fmt.Errorf("leader: %w", store.ErrTooNew), 503, "upgrade_needed", "60"},
 		{store.ErrTooLarge, 413, "too_large", ""},
 		{errors.New("surprise with details"), 500, "internal", ""},
 	}

@@ -59,7 +59,9 @@ func problemOf(err error) *Problem {
 		return newProblem(codeNoLeader, "Nothing was changed. Reads with ?consistency=stale are still answered.").after(time.Second)
 	case errors.Is(err, store.ErrReadOnly):
 		return newProblem(codeReadOnly, "A disk of the control plane is nearly full. Nothing was changed.").after(30 * time.Second)
-	case errors.Is(err, store.ErrBusy), errors.Is(err, store.ErrTooNew):
+	case errors.Is(err, store.ErrTooNew):
+		return problemUpgradeNeeded()
+	case errors.Is(err, store.ErrBusy):
 		return newProblem(codeBusy, "Nothing was changed.").after(time.Second)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return newProblem(codeTimeout, "The request ended before there was an answer.").after(time.Second)
@@ -90,7 +92,7 @@ func problemOfOutcome(out *statepb.Outcome) *Problem {
 		at.Fix = "change or delete that first"
 		return newProblem(codeInUse, out.GetMessage(), at)
 	case state.CodeFieldOwned:
-		at.Fix = "leave it as it is, or take it over with force=true"
+		at.Fix = fixOwned
 		return newProblem(codeFieldOwned, out.GetMessage()+".", at)
 	case state.CodeNotFound:
 		return newProblem(codeNotFound, out.GetMessage())

@@ -55,12 +55,15 @@ func owned(view *state.View, ch change) error {
 	return nil
 }
 
+// fixOwned is for both faces of the control plane.
+const fixOwned = "leave it as it is, or take it over with force=true (--force on the command line)"
+
 func problemOwned(claims []policy.Claim) *Problem {
 	var fields []policy.Problem
 	for _, c := range claims[:min(len(claims), policy.MaxProblems)] {
 		fields = append(fields, policy.Problem{
 			Field: c.Field, Reason: "was set by " + c.Manager,
-			Fix: "leave it as it is, or take it over with force=true",
+			Fix: fixOwned,
 		})
 	}
 	return newProblem(codeFieldOwned, state.Claims(claims)+".", fields...)

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -42,7 +43,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m.auth = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "anabranch_controlplane_auth_total",
-		Help: "Requests by whether their sender was let in: ok, none (no token), unknown, expired, revoked, forbidden (role), out_of_scope, limited (rate of the caller), attempts (rate of wrong tokens of the address), not_initialised.",
+		Help: "Requests by whether their sender was let in: ok, none (no token), unknown, expired, revoked, forbidden (role), out_of_scope, limited (rate of the caller), attempts (rate of wrong tokens of the address), id_token (not good), sign_in_away, catching_up, not_initialised, other.",
 	}, []string{"result"})
 	m.glass = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "anabranch_controlplane_break_glass_total",
@@ -59,13 +60,18 @@ func (m *metrics) countAuth(err error) {
 	}
 	result := "ok"
 	if err != nil {
-		result = "not_initialised"
-		var p *Problem
-		if errors.As(err, &p) && p.cause != "" {
-			result = p.cause
-		}
+		result = cmp.Or(causeOf(err), "other")
 	}
 	m.auth.WithLabelValues(result).Inc()
+}
+
+// causeOf is why somebody was not let in; empty: they were, or it is not known.
+func causeOf(err error) string {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p.cause
+	}
+	return ""
 }
 
 // brokeGlass counts a change that did not wait for approval.

@@ -59,6 +59,8 @@ const (
 	codeUnknownOutcome  = "unknown_outcome"
 	codeReadOnly        = "read_only"
 	codeBusy            = "busy"
+	codeCatchingUp      = "catching_up"
+	codeUpgradeNeeded   = "upgrade_needed"
 	codeTimeout         = "timeout"
 	codeTooFewVoters    = "too_few_voters"
 	codeQuorumAtRisk    = "quorum_at_risk"
@@ -115,6 +117,8 @@ var kinds = map[string]struct {
 	codeUnknownOutcome:  {http.StatusServiceUnavailable, "It is not known whether the change was made"},
 	codeReadOnly:        {http.StatusServiceUnavailable, "The control plane takes no changes now"},
 	codeBusy:            {http.StatusServiceUnavailable, "Too much at once"},
+	codeCatchingUp:      {http.StatusServiceUnavailable, "This node is catching up"},
+	codeUpgradeNeeded:   {http.StatusServiceUnavailable, "Some nodes are too old for it"},
 	codeTimeout:         {http.StatusServiceUnavailable, "It took too long"},
 	codeTooFewVoters:    {http.StatusConflict, "Too few voters would be left"},
 	codeQuorumAtRisk:    {http.StatusConflict, "The majority would be lost"},
@@ -174,7 +178,19 @@ func problemUnscoped(scope access.Scope) *Problem {
 }
 
 func problemNotInitialised() *Problem {
-	return newProblem(codeNotInitialised, "The first node has not set up the cluster yet.").after(time.Second)
+	return newProblem(codeNotInitialised, "The first node has not set up the cluster yet.").after(time.Second).because("not_initialised")
+}
+
+// problemCatchingUp is of a node that does not have the state yet by which it would know who asks.
+func problemCatchingUp() *Problem {
+	return newProblem(codeCatchingUp, "This node has not caught up with the others since it started, or is no member of them: it does not know whose token this is. Ask another node, or this one again; its /readyz says when.").
+		after(time.Second).because("catching_up")
+}
+
+// problemUpgradeNeeded is of what not all voters are known to apply.
+func problemUpgradeNeeded() *Problem {
+	return newProblem(codeUpgradeNeeded, "Nothing was changed. Upgrade every node of the control plane: this is possible once all voters can do it. `anabranch controlplane members` lists their versions and levels.").
+		after(time.Minute)
 }
 
 func problemInternal() *Problem {

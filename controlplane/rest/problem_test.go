@@ -39,6 +39,7 @@ func TestEveryErrorHasAProblem(t *testing.T) {
 		{fmt.Errorf("x: %w: %w", store.ErrUnknownOutcome, context.DeadlineExceeded), codeUnknownOutcome},
 		{store.ErrReadOnly, codeReadOnly},
 		{store.ErrBusy, codeBusy},
+		{store.ErrTooNew, codeUpgradeNeeded},
 		{store.ErrTooLarge, codeTooLarge},
 		{context.DeadlineExceeded, codeTimeout},
 		{context.Canceled, codeTimeout},

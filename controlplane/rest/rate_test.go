@@ -110,7 +110,7 @@ func TestCallersArePaced(t *testing.T) {
 	d.do("", "GET", "/v1/status", "").want(401, "")
 	d.do("nobody", "GET", "/v1/status", "").want(401, "")
 	want := `
-		# HELP anabranch_controlplane_auth_total Requests by whether their sender was let in: ok, none (no token), unknown, expired, revoked, forbidden (role), out_of_scope, limited (rate of the caller), attempts (rate of wrong tokens of the address), not_initialised.
+		# HELP anabranch_controlplane_auth_total Requests by whether their sender was let in: ok, none (no token), unknown, expired, revoked, forbidden (role), out_of_scope, limited (rate of the caller), attempts (rate of wrong tokens of the address), id_token (not good), sign_in_away, catching_up, not_initialised, other.
 		# TYPE anabranch_controlplane_auth_total counter
 		anabranch_controlplane_auth_total{result="forbidden"} 5
 		anabranch_controlplane_auth_total{result="limited"} 3

@@ -20,6 +20,8 @@ type Server struct {
 	denials, refusals *limiter
 	// reads and writes pace callers, attempts those who try tokens.
 	reads, writes, attempts *rate
+	// shown are ID tokens that were good.
+	shown shownTokens
 	// authenticators are asked in this order who sends a request.
 	authenticators []authenticator
 	fleet          fleetCache

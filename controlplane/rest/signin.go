@@ -40,14 +40,19 @@ func (s *Server) bySignIn(r *http.Request, _ *state.View, _ time.Time) (*access.
 	switch {
 	case errors.Is(err, oidc.ErrAway):
 		return nil, problemSignInAway()
+	case errors.Is(err, oidc.ErrExpired):
+		return nil, problemUnauthenticated("Not accepted: " + err.Error() + ".").because("expired")
 	case err != nil:
 		return nil, problemUnauthenticated("Not accepted: " + err.Error() + ".").because("id_token")
+	}
+	if id != nil {
+		s.shown.remember(token, id.Expires, s.o.Now())
 	}
 	return id, nil
 }
 
 func problemSignInAway() *Problem {
-	return newProblem(codeSignInAway, "The OpenID provider does not answer, so nobody can sign in with it. Static tokens are taken.").after(10 * time.Second)
+	return newProblem(codeSignInAway, "The OpenID provider does not answer, so nobody can sign in with it. Static tokens are taken.").after(10 * time.Second).because("sign_in_away")
 }
 
 // signInWays tells how to sign in: for the console and the command line, before they have a token.
