@@ -75,7 +75,7 @@ type Call struct {
 }
 
 // Do makes the call. An answer of 300 and above is a *[ProblemError]. A server that can't be connected
-// to is passed over, which is safe for changes too. One that fails later may have made the change:
+// to, or says that it has no leader or is still catching up, is passed over, which is safe for changes too. One that fails later may have made the change:
 // a write with a precondition is sent again with the same Idempotency-Key, others are not. Where the
 // server says that there were too many calls, it is given the time that it asks for.
 func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
@@ -102,22 +102,47 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 
 // anywhere makes a call to the first server that can be reached.
 func (c *Client) anywhere(ctx context.Context, call Call) (*Answer, error) {
+	var a *Answer
+	err := c.inTurn(ctx, call.Method == http.MethodGet, func(server string) (err error) {
+		a, err = c.one(ctx, server, call)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// inTurn asks one server after the other, until one answers that is able to. What
+// may have been done is asked of another only if that is harmless twice.
+func (c *Client) inTurn(ctx context.Context, harmless bool, ask func(server string) error) error {
 	if len(c.Servers) == 0 {
-		return nil, fmt.Errorf("%w: no server named", ErrUnreachable)
+		return fmt.Errorf("%w: no server named", ErrUnreachable)
 	}
 	var unreached []error
+	var idle error // of the first that did nothing
 	for _, server := range c.Servers {
-		a, err := c.one(ctx, server, call)
+		err := ask(server)
 		var op *url.Error
-		if err == nil || !errors.As(err, &op) {
-			return a, err
+		switch {
+		case ctx.Err() == nil && elsewhere(err):
+			if idle == nil {
+				idle = err
+			}
+			continue
+		case err == nil || !errors.As(err, &op):
+			return err
 		}
 		unreached = append(unreached, err)
-		if !connecting(err) && call.Method != http.MethodGet || ctx.Err() != nil {
+		if !connecting(err) && !harmless || ctx.Err() != nil {
+			idle = nil
 			break
 		}
 	}
-	return nil, fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(unreached...))
+	if idle != nil {
+		return idle
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(unreached...))
 }
 
 func (c *Client) one(ctx context.Context, server string, call Call) (*Answer, error) {

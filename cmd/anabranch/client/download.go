@@ -20,19 +20,7 @@ var errSilent = fmt.Errorf("nothing has come for %s", Silence)
 // takes, but never more than [Silence] without a byte. Servers are tried in turn until one answers;
 // when one fails in the middle the download has failed, since w has some of it.
 func (c *Client) Download(ctx context.Context, path string, query url.Values, w io.Writer) error {
-	if len(c.Servers) == 0 {
-		return fmt.Errorf("%w: no server named", ErrUnreachable)
-	}
-	var unreached []error
-	for _, server := range c.Servers {
-		err := c.download(ctx, server, path, query, w)
-		var op *url.Error
-		if err == nil || !errors.As(err, &op) || ctx.Err() != nil {
-			return err
-		}
-		unreached = append(unreached, err)
-	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(unreached...))
+	return c.inTurn(ctx, true, func(server string) error { return c.download(ctx, server, path, query, w) })
 }
 
 func (c *Client) download(ctx context.Context, server, path string, query url.Values, w io.Writer) error {

@@ -24,19 +24,7 @@ var ErrStreamEnded = errors.New("the stream of events has ended")
 // answers; the end of a stream that had begun is [ErrStreamEnded], as is [Silence]: servers send
 // something more often than that.
 func (c *Client) Events(ctx context.Context, path string, query url.Values, each func(name string, data []byte) error) error {
-	if len(c.Servers) == 0 {
-		return fmt.Errorf("%w: no server named", ErrUnreachable)
-	}
-	var unreached []error
-	for _, server := range c.Servers {
-		err := c.events(ctx, server, path, query, each)
-		var op *url.Error
-		if err == nil || !errors.As(err, &op) || ctx.Err() != nil {
-			return err
-		}
-		unreached = append(unreached, err)
-	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(unreached...))
+	return c.inTurn(ctx, true, func(server string) error { return c.events(ctx, server, path, query, each) })
 }
 
 func (c *Client) events(ctx context.Context, server, path string, query url.Values, each func(string, []byte) error) error {

@@ -81,9 +81,29 @@ func (p *ProblemError) fix() string {
 	case http.StatusPreconditionFailed:
 		return "somebody else changed it; look at it again and repeat"
 	case http.StatusServiceUnavailable:
+		switch p.Code {
+		case "upgrade_needed":
+			return "upgrade the nodes that `anabranch members` shows with a lower level"
+		case "read_only":
+			return "make room on the disk of the node that `anabranch members` shows as leader, or transfer the leadership"
+		}
 		return "try again in a few seconds; `anabranch members` shows who leads"
 	}
 	return ""
+}
+
+// elsewhere says that another node may well do what this one can't now, which has done nothing: one that is
+// cut off from the leader, or has just started.
+func elsewhere(err error) bool {
+	var p *ProblemError
+	if !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
+		return false
+	}
+	switch p.Code {
+	case "no_leader", "catching_up", "not_initialised":
+		return true
+	}
+	return false
 }
 
 // Fields writes problems with fields, a line each, starting with a line break.
