@@ -19,6 +19,7 @@ func (a *app) apply() *cobra.Command {
 	var reason string
 	var large bool
 	var by manager
+	var others consent
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|DIR|-",
 		Short: "Create resources, or replace what differs",
@@ -42,6 +43,7 @@ changed the resource since, nothing changes. Without it the present one is repla
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
 	cmd.Flags().BoolVar(&large, "allow-large-change", false, "move more of the traffic at once than the safety rules allow; needs --reason")
 	by.flags(cmd)
+	others.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(files) == 0 {
 			return errNoDocuments
@@ -56,11 +58,18 @@ changed the resource since, nothing changes. Without it the present one is repla
 		}
 		c.LargeChange = large
 		by.of(c)
+		others.of(c)
 		if dryRun {
 			return a.rehearse(cmd.Context(), c, rs)
 		}
 		for _, r := range rs {
 			done, changes, err := c.Apply(cmd.Context(), r)
+			if waits, err := a.proposed(cmd.Context(), c, title(r.Kind, r.Metadata.Name), err, others.wait); waits {
+				if err != nil {
+					return err
+				}
+				continue
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", title(r.Kind, r.Metadata.Name), err)
 			}
@@ -115,6 +124,7 @@ func (a *app) remove() *cobra.Command {
 	var large bool
 	var ignoreMissing bool
 	var by manager
+	var others consent
 	cmd := &cobra.Command{
 		Use:   "delete KIND NAME | delete -f FILE|DIR|-",
 		Short: "Delete resources",
@@ -128,6 +138,7 @@ them. What others still refer to is not deleted.`,
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
 	cmd.Flags().BoolVar(&large, "allow-large-change", false, "move more of the traffic at once than the safety rules allow; needs --reason")
 	by.flags(cmd)
+	others.flags(cmd)
 	cmd.Flags().BoolVar(&ignoreMissing, "ignore-missing", false, "a resource that is not there is no failure")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		targets, err := a.targets(args, files)
@@ -140,8 +151,15 @@ them. What others still refer to is not deleted.`,
 		}
 		c.LargeChange = large
 		by.of(c)
+		others.of(c)
 		for _, t := range targets {
 			err := c.Delete(cmd.Context(), t.Kind, t.Metadata.Name)
+			if waits, err := a.proposed(cmd.Context(), c, title(t.Kind, t.Metadata.Name)+" deletion", err, others.wait); waits {
+				if err != nil {
+					return err
+				}
+				continue
+			}
 			word := "deleted"
 			if ignoreMissing && client.IsStatus(err, http.StatusNotFound) {
 				word, err = "was not there", nil

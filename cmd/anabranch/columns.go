@@ -21,7 +21,7 @@ var headers = map[policy.Kind][]string{
 	policy.KindTrafficPolicy: {"CLASS", "PRIORITY", "MODELS", "MATCH", "DOES", "REGIONS", "TTFT MS", "SPILL"},
 	policy.KindQuota:         {"TENANT", "MODEL", "LIMITS", "DEGRADED"},
 	policy.KindRateCard:      {"SOURCE", "GPUS", "MODELS"},
-	policy.KindSafetyRule:    {"STAGED", "CANARY", "BAKES", "MAX MOVED"},
+	policy.KindSafetyRule:    {"STAGED", "CANARY", "BAKES", "MAX MOVED", "APPROVAL"},
 }
 
 // resources prints a table of one kind. Health and whose word a cluster's signals are come last, where
@@ -110,7 +110,7 @@ func columnsOf(kind policy.Kind, name string, raw json.RawMessage) ([]string, er
 }
 
 func safetyColumns(s *policy.SafetyRuleSpec) []string {
-	out := []string{"-", "-", "-", "-"}
+	out := []string{"-", "-", "-", "-", "-"}
 	if r := s.Rollout; r != nil && r.Staged != nil {
 		out[0] = yes(*r.Staged)
 		if *r.Staged {
@@ -120,6 +120,13 @@ func safetyColumns(s *policy.SafetyRuleSpec) []string {
 	}
 	if l := s.ChangeLimit; l != nil {
 		out[3] = fmt.Sprintf("%g %%", 100*l.MaxMovedShare)
+	}
+	if p := s.Approval; p != nil {
+		var kinds []string
+		for _, k := range p.Kinds {
+			kinds = append(kinds, policy.Plural(k))
+		}
+		out[4] = fmt.Sprintf("%s by %d", strings.Join(kinds, ","), p.Approvals)
 	}
 	return out
 }

@@ -21,6 +21,7 @@ import (
 
 func (a *app) edit() *cobra.Command {
 	var reason string
+	var others consent
 	cmd := &cobra.Command{
 		Use:   "edit KIND NAME",
 		Short: "Change a resource in an editor",
@@ -34,6 +35,7 @@ resource meanwhile nothing is changed.`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeResources,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	others.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		kind, err := kindOf(args[0])
 		if err != nil {
@@ -43,17 +45,18 @@ resource meanwhile nothing is changed.`,
 		if err != nil {
 			return err
 		}
+		others.of(c)
 		item, _, err := c.Get(cmd.Context(), kind, args[1])
 		if err != nil {
 			return err
 		}
-		return a.edited(cmd.Context(), c, item)
+		return a.edited(cmd.Context(), c, item, others.wait)
 	}
 	return cmd
 }
 
 // edited lets the user change an item until it is taken, or left as it was.
-func (a *app) edited(ctx context.Context, c *client.Client, item client.Item) error {
+func (a *app) edited(ctx context.Context, c *client.Client, item client.Item, wait bool) error {
 	item.Status = nil
 	raw, err := json.Marshal(item)
 	if err != nil {
@@ -85,6 +88,9 @@ func (a *app) edited(ctx context.Context, c *client.Client, item client.Item) er
 		}
 		text = now
 		done, changes, r, err := a.take(ctx, c, item, text)
+		if waits, err := a.proposed(ctx, c, title(item.Kind, item.Metadata.Name), err, wait); waits {
+			return errors.Join(err, os.Remove(name))
+		}
 		if err == nil {
 			return errors.Join(a.printOutcome(r, done, "", changes), os.Remove(name))
 		}

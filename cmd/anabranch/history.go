@@ -25,6 +25,8 @@ type revision struct {
 	Manager    string          `json:"manager"`
 	Reason     string          `json:"reason"`
 	RollbackTo uint64          `json:"rollbackTo"`
+	ApprovedBy []string        `json:"approvedBy"`
+	BreakGlass bool            `json:"breakGlass"`
 	Diff       []policy.Change `json:"diff"`
 }
 
@@ -120,6 +122,12 @@ func (a *app) resourceHistory(ctx context.Context, c *client.Client, path string
 
 // did is the action for people.
 func (r *revision) did() string {
+	switch {
+	case r.BreakGlass:
+		return r.Action + ", glass broken"
+	case len(r.ApprovedBy) > 0:
+		return r.Action + ", approved by " + strings.Join(r.ApprovedBy, ", ")
+	}
 	if r.RollbackTo != 0 {
 		return fmt.Sprintf("%s to %d", r.Action, r.RollbackTo)
 	}
@@ -170,6 +178,7 @@ func (a *app) rollback() *cobra.Command {
 	var dryRun bool
 	var reason string
 	var by manager
+	var others consent
 	cmd := &cobra.Command{
 		Use:   "rollback KIND NAME --to REVISION",
 		Short: "Make an earlier revision of a resource the present one",
@@ -185,6 +194,7 @@ anabranch history KIND NAME lists the revisions.`,
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would change, and change nothing")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail and the history")
 	by.flags(cmd)
+	others.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		kind, err := kindOf(args[0])
 		if err != nil {
@@ -198,6 +208,7 @@ anabranch history KIND NAME lists the revisions.`,
 			return err
 		}
 		by.of(c)
+		others.of(c)
 		old, etag, err := c.Get(cmd.Context(), kind, args[1])
 		call := client.Call{Method: "POST", Path: resourcePath(kind, args[1]) + "/rollback", IfMatch: etag, Body: fmt.Appendf(nil, `{"revision":%d}`, to)}
 		switch {
@@ -211,6 +222,9 @@ anabranch history KIND NAME lists the revisions.`,
 		}
 		answer, err := c.Do(cmd.Context(), call)
 		if err != nil {
+			return err
+		}
+		if waits, err := a.proposed(cmd.Context(), c, title(kind, args[1])+" rollback", client.ProposedIn(answer), others.wait); waits || err != nil {
 			return err
 		}
 		var now client.Item

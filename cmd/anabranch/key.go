@@ -159,7 +159,7 @@ func (a *app) addKey() *cobra.Command {
 		err = a.changeKeys(cmd.Context(), args[0], reason, func(list []policy.APIKeySpec) ([]policy.APIKeySpec, error) {
 			return withKey(list, spec)
 		})
-		if err != nil {
+		if err = a.pendingKey(err); err != nil {
 			return err
 		}
 		return a.showKey(*format, args[0], key, spec, "")
@@ -217,7 +217,7 @@ in the tenant's list until it is revoked, so that its requests can be told from 
 		err = a.changeKeys(cmd.Context(), args[0], reason, func(list []policy.APIKeySpec) ([]policy.APIKeySpec, error) {
 			return rotated(list, id, spec, now.Add(overlap))
 		})
-		if err != nil {
+		if err = a.pendingKey(err); err != nil {
 			return err
 		}
 		return a.showKey(*format, args[0], key, spec, fmt.Sprintf("%s serves until %s\n", id, moment(now.Add(overlap))))
@@ -239,12 +239,26 @@ func (a *app) revokeKey() *cobra.Command {
 		err := a.changeKeys(cmd.Context(), args[0], reason, func(list []policy.APIKeySpec) ([]policy.APIKeySpec, error) {
 			return withoutKey(list, id)
 		})
+		if errors.As(err, new(*client.ProposedError)) {
+			return a.pendingKey(err)
+		}
 		if err != nil {
 			return err
 		}
 		return a.printf("%s of %s is no key any more\n", id, args[0])
 	}
 	return cmd
+}
+
+// pendingKey says beside the answer that a change of keys waits for approval, which is no failure; other
+// errors come back.
+func (a *app) pendingKey(err error) error {
+	var p *client.ProposedError
+	if !errors.As(err, &p) {
+		return err
+	}
+	_, err = fmt.Fprintf(a.err, "The change of keys waits as proposal %s until somebody else has approved it.\n  anabranch proposal show %s\n", p.ID, p.ID)
+	return err
 }
 
 func (a *app) showKey(format, tenant, key string, spec policy.APIKeySpec, more string) error {
@@ -347,9 +361,12 @@ func (a *app) changeKeys(ctx context.Context, tenant, reason string, change func
 		if err != nil {
 			return fmt.Errorf("write keys: %w", err)
 		}
-		_, err = c.Do(ctx, client.Call{
+		answer, err := c.Do(ctx, client.Call{
 			Method: http.MethodPatch, Path: "/v1/" + policy.Plural(policy.KindTenant) + "/" + url.PathEscape(tenant), IfMatch: etag, Body: body,
 		})
+		if err == nil {
+			err = client.ProposedIn(answer)
+		}
 		if !client.IsStatus(err, http.StatusPreconditionFailed) || try == attempts {
 			return err
 		}

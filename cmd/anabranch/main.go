@@ -104,8 +104,8 @@ ANABRANCH_SERVER and ANABRANCH_TOKEN, by the context that --context or ANABRANCH
 .anabranch/dev.json, which ` + "`anabranch dev`" + ` leaves in the current folder, or by the current context.
 Several servers, separated by commas, are tried in turn: any node takes any call.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the control plane, 4 control plane not
-reachable; ` + "`anabranch diff`" + ` has its own. NO_COLOR turns colours off.`,
+Exit codes: 0 done, or proposed where others have to approve it, 1 failed, 2 wrong usage, 3 refused by the
+control plane, 4 control plane not reachable; ` + "`anabranch diff`" + ` has its own. NO_COLOR turns colours off.`,
 		Example: `  anabranch dev                         # the whole system on this machine
   anabranch get clusters
   anabranch apply -f policies/
@@ -119,7 +119,7 @@ reachable; ` + "`anabranch diff`" + ` has its own. NO_COLOR turns colours off.`,
 	root.PersistentFlags().StringVar(&a.context, "context", "", "a control plane that `context list` shows (ANABRANCH_CONTEXT)")
 	a.completions(root)
 	root.AddCommand(
-		a.get(), a.describe(), a.apply(), a.diff(), a.plan(), a.edit(), a.remove(), a.history(), a.rollback(), a.watch(),
+		a.get(), a.describe(), a.apply(), a.diff(), a.plan(), a.edit(), a.remove(), a.proposalCommand(), a.history(), a.rollback(), a.watch(),
 		a.contextCommand(), a.login(), a.logout(), a.tokens(), a.whoami(), a.key(),
 		a.status(), a.rollouts(), a.freeze(), a.unfreeze(), a.members(), a.controlplane(), a.explain(), a.tail(), a.audits(),
 		a.sim(), a.replay(), a.dev(),

@@ -70,6 +70,8 @@ type rehearsed struct {
 	difference
 	Lint       []policy.Warning   `json:"lint,omitempty"`
 	Simulation *client.Simulation `json:"simulation,omitempty"`
+	// ApprovalsNeeded is how many others would have to approve it first.
+	ApprovalsNeeded int `json:"approvalsNeeded,omitempty"`
 	// Note says why the control plane was not asked, or could not judge it.
 	Note string `json:"note,omitempty"`
 }
@@ -94,7 +96,7 @@ func (a *app) rehearseAll(ctx context.Context, c *client.Client, rs []*policy.Re
 			var p *client.ProblemError
 			switch {
 			case err == nil:
-				r.Lint, r.Simulation = judged.Lint, judged.Simulation
+				r.Lint, r.Simulation, r.ApprovalsNeeded = judged.Lint, judged.Simulation, judged.ApprovalsNeeded
 			case errors.As(err, &p) && p.Status == http.StatusUnprocessableEntity && i > 0:
 				r.Note = "It needs documents before it to be applied first, so that nothing more can be told."
 			default:
@@ -112,6 +114,11 @@ func (a *app) printRehearsed(r rehearsed) error {
 	}
 	if err := a.printDifference(r.difference); err != nil {
 		return err
+	}
+	if n := r.ApprovalsNeeded; n > 0 {
+		if err := a.printf("  approval: it would be proposed, and needs that of others: %d\n", n); err != nil {
+			return err
+		}
 	}
 	for _, w := range r.Lint {
 		if err := a.printf("  %s %s %s: %s\n      fix: %s\n", a.tinted("33", "warning:"), w.Resource, w.Field, w.Reason, w.Fix); err != nil {

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"anabranch/controlplane/policy"
 )
 
 func (a *app) status() *cobra.Command {
@@ -49,10 +52,18 @@ func (a *app) printStatus(raw json.RawMessage) error {
 			Actor  string `json:"actor"`
 			Reason string `json:"reason"`
 		} `json:"freeze"`
-		Rollout  string   `json:"rollout"`
-		HeldBack bool     `json:"heldBack"`
-		Returned bool     `json:"returned"`
-		Routers  []router `json:"routers"`
+		Rollout  string `json:"rollout"`
+		HeldBack bool   `json:"heldBack"`
+		Returned bool   `json:"returned"`
+		Pending  int    `json:"pendingProposals"`
+		Broken   []struct {
+			At     time.Time   `json:"at"`
+			Actor  string      `json:"actor"`
+			Kind   policy.Kind `json:"kind"`
+			Name   string      `json:"name"`
+			Reason string      `json:"reason"`
+		} `json:"brokenGlass"`
+		Routers []router `json:"routers"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("read status: %w; -o json shows it as it came", err)
@@ -69,8 +80,15 @@ func (a *app) printStatus(raw json.RawMessage) error {
 	case s.HeldBack:
 		changes = "held back"
 	}
-	return a.printf("cluster   %s, epoch %d\nleader    %s\nrevision  %d\nfrozen    %s\nchanges   %s\nrouters   %s\n\n",
-		s.ClusterID, s.Epoch, dash(s.Leader), s.Revision, frozen, changes, following(s.Routers))
+	var also strings.Builder
+	if s.Pending > 0 {
+		fmt.Fprintf(&also, "proposals %d to be approved: anabranch proposal list\n", s.Pending)
+	}
+	for _, g := range s.Broken {
+		fmt.Fprintf(&also, "glass     broken by %s at %s for %s: %s\n", g.Actor, g.At.Format(time.RFC3339), title(g.Kind, g.Name), g.Reason)
+	}
+	return a.printf("cluster   %s, epoch %d\nleader    %s\nrevision  %d\nfrozen    %s\nchanges   %s\n%srouters   %s\n\n",
+		s.ClusterID, s.Epoch, dash(s.Leader), s.Revision, frozen, changes, &also, following(s.Routers))
 }
 
 // trimURL takes the trailing slash from a URL that people type.

@@ -41,6 +41,8 @@ type Client struct {
 	// LargeChange lets writes of resources move more of the traffic than the safety rules allow; they need
 	// a Reason then.
 	LargeChange bool
+	// BreakGlass is why writes of resources are not to wait for approval; empty: they may have to.
+	BreakGlass string
 	// Pause is the time before a write is sent again whose outcome is not known; 0: [Pause].
 	Pause time.Duration
 	// HTTP does the calls; nil: a client of its own with [Timeout].
@@ -71,7 +73,8 @@ type Call struct {
 	// Body is JSON; nil: none.
 	Body []byte
 
-	key string // Idempotency-Key, of writes
+	key   string // Idempotency-Key, of writes
+	glass string // why it is not to wait for approval
 }
 
 // Do makes the call. An answer of 300 and above is a *[ProblemError]. A server that can't be connected
@@ -87,6 +90,9 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 		query := url.Values{"force": {"true"}}
 		maps.Copy(query, call.Query)
 		call.Query = query
+	}
+	if call.IfMatch != "" || call.IfNoneMatch != "" {
+		call.glass = c.BreakGlass
 	}
 	if c.LargeChange && (call.IfMatch != "" || call.IfNoneMatch != "") {
 		query := url.Values{"allow_large_change": {"true"}}
@@ -157,7 +163,7 @@ func (c *Client) one(ctx context.Context, server string, call Call) (*Answer, er
 	for name, value := range map[string]string{
 		"If-Match": call.IfMatch, "If-None-Match": call.IfNoneMatch, "X-Anabranch-Reason": c.Reason,
 		"Idempotency-Key":     call.key,
-		"X-Anabranch-Manager": c.Manager,
+		"X-Anabranch-Manager": c.Manager, "X-Anabranch-Break-Glass": call.glass,
 	} {
 		if value != "" {
 			req.Header.Set(name, value)

@@ -16,6 +16,8 @@ import (
 type Rehearsal struct {
 	Diff []policy.Change  `json:"diff"`
 	Lint []policy.Warning `json:"lint"`
+	// ApprovalsNeeded is how many others would have to approve it first.
+	ApprovalsNeeded int `json:"approvalsNeeded,omitempty"`
 	// Simulation is nil if none was asked for, or the server knows none.
 	Simulation *Simulation `json:"simulation,omitempty"`
 }

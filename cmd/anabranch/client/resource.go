@@ -89,7 +89,7 @@ const attempts = 3
 // Apply makes the resource on the server what r says: creates it, replaces it, or leaves it when it
 // is the same already. The changes are of what was there. A revision in r's metadata, as get writes
 // it, says which version r was made from: if the server's is another one, nothing changes and the
-// error is a 412.
+// error is a 412. Where others have to approve it the error is a *[ProposedError].
 func (c *Client) Apply(ctx context.Context, r *policy.Resource) (Outcome, []policy.Change, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *Client) Apply(ctx context.Context, r *policy.Resource) (Outcome, []poli
 		if was != nil && made != 0 {
 			call.IfMatch = fmt.Sprintf("%q", strconv.FormatUint(made, 10))
 		}
-		_, err = c.Do(ctx, call)
+		_, err = c.write(ctx, call)
 		if err == nil || !IsStatus(err, http.StatusPreconditionFailed) || made != 0 || try == attempts {
 			return done, changes, err
 		}
@@ -157,20 +157,21 @@ func (c *Client) Create(ctx context.Context, r *policy.Resource) (made bool, err
 	if err != nil {
 		return false, fmt.Errorf("write %s %s: %w", r.Kind, r.Metadata.Name, err)
 	}
-	_, err = c.Do(ctx, Call{Method: http.MethodPut, Path: pathOf(r.Kind, r.Metadata.Name), IfNoneMatch: "*", Body: body})
+	_, err = c.write(ctx, Call{Method: http.MethodPut, Path: pathOf(r.Kind, r.Metadata.Name), IfNoneMatch: "*", Body: body})
 	if IsStatus(err, http.StatusPreconditionFailed) || IsStatus(err, http.StatusConflict) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// Delete removes a resource as it stands now.
+// Delete removes a resource as it stands now. Where others have to approve that the error is a
+// *[ProposedError].
 func (c *Client) Delete(ctx context.Context, kind policy.Kind, name string) error {
 	_, etag, err := c.Get(ctx, kind, name)
 	if err != nil {
 		return err
 	}
-	_, err = c.Do(ctx, Call{Method: http.MethodDelete, Path: pathOf(kind, name), IfMatch: etag})
+	_, err = c.write(ctx, Call{Method: http.MethodDelete, Path: pathOf(kind, name), IfMatch: etag})
 	return err
 }
 
