@@ -40,6 +40,7 @@ type cardLine struct {
 // TestFaultCard plays every fault from the client's and the upstream's side, and compares what comes
 // of it with the card in testdata.
 func TestFaultCard(t *testing.T) {
+	t.Parallel()
 	var lines []*cardLine
 	plays := make(chan func(), 6*len(faults))
 	for i := range faults {

@@ -73,6 +73,7 @@ func (w *world) rumour() (stop func()) {
 // What looks as if it had room and has none is asked again for as long as the request may wait, at a
 // pace that does not storm it.
 func TestARequestComesBackForAsLongAsItMayWait(t *testing.T) {
+	t.Parallel()
 	w, running := nearly(t, 60_000)
 	w.rumour()
 	answer := make(chan got, 1)

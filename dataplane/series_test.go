@@ -53,6 +53,7 @@ func passing(w *world, i int) *routerpb.Table {
 
 // What operators make and delete for as long as a router runs leaves nothing behind.
 func TestSeriesLeaveWithTheirNames(t *testing.T) {
+	t.Parallel()
 	s := newStub(t, answers)
 	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{s}}}, nil)
 	n := w.routers[us]

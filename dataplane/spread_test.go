@@ -145,6 +145,7 @@ func TestABurstSpreads(t *testing.T) {
 // TestAPageFrozenAtZeroDrawsNothing: a server hangs, its page says that it is idle, or can't be read
 // any more. It is out of use within seconds, and gets nothing more.
 func TestAPageFrozenAtZeroDrawsNothing(t *testing.T) {
+	t.Parallel()
 	const clients = 8
 	for name, frozen := range map[string]func(*telling){
 		"the page stands still": func(s *telling) { s.tells(func() string { return page(0, 0) }) },

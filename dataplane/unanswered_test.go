@@ -18,6 +18,7 @@ import (
 // TestAClusterThatAnswersOnlyCanariesIsLeft: the page of a cluster's one server is frozen at zero, its
 // canaries are answered, and no request is. The same requests are answered by another cluster.
 func TestAClusterThatAnswersOnlyCanariesIsLeft(t *testing.T) {
+	t.Parallel()
 	const clients, most = 12, 8
 	bad, good := newTelling(t, 0, 0), newTelling(t, 6, 0.05)
 	bad.does(bad.computes)
