@@ -88,7 +88,7 @@ func (s *Server) watchAudit(c echo.Context) error {
 	defer closed()
 	heartbeat := time.NewTicker(s.o.Heartbeat)
 	defer heartbeat.Stop()
-	for {
+	for !s.lapsed(c) {
 		view := s.o.View()
 		if at, err = tellEntries(st, view, at); err != nil {
 			return nil // the client left, or reads too slowly: there is nobody to tell
@@ -105,6 +105,7 @@ func (s *Server) watchAudit(c echo.Context) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 func newest(view *state.View) uint64 {

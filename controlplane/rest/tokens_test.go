@@ -267,7 +267,7 @@ func TestAWatchEndsWithItsToken(t *testing.T) {
 		},
 		"expired": func(d *double) { d.advance(time.Hour) },
 	} {
-		for _, path := range []string{"/v1/watch", "/v1/fleet/watch"} {
+		for _, path := range []string{"/v1/watch", "/v1/fleet/watch", "/v1/audit/watch", "/v1/rollouts?watch=true", "/v1/proposals?watch=true"} {
 			t.Run(name+path, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					d := newUnserved(t)
