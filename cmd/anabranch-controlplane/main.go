@@ -128,7 +128,7 @@ that comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&f.oidcSecret, "oidc-client-secret-file", "", "file with that client's secret (default: a public client)")
 	fl.StringVar(&f.oidc.CLIClientID, "oidc-cli-client-id", "", "the command line's client, a public one with the device grant (default: --oidc-client-id)")
 	fl.StringSliceVar(&f.oidc.Scopes, "oidc-scopes", nil, "scopes to ask for beside openid (default: profile,email,groups,offline_access)")
-	fl.StringVar(&f.oidc.NameClaim, "oidc-name-claim", "", "claim that people are called by (default: email, else sub)")
+	fl.StringVar(&f.oidc.NameClaim, "oidc-name-claim", "", "claim that people are called by (default: email if the provider has verified it, else sub; email: also if it does not say)")
 	fl.StringVar(&f.oidc.GroupsClaim, "oidc-groups-claim", "", "claim with people's groups (default: groups)")
 	fl.StringVar(&f.oidc.BindingsFile, "oidc-bindings", "", "YAML file {bindings: [{role, users, groups, scope}]} that gives people roles, the first that fits; read again when it changes")
 	fl.Float64Var(&o.TimeScale, "time-scale", 1, "scales election timing, for slow networks (above 1)")

@@ -32,6 +32,8 @@ const (
 	reload = 5 * time.Second
 	// callTimeout bounds a call to the provider.
 	callTimeout = 5 * time.Second
+	// maxName bounds what somebody is called, in bytes: it stands in whatever they do.
+	maxName = 256
 )
 
 var (
@@ -55,8 +57,10 @@ type Options struct {
 	CLIClientID string
 	// Scopes that sign-ins ask for beside openid. Nil: profile, email, groups and offline_access.
 	Scopes []string
-	// NameClaim is what people are called by; empty: email, and where that is missing sub. An email that
-	// the provider has not verified does not count.
+	// NameClaim is what people are called by; empty: email, and where that is missing sub. An email counts
+	// only if the provider says that it has verified it (email_verified): where people choose their own,
+	// they could choose somebody else's. With "email" here it counts also if the provider says nothing,
+	// as some never do, but not if it says that it has not.
 	NameClaim string
 	// GroupsClaim lists a person's groups; empty: groups.
 	GroupsClaim string
@@ -202,6 +206,9 @@ func (p *Provider) Identify(ctx context.Context, token string) (*access.Identity
 		return nil, errors.New("the ID token's claims can't be read")
 	}
 	name := p.name(verified.Subject, claims)
+	if len(name) > maxName {
+		return nil, fmt.Errorf("the name in the ID token is longer than %d bytes", maxName)
+	}
 	b := p.bindings.Load().of(name, texts(claims[p.o.GroupsClaim]))
 	return &access.Identity{Kind: access.KindOIDC, Name: Prefix + name, Role: b.Role, Scope: b.Scope, Expires: verified.Expiry.UTC()}, nil
 }
@@ -210,7 +217,10 @@ func (p *Provider) Identify(ctx context.Context, token string) (*access.Identity
 func (p *Provider) name(subject string, claims map[string]any) string {
 	claim := cmp.Or(p.o.NameClaim, "email")
 	if claim == "email" {
-		if sure, told := claims["email_verified"].(bool); told && !sure {
+		// Some say it as a text.
+		said, told := claims["email_verified"]
+		sure := said == true || said == "true"
+		if !sure && (told || p.o.NameClaim == "") {
 			return subject
 		}
 	}

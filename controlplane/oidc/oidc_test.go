@@ -76,6 +76,10 @@ func TestWhoSentAToken(t *testing.T) {
 		"anybody":                 {idp.IDToken(oidctest.CLI, map[string]any{"email": "bob@example.com", "groups": nil}), "oidc:bob@example.com", "viewer", ""},
 		"one group as a text":     {idp.IDToken(oidctest.CLI, map[string]any{"groups": "sre"}), "oidc:alice@example.com", "operator", ""},
 		"an unverified address":   {idp.IDToken(oidctest.CLI, map[string]any{"email": "root@example.com", "email_verified": false}), "oidc:u-1", "operator", ""},
+		"nobody says verified":    {idp.IDToken(oidctest.CLI, map[string]any{"email": "root@example.com", "email_verified": nil}), "oidc:u-1", "operator", ""},
+		"unverified as a text":    {idp.IDToken(oidctest.CLI, map[string]any{"email": "root@example.com", "email_verified": "false"}), "oidc:u-1", "operator", ""},
+		"verified as a text":      {idp.IDToken(oidctest.CLI, map[string]any{"email": "root@example.com", "email_verified": "true"}), "oidc:root@example.com", "admin", ""},
+		"a name without end":      {idp.IDToken(oidctest.CLI, map[string]any{"email": strings.Repeat("x", 257)}), "", "", "longer than 256 bytes"},
 		"no address":              {idp.IDToken(oidctest.CLI, map[string]any{"email": nil}), "oidc:u-1", "operator", ""},
 		"of another client":       {idp.IDToken("wiki", nil), "", "", "another client"},
 		"expired":                 {idp.IDToken(oidctest.CLI, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}), "", "", "sign in again"},
@@ -104,6 +108,18 @@ func TestWhoSentAToken(t *testing.T) {
 				t.Error("the token is repeated")
 			}
 		})
+	}
+}
+
+// TestAProviderThatVerifiesNothingCanBeTrustedOnPurpose: some never say email_verified.
+func TestAProviderThatVerifiesNothingCanBeTrustedOnPurpose(t *testing.T) {
+	idp := oidctest.Start(t)
+	p := begin(t, idp, func(o *Options) { o.NameClaim = "email" })
+	for said, want := range map[any]string{nil: "oidc:root@example.com", true: "oidc:root@example.com", false: "oidc:u-1", "false": "oidc:u-1", 0: "oidc:u-1"} {
+		id, err := p.Identify(t.Context(), idp.IDToken(oidctest.CLI, map[string]any{"email": "root@example.com", "email_verified": said}))
+		if err != nil || id.Name != want {
+			t.Errorf("email_verified %v: %+v, %v", said, id, err)
+		}
 	}
 }
 
