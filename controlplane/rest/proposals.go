@@ -149,7 +149,7 @@ func documents(view *state.View, p *statepb.Proposal) (was, next *policy.Resourc
 
 // seesProposal says whether a scope shows a proposal: both what it was made from and what it would leave.
 func seesProposal(scope access.Scope, view *state.View, p *statepb.Proposal) bool {
-	if scope.Everything() {
+	if len(scope.Tenants) == 0 { // as with resources
 		return true
 	}
 	kind, name := state.ProposalOf(p)

@@ -236,12 +236,13 @@ func (r resources) make(c echo.Context, view *state.View, ch change) error {
 	if err := r.fits(view, cmd); err != nil {
 		return err
 	}
-	large, err := r.moderate(c, view, cmd, why != "")
+	level := view.FeatureLevel() >= 3 // below there are neither proposals nor glass
+	large, err := r.moderate(c, view, cmd, level && why != "")
 	if err != nil {
 		return err
 	}
-	var asked policy.Approval // below level 3 there are no proposals
-	if view.FeatureLevel() >= 3 {
+	var asked policy.Approval
+	if level {
 		asked = policy.ApprovalOf(view, r.kind, ch.name, ch.old, ch.next)
 	}
 	broken := why != "" && (large || asked.Needed > 0)

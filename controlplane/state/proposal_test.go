@@ -411,13 +411,16 @@ func TestASnapshotWithAForgedProposalIsRefused(t *testing.T) {
 // approved these very bytes.
 func TestNobodyChangesWhatIsProtectedAlone(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		v := Empty()
+		v, twin := Empty(), Empty() // the twin is restored now and then
 		apply := func(cmd *statepb.Command) *statepb.Outcome {
 			next, out, err := Apply(v, v.Index()+1, cmd)
-			if err != nil {
-				rt.Fatal(err)
+			other, told, wrong := Apply(twin, v.Index()+1, proto.CloneOf(cmd))
+			if err != nil || wrong != nil {
+				rt.Fatal(err, wrong)
 			}
-			v = next
+			if v, twin = next, other; !Equal(v, twin) || !proto.Equal(out, told) || len(Differing(Sums(v), Sums(twin))) > 0 {
+				rt.Fatalf("replicas differ after %v: %v, %v", cmd, out, told)
+			}
 			return out
 		}
 		apply(initCommand())
@@ -432,7 +435,7 @@ func TestNobodyChangesWhatIsProtectedAlone(t *testing.T) {
 				shown[who] = append(shown[who], string(cmd.GetDecideProposal().GetSha256()))
 			}
 			if rapid.IntRange(0, 9).Draw(rt, "restart") == 0 {
-				v = again(t, v)
+				twin = again(t, twin)
 			}
 		}
 		for _, kind := range []policy.Kind{policy.KindRegion, policy.KindSafetyRule} {

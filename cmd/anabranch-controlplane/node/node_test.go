@@ -166,6 +166,7 @@ func TestAnyNodeTakesWritesAndAllShowThem(t *testing.T) {
 		t.Fatalf("members: %d %v", status, doc)
 	}
 	tokensHoldEverywhere(t, members)
+	twoPeopleChangeWhatIsProtected(t, members)
 	sameTrail(t, members)
 	t.Run("and asks all routers", func(t *testing.T) { askRouters(t, members) })
 }
