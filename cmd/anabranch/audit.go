@@ -121,6 +121,9 @@ func (a *app) listAudit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List entries of the audit trail, newest first",
+		Long: `List entries of the audit trail, newest first.
+
+All filters that are given must fit. An entry's number is what ` + "`audit show`" + ` takes.`,
 		Example: `  anabranch audit list
   anabranch audit list --kind Cluster --name 'us-*' --from 24h
   anabranch audit list --action refused --limit 0 -o json`,
@@ -188,8 +191,12 @@ func plain(s string) string {
 
 func (a *app) showAudit() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "show NUMBER",
-		Short:   "Show one entry of the audit trail with what it changed",
+		Use:   "show NUMBER",
+		Short: "Show one entry of the audit trail with what it changed",
+		Long: `Show one entry of the audit trail with what it changed.
+
+What a change did is told field by field, before and after, with who asked for it, how they were
+known, and the hash that chains the entry to the one before.`,
 		Example: "  anabranch audit show 4711\n  anabranch audit show 4711 -o json",
 		Args:    cobra.ExactArgs(1),
 	}

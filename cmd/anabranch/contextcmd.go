@@ -31,6 +31,9 @@ servers only. --context NAME or ANABRANCH_CONTEXT means another than the current
 func (a *app) listContexts() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List contexts; the current one has a star", Aliases: []string{"ls"},
+		Long: `List contexts; the current one has a star.
+
+Tokens are not shown: only where each comes from.`,
 		Example: "  anabranch context list -o yaml", Args: cobra.NoArgs,
 	}
 	format := formats(cmd, "table", "json", "yaml")
@@ -67,6 +70,9 @@ func (a *app) listContexts() *cobra.Command {
 func (a *app) useContext() *cobra.Command {
 	return &cobra.Command{
 		Use: "use NAME", Short: "Make a context the current one",
+		Long: `Make a context the current one.
+
+Commands mean it from now on, unless --server, --context or a variable of the environment says otherwise.`,
 		Example: "  anabranch context use prod", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := loadContexts()
@@ -181,6 +187,10 @@ func (p *destination) change(a *app, given destination, keep bool) error {
 func (a *app) deleteContext() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "Forget a context",
+		Long: `Forget a context.
+
+What is kept of it here goes, its token included; the control plane itself is not told. Use
+` + "`token revoke`" + ` for a token that nobody is to use any more.`,
 		Example: "  anabranch context delete old", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := loadContexts()

@@ -52,6 +52,9 @@ It makes no traffic and restarts nothing by itself. Ctrl-C ends everything; once
 func (a *app) devStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show every process of the demonstration",
+		Long: `Show every process of the demonstration.
+
+Nodes of the control plane, routers, model servers and Redis: where each listens, and whether it answers.`,
 		Example: "  anabranch dev status -o json",
 		Args:    cobra.NoArgs,
 	}
@@ -102,7 +105,7 @@ func (a *app) devStatus() *cobra.Command {
 func (a *app) devStop() *cobra.Command {
 	return &cobra.Command{
 		Use: "stop", Short: "End the demonstration of this folder",
-		Long:    "End the demonstration of this folder, and wait until nothing of it is left. Its state stays for the next start.",
+		Long:    "End the demonstration of this folder, and wait until nothing of it is left.\n\nIts state stays for the next start.",
 		Example: "  anabranch dev stop",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

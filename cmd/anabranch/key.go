@@ -32,6 +32,8 @@ func (a *app) key() *cobra.Command {
 
 A key is made here and shown once. The control plane and the routers get its SHA-256 and how it begins,
 so that it can be known again; nobody can tell the key from that.`,
+		Example: `  anabranch key list acme
+  anabranch key rotate acme --id default --overlap 48h`,
 	}
 	cmd.AddCommand(a.newKey(), a.listKeys(), a.addKey(), a.rotateKey(), a.revokeKey())
 	return cmd
@@ -87,8 +89,11 @@ func moment(t time.Time) string {
 
 func (a *app) listKeys() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "list TENANT",
-		Short:   "List a tenant's keys: how they begin, and when they end",
+		Use:   "list TENANT",
+		Short: "List a tenant's keys: how they begin, and when they end",
+		Long: `List a tenant's keys: how they begin, and when they end.
+
+Only the hash of a key and how it begins are kept, so that a key can be known again and not be read.`,
 		Example: `  anabranch key list acme`,
 		Args:    cobra.ExactArgs(1),
 	}
@@ -139,6 +144,9 @@ func (a *app) addKey() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add TENANT",
 		Short: "Make one more key for a tenant",
+		Long: `Make one more key for a tenant.
+
+It is shown once. Routers take it as soon as they have the next table.`,
 		Example: `  anabranch key add acme --id batch-jobs --reason "new nightly job"
   anabranch key add acme --id visitor --expires-in 72h`,
 		Args: cobra.ExactArgs(1),
@@ -228,8 +236,11 @@ in the tenant's list until it is revoked, so that its requests can be told from 
 func (a *app) revokeKey() *cobra.Command {
 	var id, reason string
 	cmd := &cobra.Command{
-		Use:     "revoke TENANT",
-		Short:   "Take a key away: routers refuse it as soon as they have the next table",
+		Use:   "revoke TENANT",
+		Short: "Take a key away: routers refuse it as soon as they have the next table",
+		Long: `Take a key away: routers refuse it as soon as they have the next table.
+
+Requests that are being answered go on. To change a key without a gap, use ` + "`key rotate`" + ` instead.`,
 		Example: `  anabranch key revoke acme --id laptop --reason "leaked"`,
 		Args:    cobra.ExactArgs(1),
 	}

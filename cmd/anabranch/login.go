@@ -89,8 +89,12 @@ provider allows.`,
 
 func (a *app) logout() *cobra.Command {
 	return &cobra.Command{
-		Use:     "logout [CONTEXT]",
-		Short:   "Forget the sign-in of a context",
+		Use:   "logout [CONTEXT]",
+		Short: "Forget the sign-in of a context",
+		Long: `Forget the sign-in of a context.
+
+Without a name: of the current context. The tokens that were kept here go; they are not revoked at the
+provider, and the last one may be good for some minutes more.`,
 		Example: "  anabranch logout prod",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {

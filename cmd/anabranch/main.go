@@ -116,7 +116,7 @@ control plane, 4 control plane not reachable; ` + "`anabranch diff`" + ` has its
 	}
 	root.PersistentFlags().StringSliceVar(&a.servers, "server", nil, "URLs of control plane nodes (ANABRANCH_SERVER)")
 	root.PersistentFlags().StringVar(&a.token, "token", "", "bearer token (ANABRANCH_TOKEN; better than a flag, which others on the machine can see)")
-	root.PersistentFlags().StringVar(&a.context, "context", "", "a control plane that `context list` shows (ANABRANCH_CONTEXT)")
+	root.PersistentFlags().StringVar(&a.context, "context", "", "`name` of the control plane that is meant, as context list shows it (ANABRANCH_CONTEXT)")
 	a.completions(root)
 	root.AddCommand(
 		a.get(), a.describe(), a.apply(), a.diff(), a.plan(), a.edit(), a.remove(), a.proposalCommand(), a.history(), a.rollback(), a.watch(),

@@ -62,6 +62,11 @@ func (m member) row() []string {
 func (a *app) members() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "members", Short: "Show the nodes of the control plane",
+		Long: `Show the nodes of the control plane.
+
+For each: its address, whether it leads, votes and was heard lately, how many entries of the log it is
+behind, its version, and the newest format of commands that it applies: the lowest of the voters is what
+the cluster as a whole can do.`,
 		Example: "  anabranch controlplane members\n  anabranch members -o json            # the same, for short",
 		Args:    cobra.NoArgs,
 	}

@@ -79,6 +79,9 @@ With a SafetyRule that says rollout, a change goes to one router first, then to 
 one's region, then to all, with a bake after each step. It is taken back when a router refuses it, when
 errors rise, or when routers that got it fall out of sight. What failovers and drains displace waits for
 nothing.`,
+		Example: `  anabranch rollout watch
+  anabranch rollout pause --reason "INC-42"
+  anabranch rollout return 4711 --reason "slower than before"`,
 	}
 	cmd.AddCommand(
 		a.rolloutList(), a.rolloutStatus(), a.rolloutWatch(),
@@ -94,6 +97,10 @@ nothing.`,
 func (a *app) rolloutList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the rollouts that are remembered, newest first", Args: cobra.NoArgs,
+		Long: `List the rollouts that are remembered, newest first.
+
+For each: how far it came, which router and region it began with, how many routers hold its table, and
+why it ended.`,
 		Example: "  anabranch rollout list\n  anabranch rollout list -o json",
 	}
 	format := formats(cmd, "table", "json", "yaml")
@@ -127,6 +134,10 @@ func (a *app) rolloutList() *cobra.Command {
 func (a *app) rolloutStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status [ID]", Short: "Show a rollout, the newest if none is named", Args: cobra.MaximumNArgs(1),
+		Long: `Show a rollout, the newest if none is named.
+
+With what it changes, why it stands where it does, and how many of the routers that are to have its table
+have it.`,
 		Example: "  anabranch rollout status\n  anabranch rollout status 4711 -o yaml",
 	}
 	format := formats(cmd, "table", "json", "yaml")

@@ -37,7 +37,12 @@ give the same result.`,
 }
 
 func (a *app) simList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the scenarios that are shipped", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the scenarios that are shipped",
+		Long:    "List the scenarios that are shipped: what each is about, and the variants that it compares.",
+		Example: "  anabranch sim list\n  anabranch sim list -o json",
+		Args:    cobra.NoArgs,
+	}
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		type item struct {
@@ -78,7 +83,12 @@ func (a *app) simList() *cobra.Command {
 }
 
 func (a *app) simPolicies() *cobra.Command {
-	cmd := &cobra.Command{Use: "policies", Short: "List the policies that can be compared", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use: "policies", Short: "List the policies that can be compared",
+		Long:    "List the policies that can be compared, by the names that --policy of `sim run` takes, and what each does.",
+		Example: "  anabranch sim policies",
+		Args:    cobra.NoArgs,
+	}
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		type item struct {
@@ -102,7 +112,9 @@ func (a *app) simPolicies() *cobra.Command {
 func (a *app) simShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show SCENARIO", Short: "Print a scenario's text, to copy and change",
-		Args: cobra.ExactArgs(1), ValidArgs: scenario.Examples(),
+		Long:    "Print a scenario's text, to copy and change: `sim run` takes the name of a file as well.",
+		Example: "  anabranch sim show prefix-long > mine.yaml",
+		Args:    cobra.ExactArgs(1), ValidArgs: scenario.Examples(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := scenario.Example(args[0])
 			if err != nil {

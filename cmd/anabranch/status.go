@@ -15,6 +15,10 @@ func (a *app) status() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the control plane: who leads, what revision, whether routers follow",
+		Long: `Show the control plane: who leads, what revision, whether routers follow.
+
+Any node answers, also without a leader: it tells what it knows itself, and how long ago it heard from
+the leader. The routers are those that are connected to any node.`,
 		Example: `  anabranch status
   anabranch status -o json`,
 		Args: cobra.NoArgs,

@@ -133,8 +133,11 @@ func (a *app) issue(cmd *cobra.Command, path, reason, format string, body any) e
 
 func (a *app) listTokens() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the tokens, those that have ended included",
+		Use:   "list",
+		Short: "List the tokens, those that have ended included",
+		Long: `List the tokens, those that have ended included.
+
+For each its role, scope and end, and how its secret begins: the secrets themselves are not kept.`,
 		Example: "  anabranch token list\n  anabranch token list -o json",
 		Args:    cobra.NoArgs,
 	}
@@ -196,8 +199,11 @@ func orNever(t time.Time) string {
 
 func (a *app) getToken() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "get NAME",
-		Short:   "Show a token, but for its secret",
+		Use:   "get NAME",
+		Short: "Show a token, but for its secret",
+		Long: `Show a token, but for its secret.
+
+Its role and scope, by whom it was made, when it ends, and how its secret begins.`,
 		Example: "  anabranch token get ci -o yaml",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -293,8 +299,12 @@ never expires and has no scope can't be revoked.`,
 
 func (a *app) whoami() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "whoami",
-		Short:   "Show who you are to the control plane, and what you may do",
+		Use:   "whoami",
+		Short: "Show who you are to the control plane, and what you may do",
+		Long: `Show who you are to the control plane, and what you may do.
+
+How the control plane knows you (by a token or by the OpenID provider), your role, your scope, and when
+your token ends.`,
 		Example: "  anabranch whoami\n  anabranch whoami -o json",
 		Args:    cobra.NoArgs,
 	}
