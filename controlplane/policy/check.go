@@ -89,19 +89,21 @@ type check struct {
 // exists complains of a missing resource.
 func (c *check) exists(field string, k Kind, name string) {
 	if _, ok := c.all.Get(k, name); !ok {
-		c.add(field, fmt.Sprintf("there is no %s %q", k, clip(name)), c.offer(k, name))
+		near, fix := c.offer(k, name)
+		c.addOf(near, field, fmt.Sprintf("there is no %s %q", k, clip(name)), fix)
 	}
 }
 
-func (c *check) offer(k Kind, name string) string {
+// offer says what to do about a name that nothing has, and what it names for that, if anything.
+func (c *check) offer(k Kind, name string) (Ref, string) {
 	var names []string
 	for _, r := range c.all.List(k) {
 		names = append(names, r.Metadata.Name)
 	}
 	if near := nearest(name, names); near != "" {
-		return fmt.Sprintf("did you mean %q? or create the %s first", near, k)
+		return Ref{k, near}, fmt.Sprintf("did you mean %q? or create the %s first", near, k)
 	}
-	return fmt.Sprintf("create the %s first, or name one that exists", k)
+	return Ref{}, fmt.Sprintf("create the %s first, or name one that exists", k)
 }
 
 // model: names that clients may write belong to one model each.
@@ -134,7 +136,7 @@ func (c *check) model(name string, s *ModelSpec) {
 	}
 	for _, q := range c.all.List(KindQuota) {
 		if m := q.Spec.(*QuotaSpec).Model; m != "" && !c.servable(m) {
-			c.add("spec.adapters", fmt.Sprintf("quota %q is for %q, which this change removes", q.Metadata.Name, m), "delete the quota first, or keep the name")
+			c.addOf(Ref{KindQuota, q.Metadata.Name}, "spec.adapters", fmt.Sprintf("quota %q is for %q, which this change removes", q.Metadata.Name, m), "delete the quota first, or keep the name")
 		}
 	}
 }
@@ -156,7 +158,7 @@ func (c *check) tenant(name string, s *TenantSpec) {
 	}
 	for i, k := range s.APIKeys {
 		if other := owner[k.SHA256]; other != "" {
-			c.add(fmt.Sprintf("spec.apiKeys[%d].sha256", i), fmt.Sprintf("is already a key of tenant %q", other), "give each tenant keys of its own")
+			c.addOf(Ref{KindTenant, other}, fmt.Sprintf("spec.apiKeys[%d].sha256", i), fmt.Sprintf("is already a key of tenant %q", other), "give each tenant keys of its own")
 		}
 	}
 }
@@ -177,7 +179,7 @@ func (c *check) residents(what string) {
 	for _, t := range c.all.List(KindTenant) {
 		for i, place := range t.Spec.(*TenantSpec).Residency {
 			if !c.place(place) {
-				c.add("spec.zone", fmt.Sprintf("%s leaves spec.residency[%d] %q of tenant %q without a place", what, i, place, t.Metadata.Name), "change the tenant first")
+				c.addOf(Ref{KindTenant, t.Metadata.Name}, "spec.zone", fmt.Sprintf("%s leaves spec.residency[%d] %q of tenant %q without a place", what, i, place, t.Metadata.Name), "change the tenant first")
 			}
 		}
 	}
@@ -193,6 +195,7 @@ func (c *check) residents(what string) {
 func (c *check) quota(s *QuotaSpec) {
 	c.exists("spec.tenant", KindTenant, s.Tenant)
 	if s.Model != "" && !c.servable(s.Model) {
-		c.add("spec.model", fmt.Sprintf("there is no model or adapter %q", clip(s.Model)), c.offer(KindModel, s.Model))
+		near, fix := c.offer(KindModel, s.Model)
+		c.addOf(near, "spec.model", fmt.Sprintf("there is no model or adapter %q", clip(s.Model)), fix)
 	}
 }

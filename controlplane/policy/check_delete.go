@@ -9,7 +9,7 @@ import (
 func CheckDelete(kind Kind, name string, all Lookup) []Problem {
 	c := check{all: without{kind, name, all}}
 	using := func(by *Resource, field string) {
-		c.add("metadata.name", fmt.Sprintf("%s %q still names it in %s", by.Kind, by.Metadata.Name, field), "change or delete that first")
+		c.addOf(Ref{by.Kind, by.Metadata.Name}, "metadata.name", fmt.Sprintf("%s %q still names it in %s", by.Kind, by.Metadata.Name, field), "change or delete that first")
 	}
 	switch kind {
 	case KindRegion:

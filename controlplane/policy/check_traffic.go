@@ -56,7 +56,8 @@ func (c *check) traffic(r *Resource, s *TrafficPolicySpec) {
 	}
 	for _, a := range s.asked() {
 		if !c.servable(a.model) {
-			c.add(a.field, fmt.Sprintf("there is no model or adapter %q", clip(a.model)), c.offer(KindModel, a.model))
+			near, fix := c.offer(KindModel, a.model)
+			c.addOf(near, a.field, fmt.Sprintf("there is no model or adapter %q", clip(a.model)), fix)
 		}
 	}
 	for _, p := range s.pins() {

@@ -150,4 +150,13 @@ type Problem struct {
 	Fix    string `json:"fix"`
 	// Line of the document, from 1; 0: not known.
 	Line int `json:"line,omitempty"`
+	// Other is another resource that Reason or Fix names and the document does not, so that it can be kept
+	// from those who may not know of it; zero: there is none. It is not told.
+	Other Ref `json:"-"`
+}
+
+// Ref names a resource.
+type Ref struct {
+	Kind Kind
+	Name string
 }

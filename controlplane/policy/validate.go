@@ -79,9 +79,12 @@ func within(path, other string) bool {
 // finding collects problems in the order of the fields.
 type finding struct{ problems []Problem }
 
-func (f *finding) add(field, reason, fix string) {
+func (f *finding) add(field, reason, fix string) { f.addOf(Ref{}, field, reason, fix) }
+
+// addOf complains with words that name another resource.
+func (f *finding) addOf(other Ref, field, reason, fix string) {
 	if len(f.problems) < MaxProblems {
-		f.problems = append(f.problems, Problem{Field: field, Reason: reason, Fix: fix})
+		f.problems = append(f.problems, Problem{Field: field, Reason: reason, Fix: fix, Other: other})
 	}
 }
 

@@ -83,7 +83,7 @@ func (r resources) pretend(c echo.Context, view *state.View, ch change, approval
 	answer := DryRun{
 		ApprovalsNeeded: approvals,
 		Diff:            policy.Diff(ch.old, ch.next),
-		Lint:            policy.Brought(r.kind, ch.name, lint(view, signals), lint(next, signals)),
+		Lint:            warnings(c, next, policy.Brought(r.kind, ch.name, lint(view, signals), lint(next, signals))),
 	}
 	if ch.next != nil {
 		would := *ch.next

@@ -9,22 +9,18 @@ import (
 
 // seesEntry says whether a scope shows an entry of the audit trail. What is a tenant's shows only to
 // those who may see that tenant: a quota that is gone, whose tenant nobody knows any more, to none
-// whose scope leaves tenants out; nor do tokens, whose names tell who is given what.
+// whose scope leaves tenants out; nor do tokens, whose names tell who is given what, and refusals, which
+// say what was in the way: it may be anybody's.
 func seesEntry(scope access.Scope, view *state.View, e *statepb.AuditEntry) bool {
 	if len(scope.Tenants) == 0 {
 		return true
 	}
 	kind := policy.Kind(e.GetKind())
 	switch {
-	case kind == policy.KindTenant:
-		return scope.Seen(e.GetName())
-	case kind == state.KindToken:
+	case kind == state.KindToken, e.GetAction() == actionRefused:
 		return false
 	case policy.Plural(kind) == "":
 		return true
 	}
-	if r, ok := view.Get(kind, e.GetName()); ok {
-		return scope.Sees(r)
-	}
-	return scope.Sees(&policy.Resource{Kind: kind, Metadata: policy.Metadata{Name: e.GetName()}, Spec: policy.NewSpec(kind)})
+	return !hides(scope, view, policy.Ref{Kind: kind, Name: e.GetName()})
 }

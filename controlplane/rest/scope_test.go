@@ -98,10 +98,10 @@ func TestARefusalDoesNotTellWhetherATenantExists(t *testing.T) {
 
 func TestAQuotaIsNeitherTakenNorGiven(t *testing.T) {
 	d := ofAcme(t)
-	for name, patch := range map[string]string{"mine": toOther, "theirs": toAcme} {
-		p := d.do("acme-operator", "PATCH", "/v1/quotas/"+name, patch, "If-Match: *").want(403, "out_of_scope").problem()
-		if len(p.Errors) != 1 || p.Errors[0].Field != "spec.tenant" {
-			t.Errorf("%s: %+v", name, p)
+	for _, tt := range [][3]string{{"mine", toOther, "spec.tenant"}, {"theirs", toAcme, "metadata.name"}} {
+		p := d.do("acme-operator", "PATCH", "/v1/quotas/"+tt[0], tt[1], "If-Match: *").want(403, "out_of_scope").problem()
+		if len(p.Errors) != 1 || p.Errors[0].Field != tt[2] {
+			t.Errorf("%s: %+v", tt[0], p)
 		}
 	}
 	d.do("acme-operator", "PATCH", "/v1/quotas/mine", `{"spec":{"degraded":"open"}}`, "If-Match: *").want(200, "")

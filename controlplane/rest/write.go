@@ -53,6 +53,9 @@ func (r resources) create(c echo.Context) error {
 	}
 	ch := change{name: next.Metadata.Name, when: condition{create: true}, next: next}
 	if old, ok := view.Get(r.kind, ch.name); ok {
+		if err := r.notHidden(c, ch.name, old); err != nil {
+			return err
+		}
 		return problemOfOutcome(&statepb.Outcome{Code: state.CodeExists, Field: "metadata.name", Message: fmt.Sprintf("%s %q exists at revision %d", r.kind, ch.name, old.Metadata.Revision)})
 	}
 	return r.make(c, view, ch)
@@ -116,7 +119,7 @@ func (r resources) remove(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if problems := policy.CheckDelete(r.kind, ch.name, view); len(problems) > 0 {
+	if problems := tellable(c, view, policy.CheckDelete(r.kind, ch.name, view)); len(problems) > 0 {
 		return newProblem(codeInUse, problems[0].Reason, problems...)
 	}
 	return r.make(c, view, ch)
@@ -167,6 +170,11 @@ func (r resources) inScope(c echo.Context, name string, old, next *policy.Resour
 	scope := identity(c).Scope
 	problems := scope.Names(r.kind, name)
 	if len(problems) == 0 {
+		if err := r.notHidden(c, name, old); err != nil {
+			return err
+		}
+	}
+	if len(problems) == 0 {
 		problems = scope.Within(old, next)
 	}
 	if len(problems) == 0 && next != nil {
@@ -190,7 +198,7 @@ func (r resources) judged(c echo.Context, view *state.View, old, next *policy.Re
 			return nil, err
 		}
 	}
-	return r.vet(next, problems, view, name), nil
+	return tellable(c, view, r.vet(next, problems, view, name)), nil
 }
 
 // vet judges a document for this kind and, if given, name.
