@@ -46,7 +46,7 @@ changed the resource since, nothing changes. Without it the present one is repla
 	others.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(files) == 0 {
-			return errNoDocuments
+			return errNoFiles
 		}
 		rs, err := a.documents(files)
 		if err != nil {
@@ -180,7 +180,7 @@ them. What others still refer to is not deleted.`,
 func (a *app) targets(args, files []string) ([]*policy.Resource, error) {
 	switch {
 	case len(files) > 0 && len(args) > 0:
-		return nil, errors.New("give either KIND NAME or -f, not both")
+		return nil, misused(errors.New("give either KIND NAME or -f, not both"))
 	case len(files) > 0:
 		rs, err := a.documents(files)
 		slices.Reverse(rs)
@@ -192,5 +192,5 @@ func (a *app) targets(args, files []string) ([]*policy.Resource, error) {
 		}
 		return []*policy.Resource{{Kind: kind, Metadata: policy.Metadata{Name: args[1]}}}, nil
 	}
-	return nil, errors.New("name what to delete: KIND NAME, or -f FILE")
+	return nil, misused(errors.New("name what to delete: KIND NAME, or -f FILE"))
 }

@@ -46,7 +46,7 @@ func TestDescribeShowsAllThatBelongsToAResource(t *testing.T) {
 		}
 	}
 	s.do(exitRefused, "", "describe", "tenant", "nobody")
-	s.do(exitFailed, "", "describe", "planet", "mars")
+	s.do(exitUsage, "", "describe", "planet", "mars")
 	if stamp(time.Time{}) != "-" {
 		t.Error("no time has a stamp")
 	}
@@ -76,7 +76,7 @@ func TestWatchTellsWhatThereIsAndThenChanges(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &e); err != nil || e.Event != "put" || e.Name != "acme" || e.Resource.Spec.Tier != "top" {
 		t.Errorf("json: %v\n%s", err, out)
 	}
-	s.do(exitFailed, "", "watch", "planets")
+	s.do(exitUsage, "", "watch", "planets")
 	s.do(exitFailed, "", "watch", "--count", "-1")
 	s.do(exitRefused, "", "watch", "--token", "guess")
 	s.do(exitUnreachable, "", "watch", "--server", "http://127.0.0.1:1")

@@ -178,7 +178,7 @@ func TestDocumentsAreFoundAndBounded(t *testing.T) {
 		t.Errorf("the same twice: %v", err)
 	}
 	s.file("empty/readme.md", "")
-	if _, err := a.documents([]string{"empty"}); err == nil || !strings.Contains(err.Error(), errNoDocuments.Error()) {
+	if _, err := a.documents([]string{"empty"}); err == nil || !strings.Contains(err.Error(), "there is no document in empty: ") {
 		t.Errorf("an empty folder: %v", err)
 	}
 }

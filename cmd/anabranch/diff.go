@@ -54,7 +54,7 @@ type difference struct {
 // compare prints what differs, and says whether anything does.
 func (a *app) compare(ctx context.Context, files []string, format string) (bool, error) {
 	if len(files) == 0 {
-		return false, errNoDocuments
+		return false, errNoFiles
 	}
 	rs, err := a.documents(files)
 	if err != nil {

@@ -76,7 +76,7 @@ spec: {region: us-east-1, models: [m], endpoints: [{id: a, url: 'http://a', clas
 	if _, errs := s.do(exitRefused, strings.Replace(acme, "top", "batch", 1), "plan", "-f", "-", "--token", "viewer-token"); !strings.Contains(errs, "403") {
 		t.Errorf("as a viewer: %s", errs)
 	}
-	s.do(exitFailed, "", "plan")
+	s.do(exitUsage, "", "plan")
 }
 
 func TestASimulationIsPrinted(t *testing.T) {

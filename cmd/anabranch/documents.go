@@ -14,8 +14,8 @@ import (
 	"anabranch/controlplane/policy"
 )
 
-// errNoDocuments says that a command was given nothing to work on.
-var errNoDocuments = errors.New("no documents: name a file, a folder or - for standard input with -f")
+// errNoFiles says that a command was given nothing to work on.
+var errNoFiles = misused(errors.New("no documents: name a file, a folder or - for standard input with -f"))
 
 // documents reads all resources from files, folders (their .yaml, .yml and .json files, however deep)
 // and "-". They come in an order in which references point backwards. Anything wrong in any of them
@@ -44,23 +44,39 @@ func (a *app) documents(paths []string) ([]*policy.Resource, error) {
 			}
 			id := string(r.Kind) + "/" + r.Metadata.Name
 			if other, ok := seen[id]; ok {
-				wrong = append(wrong, fmt.Errorf("%s: %s stands in %s too", file, id, other))
+				wrong = append(wrong, fmt.Errorf("%s: %s stands in %s too", called(file), id, called(other)))
 			}
 			seen[id] = file
 			all = append(all, r)
 		}
 		if len(problems) > 0 {
-			wrong = append(wrong, fmt.Errorf("%s:%s", file, client.Fields(problems)))
+			wrong = append(wrong, fmt.Errorf("%s:%s", called(file), client.Fields(problems)))
 		}
 	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
 	}
 	if len(all) == 0 {
-		return nil, errNoDocuments
+		return nil, fmt.Errorf("there is no document in %s: resources stand in files that end in .yaml, .yml or .json", strings.Join(calledAll(paths), ", "))
 	}
 	client.Sort(all)
 	return all, nil
+}
+
+// called is what people call a file that -f names.
+func called(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
+func calledAll(files []string) []string {
+	var all []string
+	for _, f := range files {
+		all = append(all, called(f))
+	}
+	return all
 }
 
 // expand lists the files of folders and of folders in them, but for hidden ones, in the order of names.
@@ -114,10 +130,10 @@ func (a *app) read(file string) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(from, policy.MaxStream+1))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
+		return nil, fmt.Errorf("read %s: %w", called(file), err)
 	}
 	if len(text) > policy.MaxStream {
-		return nil, fmt.Errorf("%s is larger than %d bytes; split it", file, policy.MaxStream)
+		return nil, fmt.Errorf("%s is larger than %d bytes; split it", called(file), policy.MaxStream)
 	}
 	return text, nil
 }

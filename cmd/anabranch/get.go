@@ -25,7 +25,7 @@ func kindOf(word string) (policy.Kind, error) {
 		}
 		all = append(all, plural)
 	}
-	return "", fmt.Errorf("kind %q is unknown; choose one of %s", word, strings.Join(all, ", "))
+	return "", misused(fmt.Errorf("kind %q is unknown; choose one of %s", word, strings.Join(all, ", ")))
 }
 
 func plurals() []string {
@@ -78,7 +78,7 @@ func (a *app) get() *cobra.Command {
 		}
 		kind, err := kindOf(args[0])
 		if err != nil {
-			return err
+			return fmt.Errorf("%w, or routers, or sources", err)
 		}
 		c, err := a.connect("")
 		if err != nil {

@@ -87,7 +87,7 @@ func TestHistoryOfAResource(t *testing.T) {
 		code int
 		want string
 	}{
-		"kind":     {[]string{"history", "planet", "x"}, exitFailed, "or tables"},
+		"kind":     {[]string{"history", "planet", "x"}, exitUsage, "or tables"},
 		"name":     {[]string{"history", "tenant"}, exitFailed, "history tenant NAME"},
 		"nobody":   {[]string{"history", "tenant", "nobody"}, exitRefused, "no history of one"},
 		"revision": {[]string{"history", "tenant", "acme", "--revision", "1"}, exitRefused, "the oldest is"},
@@ -134,7 +134,7 @@ func TestRollback(t *testing.T) {
 		want string
 	}{
 		"to what":  {[]string{"rollback", "tenant", "acme"}, exitFailed, "`anabranch history tenant acme` lists them"},
-		"kind":     {[]string{"rollback", "planet", "x", "--to", "1"}, exitFailed, "choose one of"},
+		"kind":     {[]string{"rollback", "planet", "x", "--to", "1"}, exitUsage, "choose one of"},
 		"nobody":   {[]string{"rollback", "tenant", "nobody", "--to", "1"}, exitRefused, "no history"},
 		"unknown":  {[]string{"rollback", "tenant", "acme", "--to", "1"}, exitRefused, "no revision 1"},
 		"no force": {[]string{"rollback", "tenant", "acme", "--to", "1", "--force"}, exitFailed, "people may change every field"},

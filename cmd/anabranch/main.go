@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	err := root.ExecuteContext(ctx)
+	err := a.execute(ctx, root, args[1:])
 	if err == nil {
 		return 0
 	}

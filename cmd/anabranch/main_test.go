@@ -154,7 +154,7 @@ func TestMistakesAreNamedAndNothingChanges(t *testing.T) {
 		"one of several": {acme + "---\n" + strings.Replace(quota, "requests", "wishes", 1), exitFailed, []string{"spec.limits[0].kind"}},
 		"twice":          {acme + "---\n" + acme, exitFailed, []string{"Tenant/acme stands in bad.yaml too"}},
 		"reference":      {quota, exitRefused, []string{"quotas/acme: ", "spec.tenant", "fix: "}},
-		"nothing":        {"", exitFailed, []string{"no documents"}},
+		"nothing":        {"", exitFailed, []string{"there is no document in bad.yaml: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := begin(t)
@@ -172,6 +172,9 @@ func TestMistakesAreNamedAndNothingChanges(t *testing.T) {
 		})
 	}
 	s := begin(t)
+	if _, errs := s.do(exitFailed, "kind: [", "apply", "-f", "-"); !strings.HasPrefix(errs, "anabranch: standard input:\n") {
+		t.Errorf("standard input is called %s", errs)
+	}
 	if _, errs := s.do(exitFailed, quota, "apply", "-f", "-", "--dry-run"); !strings.Contains(errs, "this would be refused:\n  quotas/acme spec.tenant") {
 		t.Errorf("dry run of a bad reference: %s", errs)
 	}
@@ -184,18 +187,24 @@ func TestExitCodes(t *testing.T) {
 		code int
 		want string
 	}{
-		"no such command":     {[]string{"frobnicate"}, exitUsage, "unknown command"},
-		"no such flag":        {[]string{"get", "regions", "--colour"}, exitUsage, "unknown flag"},
-		"missing argument":    {[]string{"get"}, exitUsage, "accepts between 1 and 2"},
+		"no such command":     {[]string{"frobnicate"}, exitUsage, "unknown command \"frobnicate\" for \"anabranch\"\n  usage: `anabranch --help` lists the commands\n"},
+		"no such flag":        {[]string{"get", "regions", "--colour"}, exitUsage, "unknown flag: --colour\n  usage: anabranch get "},
+		"missing argument":    {[]string{"get"}, exitUsage, "received 0\n  usage: anabranch get KIND [NAME] [flags]; `anabranch get --help` tells more\n"},
 		"format":              {[]string{"get", "regions", "-o", "xml"}, exitUsage, "choose one of table, json, yaml"},
-		"kind":                {[]string{"get", "planets"}, exitFailed, "choose one of regions"},
+		"kind":                {[]string{"get", "planets"}, exitUsage, "choose one of regions, models, clusters, tenants, policies, quotas, ratecards, safetyrules, or routers, or sources"},
+		"kind of history":     {[]string{"history", "planets", "x"}, exitUsage, "safetyrules, or tables"},
+		"no such of a group":  {[]string{"token", "revke", "ci"}, exitUsage, `unknown command "revke" for "anabranch token"; did you mean revoke?`},
+		"nothing like it":     {[]string{"--server", "http://127.0.0.1:1", "key", "--token", "x", "eat"}, exitUsage, "there are add, list, new, revoke, rotate"},
+		"in a group":          {[]string{"controlplane", "snapshot", "inspct"}, exitUsage, "did you mean inspect?"},
+		"a group":             {[]string{"token", "--help"}, 0, ""},
+		"group alone":         {[]string{"rollout"}, 0, ""},
 		"refused":             {[]string{"get", "regions", "--token", "guess"}, exitRefused, "HTTP 401"},
 		"missing":             {[]string{"get", "region", "mars"}, exitRefused, "HTTP 404"},
 		"unreachable":         {[]string{"get", "regions", "--server", "http://127.0.0.1:1"}, exitUnreachable, "connection refused"},
 		"no URL":              {[]string{"get", "regions", "--server", "localhost:7100"}, exitFailed, "is not a URL such as"},
-		"delete of what":      {[]string{"delete"}, exitFailed, "name what to delete"},
-		"delete both ways":    {[]string{"delete", "quota", "x", "-f", "y"}, exitFailed, "not both"},
-		"apply nothing":       {[]string{"apply"}, exitFailed, "no documents"},
+		"delete of what":      {[]string{"delete"}, exitUsage, "name what to delete"},
+		"delete both ways":    {[]string{"delete", "quota", "x", "-f", "y"}, exitUsage, "not both"},
+		"apply nothing":       {[]string{"apply"}, exitUsage, "no documents"},
 		"no such file":        {[]string{"apply", "-f", "none.yaml"}, exitFailed, "none.yaml"},
 		"explain which":       {[]string{"explain", "us-1"}, exitRefused, "unknown_request"},
 		"explain unreachable": {[]string{"explain", "us-1", "--router", "http://127.0.0.1:1"}, exitUnreachable, "ask router http://127.0.0.1:1"},

@@ -38,7 +38,7 @@ another document of the same call creates can't be: its differences are told, an
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(files) == 0 {
-			return errNoDocuments
+			return errNoFiles
 		}
 		rs, err := a.documents(files)
 		if err != nil {

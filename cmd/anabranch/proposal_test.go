@@ -92,7 +92,7 @@ func TestAProtectedChangeIsProposedShownAndApproved(t *testing.T) {
 		t.Errorf("yaml:\n%s", out)
 	}
 	s.do(exitFailed, "", "proposal", "list", "--state", "odd")
-	s.do(exitFailed, "", "proposal", "list", "--kind", "odd")
+	s.do(exitUsage, "", "proposal", "list", "--kind", "odd")
 }
 
 func TestProposalsAreRejectedAndTakenBack(t *testing.T) {
