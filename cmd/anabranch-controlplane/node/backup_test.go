@@ -13,6 +13,7 @@ import (
 )
 
 func TestTheLeaderKeepsBackups(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 1, func(o *Options) {
 		o.Backups = []backup.Place{backup.Dir(filepath.Join(o.DataDir, "..", "backups"))}
 		o.BackupInterval, o.BackupKeep = time.Second, 2

@@ -11,6 +11,7 @@ import (
 
 // Every node polls, knows what the others found, and goes on when the leader is gone.
 func TestAllNodesPollARegionWithoutARouter(t *testing.T) {
+	t.Parallel()
 	picker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "inference_pool_ready_pods{name=\"p\"} 3\ninference_pool_average_queue_size{name=\"p\"} 2\n")
 	}))

@@ -9,6 +9,7 @@ import (
 func (m *member) votes() int { return m.store.Stats().Voters }
 
 func TestANodeLeavesWhenItIsStoppedIfEnoughStay(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 3)
 	o := options(t.TempDir(), "n4")
 	o.Join, o.LeaveOnStop = []string{members[0].Addresses().Raft}, true
@@ -27,6 +28,7 @@ func TestANodeLeavesWhenItIsStoppedIfEnoughStay(t *testing.T) {
 }
 
 func TestANodeThatMayNotLeaveIsStoppedAllTheSame(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 3)
 	last := members[2]
 	last.o.LeaveOnStop = true
@@ -41,6 +43,7 @@ func TestANodeThatMayNotLeaveIsStoppedAllTheSame(t *testing.T) {
 }
 
 func TestARemovedNodeIsNotReadyAnyMore(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 3)
 	o := options(t.TempDir(), "n4")
 	o.Join = []string{members[0].Addresses().Raft}

@@ -129,6 +129,7 @@ func (m *member) row(t *testing.T, id fleet.NodeID) map[string]any {
 
 // An operator replaces a node: another waits with an empty folder, is added, votes, and the first goes.
 func TestANodeIsReplacedByREST(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 3)
 	o := options(t.TempDir(), "n4")
 	waiting := run(t, o)

@@ -146,6 +146,7 @@ func region(name string) string {
 }
 
 func TestAnyNodeTakesWritesAndAllShowThem(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 3)
 	for i, m := range members {
 		name := fmt.Sprintf("region-%d", i)
@@ -255,6 +256,7 @@ func tokensHoldEverywhere(t *testing.T, members []*member) {
 }
 
 func TestWritesGoOnWithoutTheLeaderAndSurviveARestart(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 3)
 	if status, _ := members[0].call(t, http.MethodPost, "/v1/regions", region("before"), nil); status != http.StatusCreated {
 		t.Fatal(status)
@@ -309,6 +311,7 @@ func TestWritesGoOnWithoutTheLeaderAndSurviveARestart(t *testing.T) {
 }
 
 func TestANodeJoinsARunningCluster(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 3)
 	if status, _ := members[0].call(t, http.MethodPost, "/v1/regions", region("before"), nil); status != http.StatusCreated {
 		t.Fatal(status)
@@ -323,6 +326,7 @@ func TestANodeJoinsARunningCluster(t *testing.T) {
 }
 
 func TestANodeWithoutTokensFoundsNoCluster(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

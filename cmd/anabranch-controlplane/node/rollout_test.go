@@ -118,6 +118,7 @@ func (f *fragile) told() (crashes, bad int, revision uint64) {
 }
 
 func TestATableThatEndsTheCanaryIsTakenBackAndReachesNoSecondRegion(t *testing.T) {
+	t.Parallel()
 	m := cluster(t, 1)[0]
 	post := func(plural, kind, name, spec string) {
 		t.Helper()
