@@ -3,11 +3,13 @@ package rest
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	"anabranch/controlplane/access"
 	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 )
 
@@ -60,16 +62,43 @@ func TestAWatchTellsATenantsTokenWhatItSees(t *testing.T) {
 	w.tells("put Region us")
 }
 
-func TestAWatchThatGoesOnForgetsNothingThatItsClientMayHold(t *testing.T) {
+func TestAWatchThatGoesOnForgetsNothingThatItsClientMayHoldAndTellsNothingElse(t *testing.T) {
 	d := ofAcme(t)
 	at := d.current().Index()
 	d.do("admin", "PATCH", "/v1/quotas/mine", toOther, "If-Match: *").want(200, "")
-	d.do("admin", "DELETE", "/v1/quotas/theirs", "", "If-Match: *").want(204, "")
-	d.seed("Tenant third {}")
+	d.do("admin", "PATCH", "/v1/quotas/theirs", `{"spec":{"degraded":"open"}}`, "If-Match: *").want(200, "")
+	d.seed("Tenant third {}", "Quota passing {tenant: acme, limits: [{kind: requests, perMinute: 1}]}")
+	d.do("admin", "DELETE", "/v1/quotas/passing", "", "If-Match: *").want(204, "")
 	d.do("admin", "DELETE", "/v1/tenants/third", "", "If-Match: *").want(204, "")
 	d.seed("Region us {}")
-	w := d.watchAs("acme-viewer", "/v1/watch", "Last-Event-ID: "+etag(at)[1:len(etag(at))-1])
-	w.tells("delete Quota mine", "delete Quota theirs", "put Region us")
+	last := "Last-Event-ID: " + strconv.FormatUint(at, 10)
+	w := d.watchAs("acme-viewer", "/v1/watch", last)
+	w.tells("delete Quota mine", "put Region us")
+	// From here on it knows what it has told.
+	d.do("admin", "PATCH", "/v1/quotas/mine", toAcme, "If-Match: *").want(200, "")
+	w.tells("put Quota mine")
+	d.do("admin", "DELETE", "/v1/quotas/theirs", "", "If-Match: *").want(204, "")
+	d.do("admin", "DELETE", "/v1/quotas/mine", "", "If-Match: *").want(204, "")
+	d.do("admin", "DELETE", "/v1/regions/us", "", "If-Match: *").want(204, "")
+	w.tells("delete Quota mine", "delete Region us")
+	d.watchAs("acme-viewer", "/v1/watch", last).tells("delete Quota mine", "delete Region us")
+	d.watchAs("viewer", "/v1/watch", last).tells("delete Quota passing", "delete Tenant third", "delete Quota theirs", "delete Quota mine", "delete Region us")
+}
+
+// TestAWatchThatCannotKnowWhatItsClientHolds: of what has changed more often than is remembered.
+func TestAWatchThatCannotKnowWhatItsClientHolds(t *testing.T) {
+	d := ofAcme(t)
+	last := "Last-Event-ID: " + strconv.FormatUint(d.current().Index(), 10)
+	for i := range state.MaxRevisions + 1 {
+		d.do("admin", "PATCH", "/v1/quotas/mine", fmt.Sprintf(`{"spec":{"tenant":"other","limits":[{"kind":"requests","perMinute":%d}]}}`, i+1), "If-Match: *").want(200, "")
+	}
+	w := d.watchAs("acme-viewer", "/v1/watch", last)
+	w.tells("relist")
+	d.seed("Region us {}")
+	w.tells("put Region us")
+	d.do("admin", "DELETE", "/v1/quotas/mine", "", "If-Match: *").want(204, "")
+	d.do("admin", "DELETE", "/v1/regions/us", "", "If-Match: *").want(204, "")
+	w.tells("delete Region us") // who listed anew saw no such quota
 }
 
 func TestARefusalDoesNotTellWhetherATenantExists(t *testing.T) {

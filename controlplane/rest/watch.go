@@ -56,12 +56,11 @@ func (s *Server) watch(c echo.Context, kinds []policy.Kind) error {
 		return err
 	}
 	defer closed()
-	w := watcher{Server: s, st: st, kinds: kinds, scope: identity(c).Scope}
+	w := watcher{Server: s, st: st, kinds: kinds, scope: identity(c).Scope, told: map[policy.Ref]bool{}}
 	if resume == nil {
-		w.told = map[policy.Kind]map[string]bool{}
 		err = w.snapshot(s.o.View())
 	} else {
-		w.at = *resume
+		w.at, w.from = *resume, resume
 		err = w.changes(s.o.View())
 	}
 	heartbeat := time.NewTicker(s.o.Heartbeat)
@@ -111,9 +110,11 @@ type watcher struct {
 	kinds []policy.Kind
 	at    uint64
 	scope access.Scope
-	// told is what was put and not deleted, by kind and name, where the scope hides anything; nil: not
-	// known, because the watch goes on from an earlier one.
-	told map[policy.Kind]map[string]bool
+	// told says, where the scope hides anything, of what was told whether it was put last, and not deleted.
+	told map[policy.Ref]bool
+	// from is the revision up to which the client knows all from elsewhere, of what is not in told: an
+	// earlier watch, or a list. Nil: it knows nothing else.
+	from *uint64
 }
 
 // snapshot tells all that there is, oldest change first, so that a client that is cut off in between
@@ -158,30 +159,43 @@ func (s *Server) resumable(ctx context.Context, after uint64) error {
 func (w *watcher) changes(view *state.View) error {
 	changes, ok := view.Changes(w.at)
 	if !ok {
-		w.at = view.Index()
-		return w.mark(eventRelist)
+		return w.relist(view)
 	}
 	dressed := w.dresser(view)
 	for _, ch := range changes {
 		if !slices.Contains(w.kinds, ch.Kind) {
 			continue
 		}
-		if err := w.tell(view, dressed, ch); err != nil {
-			return err
+		if r, ok := view.Get(ch.Kind, ch.Name); ok && w.scope.Sees(r) {
+			if err := w.put(dressed(r), ch.Revision); err != nil {
+				return err
+			}
+			continue
+		}
+		missed, known := w.missed(view, policy.Ref{Kind: ch.Kind, Name: ch.Name})
+		if !known {
+			return w.relist(view)
+		}
+		if missed {
+			if err := w.gone(ch); err != nil {
+				return err
+			}
 		}
 	}
 	w.at = view.Index()
 	return nil
 }
 
-func (w *watcher) tell(view *state.View, dressed func(*policy.Resource) *policy.Resource, ch state.Change) error {
-	r, ok := view.Get(ch.Kind, ch.Name)
-	switch {
-	case ok && w.scope.Sees(r):
-		return w.put(dressed(r), ch.Revision)
-	case !w.missed(ch.Kind, ch.Name):
-		return nil
-	}
+// relist has the client begin anew.
+func (w *watcher) relist(view *state.View) error {
+	w.at = view.Index()
+	at := w.at
+	w.from = &at
+	clear(w.told)
+	return w.mark(eventRelist)
+}
+
+func (w *watcher) gone(ch state.Change) error {
 	data, err := json.Marshal(Event{Kind: ch.Kind, Name: ch.Name, Revision: ch.Revision})
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
@@ -189,27 +203,45 @@ func (w *watcher) tell(view *state.View, dressed func(*policy.Resource) *policy.
 	return w.st.event(ch.Revision, eventDelete, data)
 }
 
-// missed says whether the client may hold something that is gone, or that its scope hides by now. Of a
-// watch that goes on from an earlier one it is not known what that has told: there the names of quotas
-// of other tenants are told when they are gone, which is better than that the client keeps its own.
-func (w *watcher) missed(kind policy.Kind, name string) bool {
+// missed says whether the client holds something that is gone, or that its scope hides by now: others
+// are not even to hear its name. Known is false if that can't be told any more.
+func (w *watcher) missed(view *state.View, of policy.Ref) (missed, known bool) {
 	if len(w.scope.Tenants) == 0 {
-		return true
+		return true, true
 	}
-	if w.told != nil {
-		was := w.told[kind][name]
-		delete(w.told[kind], name)
-		return was
+	held, told := w.told[of]
+	if !told && w.from != nil {
+		if held, known = w.held(view, of); !known {
+			return false, false
+		}
 	}
-	return kind != policy.KindTenant || w.scope.Seen(name)
+	w.told[of] = false
+	if w.from == nil {
+		delete(w.told, of)
+	}
+	return held, true
+}
+
+// held says whether the scope showed something at the revision that the client knows from elsewhere.
+func (w *watcher) held(view *state.View, of policy.Ref) (held, known bool) {
+	if !hides(w.scope, view, of) {
+		return true, true // of a kind, or a tenant, that it always shows
+	}
+	all := view.History(of.Kind, of.Name)
+	for _, r := range all { // newest first
+		if r.GetRevision() > *w.from {
+			continue
+		}
+		was, ok := view.Was(of.Kind, of.Name, r.GetRevision())
+		return ok && w.scope.Sees(was), true
+	}
+	// Nothing is kept of that time: it was made since, or its past is forgotten.
+	return false, len(all) > 0 && all[len(all)-1].GetAction() == "create"
 }
 
 func (w *watcher) put(r *policy.Resource, revision uint64) error {
-	if w.told != nil && len(w.scope.Tenants) > 0 {
-		if w.told[r.Kind] == nil {
-			w.told[r.Kind] = map[string]bool{}
-		}
-		w.told[r.Kind][r.Metadata.Name] = true
+	if len(w.scope.Tenants) > 0 {
+		w.told[policy.Ref{Kind: r.Kind, Name: r.Metadata.Name}] = true
 	}
 	data, err := json.Marshal(Event{Kind: r.Kind, Name: r.Metadata.Name, Revision: revision, Resource: r})
 	if err != nil {
