@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -13,11 +14,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"anabranch/controlplane/policy"
+	"anabranch/controlplane/state/statepb"
 )
 
 // hostile are strings that nobody means well with.
@@ -264,6 +267,8 @@ type attempt struct {
 	r       *http.Request
 	sent    []byte
 	unknown bool // it holds a field or parameter that there is not
+	// proposal is the one that it is about; nil: none that there is.
+	proposal *statepb.Proposal
 }
 
 func (f *contractFuzz) attempt(route string, o node, path node) *attempt {
@@ -274,6 +279,10 @@ func (f *contractFuzz) attempt(route string, o node, path node) *attempt {
 		before, after, _ := strings.Cut(where, "{")
 		_, after, _ = strings.Cut(after, "}")
 		name = f.name(kindOfRoute(route))
+		if all := f.d.current().Proposals(); strings.HasPrefix(template, "/v1/proposals") && len(all) > 0 && !f.in(4) {
+			a.proposal = one(f, all)
+			name = strconv.FormatUint(a.proposal.GetId(), 10)
+		}
 		where = before + url.PathEscape(name) + after
 	}
 	parameters, _ := o["parameters"].([]any)
@@ -315,7 +324,10 @@ func (f *contractFuzz) attempt(route string, o node, path node) *attempt {
 	a.r.Header = header
 	token := "secret-admin"
 	if f.in(12) {
-		token = one(f, []string{"secret-viewer", "secret-operator", "", "nobody", "\xff"})
+		token = one(f, []string{"secret-viewer", "secret-operator", "secret-approver", "", "nobody", "\xff"})
+	}
+	if a.proposal != nil && f.in(2) {
+		token = "secret-approver" // most of them are the admin's
 	}
 	header.Set("Authorization", "Bearer "+token)
 	return a
@@ -342,6 +354,9 @@ func (f *contractFuzz) content(a *attempt, header http.Header, name string) []by
 		schema = node{"$ref": "#/components/schemas/" + string(kind)} // of a patch too
 	}
 	v, unknown := f.body(schema, kind)
+	if o, ok := v.(node); ok && a.proposal != nil && !f.in(3) {
+		o["sha256"] = hex.EncodeToString(a.proposal.GetSha256())
+	}
 	if o, ok := v.(node); ok && kind != "" && !f.in(6) {
 		if name == "" {
 			name = f.name(kind)
@@ -376,6 +391,7 @@ func TestRequestsMadeFromTheDocument(t *testing.T) {
 	for seed := uint64(1); seed <= seeds && !t.Failed() && (until.IsZero() || time.Now().Before(until)); seed++ {
 		var log bytes.Buffer
 		d := newUnserved(t, planning(nil), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		d.order(&statepb.Command_SetFeatureLevel{SetFeatureLevel: &statepb.SetFeatureLevel{Level: 3}})
 		d.server.Drain() // watches end after what they have to tell at first
 		f := newContractFuzz(t, d, seed)
 		for i := range perSeed {
@@ -405,10 +421,12 @@ func TestRequestsMadeFromTheDocument(t *testing.T) {
 			t.Errorf("%s was never called", route)
 		}
 		if method, _, _ := strings.Cut(route, " "); kindOfRoute(route) != "" {
+			done["proposed"] += answered[route][202]
 			done[method] += answered[route][200] + answered[route][201] + answered[route][204]
 		}
 	}
-	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+	done["approved"] = answered["POST /v1/proposals/{id}/approve"][200]
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "proposed", "approved"} {
 		if done[method] < 3 {
 			t.Errorf("%s came through %d times: the requests are too wrong to find anything", method, done[method])
 		}

@@ -97,8 +97,8 @@ func (f filter) fits(r *policy.Resource) bool {
 }
 
 // refuseFilter is for watches, which tell of everything: who has left a filter would have to be told too.
-func refuseFilter(c echo.Context) error {
-	for _, name := range []string{"name", "label", "field", "sort", "limit", "cursor"} {
+func refuseFilter(c echo.Context, more ...string) error {
+	for _, name := range append([]string{"name", "label", "field", "sort", "limit", "cursor"}, more...) {
 		if c.QueryParam(name) != "" {
 			return newProblem(codeInvalidRequest, name+" is for lists; a watch tells of everything of its kind.")
 		}

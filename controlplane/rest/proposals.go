@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -165,6 +166,9 @@ func (s *Server) proposals(c echo.Context) error {
 	if yes, err := flag(c, "watch"); err != nil {
 		return err
 	} else if yes {
+		if err := refuseFilter(c, "state", "kind", "proposer"); err != nil {
+			return err
+		}
 		return s.watchProposals(c)
 	}
 	return timed(s.listProposals)(c)
@@ -177,7 +181,18 @@ var proposalTexts = map[string]func(Proposal) string{
 	"proposer": func(p Proposal) string { return p.Proposer.Name },
 }
 
+// proposalStates are all that a proposal can be in.
+var proposalStates = []string{
+	state.ProposalPending, state.ProposalApplied, state.ProposalRejected, state.ProposalWithdrawn, state.ProposalStale, state.ProposalExpired,
+}
+
 func (s *Server) listProposals(c echo.Context) error {
+	if text := c.QueryParam("state"); text != "" && !slices.Contains(proposalStates, text) {
+		return newProblem(codeInvalidRequest, fmt.Sprintf("state is %.40q; use one of %s.", text, strings.Join(proposalStates, ", ")))
+	}
+	if text := c.QueryParam("kind"); text != "" && policy.Plural(policy.Kind(text)) == "" {
+		return newProblem(codeInvalidRequest, fmt.Sprintf("kind is %.40q, which there is not; write it as in documents, such as Region.", text))
+	}
 	limit, err := limitOf(c)
 	if err != nil {
 		return err

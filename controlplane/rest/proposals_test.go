@@ -233,7 +233,9 @@ func TestProposalsAreListedByWhatIsAskedFor(t *testing.T) {
 		t.Errorf("second page %+v", page)
 	}
 	d.do("viewer", "GET", "/v1/proposals?cursor="+next, "").want(400, "invalid_request")
-	d.do("viewer", "GET", "/v1/proposals?watch=perhaps", "").want(400, "invalid_request")
+	for _, query := range []string{"watch=perhaps", "watch=true&state=pending", "watch=true&limit=3", "state=odd", "kind=Regions"} {
+		d.do("viewer", "GET", "/v1/proposals?"+query, "").want(400, "invalid_request")
+	}
 }
 
 func TestAKeyMakesOneProposal(t *testing.T) {
