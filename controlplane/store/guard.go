@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // guardedLog watches the log store. It stops the node at the first error of a write: Raft itself
@@ -17,6 +18,7 @@ type guardedLog struct {
 	halt     func(error)
 	patience time.Duration
 	ghosts   ghosts
+	appends  prometheus.Observer // takes how long each append took, in seconds; nil: nobody wants to know
 	// since is when the oldest unfinished append began, in Unix nanoseconds; 0: none. Raft
 	// appends from one goroutine.
 	since atomic.Int64
@@ -36,9 +38,14 @@ func (g *guardedLog) StoreLogs(logs []*raft.Log) error {
 	if err := g.ghosts.appended(logs); err != nil {
 		return g.check("append to the log", err)
 	}
-	g.since.Store(time.Now().UnixNano())
+	began := time.Now()
+	g.since.Store(began.UnixNano())
 	defer g.since.Store(0)
-	return g.check("append to the log", g.LogStore.StoreLogs(logs))
+	err := g.LogStore.StoreLogs(logs)
+	if g.appends != nil {
+		g.appends.Observe(time.Since(began).Seconds())
+	}
+	return g.check("append to the log", err)
 }
 
 // DeleteRange deletes entries.

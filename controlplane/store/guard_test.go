@@ -143,6 +143,9 @@ func TestALeaderWhoseDiskHangsIsReplaced(t *testing.T) {
 	if leader.IsLeader() || !leader.Stats().DiskStalled {
 		t.Error("the leader whose disk hangs still counts itself")
 	}
+	if got := told(t, leader.Store); got["disk_stalls_total"] < 1 {
+		t.Errorf("%v stalls are told", got["disk_stalls_total"])
+	}
 	if _, err := next.Propose(t.Context(), register("a", "works")); err != nil {
 		t.Errorf("propose at the new leader: %v", err)
 	}

@@ -23,6 +23,13 @@ const queueTimeout = 5 * time.Second
 // [ErrTooLarge], [ErrBusy], [ErrClosed], [ErrTooNew], or ctx's. The format is stamped here, whatever
 // cmd says; cmd itself is not changed.
 func (s *Store) Propose(ctx context.Context, cmd *statepb.Command) (*statepb.Outcome, error) {
+	began := time.Now()
+	out, err := s.propose(ctx, cmd)
+	s.watch.proposed(err, time.Since(began))
+	return out, err
+}
+
+func (s *Store) propose(ctx context.Context, cmd *statepb.Command) (*statepb.Outcome, error) {
 	cmd, err := formatted(cmd, s.views.load().FeatureLevel())
 	if err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ func (s *Store) checkSnapshots() error {
 			continue
 		}
 		ends = snapshot.Index
+		s.watch.snapshot(snapshot.Index, snapshot.Size, taken(snapshot.ID))
 		break
 	}
 	switch {

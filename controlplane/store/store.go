@@ -59,6 +59,7 @@ type Store struct {
 	slots      chan struct{}
 	changing   chan struct{} // one slot: changes of the membership come one after the other
 	counts     counts
+	watch      watch
 	terms      chan Term
 	operations operations
 
@@ -80,7 +81,7 @@ func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{
 		o: o, logger: o.Logger.With("component", "store"), views: newViews(),
-		slots: make(chan struct{}, MaxInFlight), changing: make(chan struct{}, 1), terms: make(chan Term),
+		watch: newWatch(), slots: make(chan struct{}, MaxInFlight), changing: make(chan struct{}, 1), terms: make(chan Term),
 		halted: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	s.machine = &machine{views: s.views, halt: s.halt}
@@ -118,7 +119,7 @@ func (s *Store) openFolder() error {
 	if err != nil {
 		return fmt.Errorf("open snapshots: %w", err)
 	}
-	s.snapshots = snapshots
+	s.snapshots = &watchedSnapshots{SnapshotStore: snapshots, watch: &s.watch}
 	if s.file, err = boltlog.Open(boltlog.Options{Path: filepath.Join(s.o.Dir, logFile), NoSync: s.o.noSync}); err != nil {
 		return fmt.Errorf("open log: %w", err)
 	}
@@ -132,7 +133,7 @@ func (s *Store) openFolder() error {
 	if s.o.wrapLog != nil {
 		logs = s.o.wrapLog(logs)
 	}
-	s.log = &guardedLog{LogStore: logs, halt: s.halt, patience: s.o.scaled(stallAfter), ghosts: ghosts{snapshots: snapshots}}
+	s.log = &guardedLog{LogStore: logs, halt: s.halt, patience: s.o.scaled(stallAfter), ghosts: ghosts{snapshots: snapshots}, appends: s.watch.appends}
 	if s.cache, err = raft.NewLogCache(cachedEntries, s.log); err != nil {
 		return errors.Join(err, s.file.Close())
 	}

@@ -47,6 +47,7 @@ func (s *Store) watchLeadership(ctx context.Context, notices <-chan bool, over <
 				stalled = !was
 				end()
 				if stalled {
+					s.watch.stalls.Inc()
 					s.logger.Error("disk hangs: an append does not return", "patience", s.log.patience)
 				} else if leading {
 					begin()
@@ -74,6 +75,7 @@ func (s *Store) openTerms(ctx context.Context, r *raft.Raft, elected <-chan cont
 		}
 		s.transferring.Store(0) // transfers of earlier terms are over
 		s.MarkReady()
+		s.watch.terms.Inc()
 		s.logger.Info("leading", "term", number)
 		select {
 		case s.terms <- Term{Number: number, Ctx: life}:

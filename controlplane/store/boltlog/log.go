@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -45,6 +46,38 @@ type Log struct {
 
 	mu          sync.RWMutex // guards first and last
 	first, last uint64       // 0, 0: empty
+
+	saved   int64         // by the rewrite at start
+	deleted atomic.Uint64 // entries
+	chunks  atomic.Uint64 // transactions that deleted them
+}
+
+// Stats is what has become of the file.
+type Stats struct {
+	// Bytes is the size of the file up to its last used page, FreeBytes how much of that is empty pages
+	// that appends will use.
+	Bytes, FreeBytes int64
+	// CompactedBytes is by how much the file was shortened when it was opened; 0: it was not.
+	CompactedBytes int64
+	// Deleted counts entries deleted since the file was opened, and DeleteChunks the transactions for that.
+	Deleted, DeleteChunks uint64
+}
+
+// used is the size of the file up to its last used page; 0 once it is closed.
+func (l *Log) used() (bytes int64) {
+	_ = l.db.View(func(tx *bbolt.Tx) error { // fails only on a file that was closed
+		bytes = tx.Size()
+		return nil
+	})
+	return bytes
+}
+
+// Stats takes a glance; it does not wait for appends, which may hang.
+func (l *Log) Stats() Stats {
+	return Stats{
+		Bytes: l.used(), FreeBytes: int64(l.db.Stats().FreeAlloc), CompactedBytes: l.saved,
+		Deleted: l.deleted.Load(), DeleteChunks: l.chunks.Load(),
+	}
 }
 
 var (
@@ -61,12 +94,17 @@ func Open(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if wasteful(db.file, live.bytes) {
+	rewrite := wasteful(db.file, live.bytes)
+	if rewrite {
 		if db.DB, err = compact(db.DB, o); err != nil {
 			return nil, err
 		}
 	}
-	return &Log{db: db.DB, first: live.first, last: live.last}, nil
+	l := &Log{db: db.DB, first: live.first, last: live.last}
+	if rewrite {
+		l.saved = max(0, db.file-l.used())
+	}
+	return l, nil
 }
 
 // Close closes the file. Other calls must have returned.
@@ -170,6 +208,8 @@ func (l *Log) DeleteRange(low, high uint64) error {
 			return fmt.Errorf("delete entries %d to %d: %w", from, to, err)
 		}
 		l.shrink(from, to)
+		l.deleted.Add(to - from + 1)
+		l.chunks.Add(1)
 		if backwards {
 			high = from - 1
 		} else {

@@ -163,6 +163,13 @@ func TestDeletesAtBothEndsButNotInTheMiddle(t *testing.T) {
 			if got := bounds(t, l); got != c.want {
 				t.Errorf("bounds %v, want %v", got, c.want)
 			}
+			gone := uint64(n)
+			if c.want[0] != 0 {
+				gone -= c.want[1] - c.want[0] + 1
+			}
+			if got := l.Stats(); got.Deleted != gone || got.DeleteChunks != (gone+1023)/1024 || got.CompactedBytes != 0 || got.Bytes < 100<<10 || gone > 1000 && got.FreeBytes < 20<<10 {
+				t.Errorf("%d deleted entries are told as %+v", gone, got)
+			}
 			if err := l.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -134,8 +134,12 @@ func TestAMostlyEmptyFileIsRewrittenAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shut(t, l)
-	if after := size(t, path); after*compactFactor > before {
+	after := size(t, path)
+	if after*compactFactor > before {
 		t.Errorf("%d bytes before, %d after", before, after)
+	}
+	if got := l.Stats(); got.CompactedBytes != before-got.Bytes || got.Bytes > after || got.Bytes*2 < after || got.Deleted != 0 {
+		t.Errorf("%d bytes before and %d after are told as %+v", before, after, got)
 	}
 	if first, last := l.bounds(); first != 19_901 || last != 20_000 {
 		t.Errorf("entries %d to %d, want 19901 to 20000", first, last)
