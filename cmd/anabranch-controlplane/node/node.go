@@ -63,6 +63,7 @@ type Node struct {
 	http    *http.Server
 	people  *oidc.Provider // nil: none
 	certs   *certificate.Keeper
+	metrics *prometheus.Registry // of all parts
 
 	httpListener, grpcListener net.Listener
 }
@@ -139,6 +140,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		return err
 	}
 	registry := n.registry()
+	n.metrics = registry
 	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry)); err != nil {
 		return err
 	}

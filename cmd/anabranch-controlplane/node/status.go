@@ -49,7 +49,7 @@ func (n *Node) staleness() time.Duration {
 func (n *Node) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	r.MustRegister(newMembershipMetrics(n.store.Stats, n.members), n.certs)
+	r.MustRegister(newMembershipMetrics(n.store.Stats, n.members), n.certs, n.store)
 	gauge := func(name, help string, value func() float64) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "anabranch", Subsystem: "controlplane", Name: name, Help: help,
