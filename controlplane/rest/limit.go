@@ -44,7 +44,8 @@ func (r resources) moderate(c echo.Context, view *state.View, cmd *statepb.Comma
 		if strings.TrimSpace(cmd.GetActor().GetReason()) == "" {
 			return false, newProblem(codeInvalidRequest, "allow_large_change needs a reason: send it as "+headerReason+".")
 		}
-		cmd.Actor.Reason = printable(fmt.Sprintf("%s; allowed to move %.0f %% of all traffic at once", cmd.GetActor().GetReason(), 100*share), maxReason)
+		allowance := fmt.Sprintf("; allowed to move %.0f %% of all traffic at once", 100*share)
+		cmd.Actor.Reason = printable(cmd.GetActor().GetReason(), maxReason-len(allowance)-len("\uFFFD")) + allowance
 		return !allowed, nil
 	}
 	var told []policy.Problem

@@ -193,9 +193,9 @@ func TestAWriteThatMovesTooMuchIsRefused(t *testing.T) {
 	if drained() {
 		t.Fatal("it was made")
 	}
-	d.do("operator", "PATCH", path+"?allow_large_change=true", drain, "If-Match: *", "X-Anabranch-Reason: it burns").want(200, "")
+	d.do("operator", "PATCH", path+"?allow_large_change=true", drain, "If-Match: *", "X-Anabranch-Reason: it burns"+strings.Repeat("!\xff", maxReason/2-4)).want(200, "")
 	all := d.current().Audit(0, 0)
-	if last := all[len(all)-1]; !drained() || !strings.HasPrefix(last.GetReason(), "it burns; allowed to move ") {
+	if last := all[len(all)-1].GetReason(); !drained() || !strings.HasPrefix(last, "it burns!\uFFFD!") || !strings.HasSuffix(last, "; allowed to move 50 % of all traffic at once") {
 		t.Errorf("audit %v", last)
 	}
 	limit("1")

@@ -116,8 +116,12 @@ type entry struct {
 
 // record appends to the trail. The reason of an operator stands before that of the operation.
 func (v *View) record(cmd *statepb.Command, e entry) {
+	second := v.FeatureLevel() >= 3
 	reason := cmd.GetActor().GetReason()
 	if e.reason != "" {
+		if second { // what the operator writes pushes out nothing
+			reason = reason[:min(len(reason), max(0, maxAuditText-len("; ")-len(e.reason)))]
+		}
 		reason = strings.TrimPrefix(reason+"; "+e.reason, "; ")
 	}
 	previous := v.audit.last().GetSha256()
@@ -131,7 +135,6 @@ func (v *View) record(cmd *statepb.Command, e entry) {
 		RequestId: bounded(cmd.GetActor().GetRequestId()), Code: bounded(e.code),
 		PreviousSha256: previous,
 	}
-	second := v.FeatureLevel() >= 3
 	limit := math.MaxInt
 	if second {
 		limit = MaxAuditBytes

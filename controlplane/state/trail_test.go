@@ -67,6 +67,28 @@ func TestBelowTheLevelEntriesAreOfTheFirstVersion(t *testing.T) {
 	}
 }
 
+// TestALongReasonHidesNothing: what the state itself says of a write stays, however much its author writes.
+func TestALongReasonHidesNothing(t *testing.T) {
+	for level, want := range map[uint32]bool{2: false, 3: true} {
+		h := start(t)
+		h.do(raise(level))
+		for _, reason := range []string{strings.Repeat("x", maxAuditText), strings.Repeat("ü", maxAuditText)} {
+			cmd := &statepb.Command{Format: 1, Actor: &statepb.Actor{}, Op: &statepb.Command_Denied{Denied: &statepb.Denied{Action: "manager sizer, forced", Kind: "Region", Name: "us"}}}
+			if level == 3 {
+				cmd = command(&statepb.Put{Kind: "Region", Name: "us", Doc: []byte(fmt.Sprintf(`{"spec":{"zone":"z%d"}}`, h.Index())), AnyRevision: true, Manager: "sizer", Force: true})
+			}
+			cmd.Actor.Reason = reason
+			if out := h.do(cmd); out.GetCode() != "" {
+				t.Fatal(out)
+			}
+			e := h.Audit(h.Index()-1, 0)[0]
+			if got := strings.HasSuffix(e.GetReason(), "manager sizer, forced"); got != want || !strings.HasPrefix(e.GetReason(), reason[:100]) || len(e.GetReason()) > maxAuditText+2 {
+				t.Errorf("level %d: %d bytes, …%s", level, len(e.GetReason()), e.GetReason()[400:])
+			}
+		}
+	}
+}
+
 func TestChangesAreBounded(t *testing.T) {
 	h := third(t)
 	spec := func(values string) string { return `{"zone":"a","rttMs":{` + values + `}}` }
