@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"anabranch/controlplane/access"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state/statepb"
 )
@@ -240,6 +241,15 @@ func (v *View) expire(cmd *statepb.Command) *statepb.Outcome {
 		return overdue(p, cmd.GetAtUnixMs()), "by " + p.GetProposer().GetName()
 	})
 	return &statepb.Outcome{}
+}
+
+// withdrawOf ends the proposals of a token that is revoked: nobody stands for them any more.
+func (v *View) withdrawOf(cmd *statepb.Command, token string) {
+	v.endAll(cmd, ProposalWithdrawn, ActionWithdraw, func(p *statepb.Proposal) (bool, string) {
+		by := p.GetProposer()
+		yes := p.GetState() == ProposalPending && by.GetName() == token && by.GetKind() == string(access.KindToken)
+		return yes, "the token " + token + " is revoked"
+	})
 }
 
 // endAll ends those for which which says so, and why.

@@ -359,6 +359,28 @@ func TestDocumentsOfProposalsAreBounded(t *testing.T) {
 	}
 }
 
+func TestProposalsOfATokenThatIsRevokedAreWithdrawn(t *testing.T) {
+	h := guarded(t, regionsByTwo)
+	h.do(command(&statepb.PutToken{Token: &statepb.Token{Name: "ci", Role: "operator", Sha256: bytes.Repeat([]byte("c"), 32)}}))
+	of := h.propose(sent("ci", 1, region("eu", `{}`, 0)))
+	account := sent("ci", 1, region("eu", `{}`, 0))
+	account.Actor.Kind = "oidc"
+	others := []*statepb.Proposal{h.propose(account), h.propose(sent("ann", 1, region("eu", `{}`, 0)))}
+	h.do(sent("bob", 2, command(&statepb.RevokeToken{Name: "ci"})))
+	if now := h.Proposal(of.GetId()); now.GetState() != ProposalWithdrawn || now.GetEndedBy().GetName() != "bob" {
+		t.Errorf("ci's: %v", now)
+	}
+	for _, p := range others {
+		if now := h.Proposal(p.GetId()); now.GetState() != ProposalPending {
+			t.Errorf("another's: %v", now)
+		}
+	}
+	last := h.said(h.Index())
+	if want := fmt.Sprintf("bob withdraw Region/eu: says bob; proposal %d: the token ci is revoked", of.GetId()); last[len(last)-1] != want {
+		t.Errorf("audit %q", last)
+	}
+}
+
 func TestAKeyOfAProposalAnswersWithIt(t *testing.T) {
 	h := guarded(t, regionsByTwo)
 	first := keyed(sent("ann", 1, region("eu", `{}`, 0)), "k", "create eu", time.Second)

@@ -206,6 +206,7 @@ func (v *View) revokeToken(cmd *statepb.Command, r *statepb.RevokeToken) *statep
 	v.tokens = slices.Clone(v.tokens)
 	v.tokens[at] = next
 	v.record(cmd, entry{action: "revoke", kind: KindToken, name: next.GetName(), before: tokenDocument(old), after: tokenDocument(next)})
+	v.withdrawOf(cmd, old.GetName())
 	return &statepb.Outcome{}
 }
 
