@@ -62,6 +62,7 @@ changed the resource since, nothing changes. Without it the present one is repla
 		if dryRun {
 			return a.rehearse(cmd.Context(), c, rs)
 		}
+		changed := false
 		for _, r := range rs {
 			done, changes, err := c.Apply(cmd.Context(), r)
 			if waits, err := a.proposed(cmd.Context(), c, title(r.Kind, r.Metadata.Name), err, others.wait); waits {
@@ -73,9 +74,13 @@ changed the resource since, nothing changes. Without it the present one is repla
 			if err != nil {
 				return fmt.Errorf("%s: %w", title(r.Kind, r.Metadata.Name), err)
 			}
+			changed = changed || done != client.Unchanged
 			if err := a.printOutcome(r, done, "", changes); err != nil {
 				return err
 			}
+		}
+		if changed {
+			a.noteHeldBack(cmd.Context(), c)
 		}
 		return nil
 	}
@@ -171,6 +176,7 @@ them. What others still refer to is not deleted.`,
 				return err
 			}
 		}
+		a.noteHeldBack(cmd.Context(), c)
 		return nil
 	}
 	return cmd

@@ -132,6 +132,7 @@ All filters that are given must fit. An entry's number is what ` + "`audit show`
 	q.flags(cmd)
 	cmd.Flags().IntVar(&limit, "limit", 50, "how many at most; 0: all")
 	cmd.Flags().BoolVar(&oldest, "oldest-first", false, "begin with the oldest")
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if limit < 0 {
@@ -200,6 +201,7 @@ known, and the hash that chains the entry to the one before.`,
 		Example: "  anabranch audit show 4711\n  anabranch audit show 4711 -o json",
 		Args:    cobra.ExactArgs(1),
 	}
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if n, err := strconv.ParseUint(args[0], 10, 64); err != nil || n == 0 {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"anabranch/cmd/anabranch/client"
 	"anabranch/cmd/anabranch/dev"
 )
@@ -17,7 +19,7 @@ import (
 // demonstration of this folder, then the current context. A token that was found with servers is sent to
 // no others.
 func (a *app) connect(reason string) (*client.Client, error) {
-	c := &client.Client{Servers: a.servers, Token: a.token, Reason: reason}
+	c := &client.Client{Servers: a.servers, Token: a.token, Reason: reason, Stale: a.stale}
 	if len(c.Servers) == 0 && a.context == "" {
 		for s := range strings.SplitSeq(os.Getenv("ANABRANCH_SERVER"), ",") {
 			if s = strings.TrimSpace(s); s != "" {
@@ -48,6 +50,11 @@ func (a *app) connect(reason string) (*client.Client, error) {
 		}
 	}
 	return c, nil
+}
+
+// mayBeStale gives a command that reads the flag --stale: without a majority nothing else can be read.
+func (a *app) mayBeStale(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.stale, "stale", false, "take what a node has, without asking a leader; it may be old")
 }
 
 func environment(name string) string { return os.Getenv(name) }

@@ -41,7 +41,7 @@ var references = []struct {
 const describedEvents = 10
 
 func (a *app) describe() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "describe KIND NAME",
 		Short: "Show a resource with its state, what is related to it, and its last changes",
 		Long: `Show a resource as it was written, what the fleet says of it, which resources it names and which name it,
@@ -61,6 +61,8 @@ what is strange about it, and its last changes from the audit trail.`,
 			return a.described(cmd.Context(), c, kind, args[1])
 		},
 	}
+	a.mayBeStale(cmd)
+	return cmd
 }
 
 func (a *app) described(ctx context.Context, c *client.Client, kind policy.Kind, name string) error {

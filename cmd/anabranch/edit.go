@@ -92,7 +92,9 @@ func (a *app) edited(ctx context.Context, c *client.Client, item client.Item, wa
 			return errors.Join(err, os.Remove(name))
 		}
 		if err == nil {
-			return errors.Join(a.printOutcome(r, done, "", changes), os.Remove(name))
+			err := a.printOutcome(r, done, "", changes)
+			a.noteHeldBack(ctx, c)
+			return errors.Join(err, os.Remove(name))
 		}
 		if client.IsStatus(err, 412) || errors.Is(err, client.ErrUnreachable) || ctx.Err() != nil {
 			return fmt.Errorf("nothing was changed; the text is in %s: %w", name, err)

@@ -67,6 +67,7 @@ func (a *app) get() *cobra.Command {
 			return all, directive
 		},
 	}
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if show := a.shows(args[0]); show != nil {
@@ -74,6 +75,7 @@ func (a *app) get() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			c.Stale = false // no leader is asked for these anyway
 			return show(cmd.Context(), c, append(args, "")[1], *format)
 		}
 		kind, err := kindOf(args[0])

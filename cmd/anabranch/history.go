@@ -51,6 +51,7 @@ with a revision, the differences of that one in full.`,
 	}
 	cmd.Flags().BoolVar(&withDiff, "diff", false, "show what each revision changed")
 	cmd.Flags().Uint64Var(&one, "revision", 0, "show the whole resource as this revision left it")
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if args[0] == "tables" || args[0] == "table" {
@@ -242,7 +243,11 @@ anabranch history KIND NAME lists the revisions.`,
 		if err != nil {
 			return fmt.Errorf("it is done; what it changed could not be read: %w", err)
 		}
-		return a.printChanges(done.Diff)
+		if err := a.printChanges(done.Diff); err != nil {
+			return err
+		}
+		a.noteHeldBack(cmd.Context(), c)
+		return nil
 	}
 	return cmd
 }

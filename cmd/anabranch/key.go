@@ -97,6 +97,7 @@ Only the hash of a key and how it begins are kept, so that a key can be known ag
 		Example: `  anabranch key list acme`,
 		Args:    cobra.ExactArgs(1),
 	}
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.connect("")

@@ -47,6 +47,7 @@ type app struct {
 	servers  []string
 	token    string
 	context  string // that --context names
+	stale    bool   // reads ask no leader
 	// begun says that the command line was understood: an error after it is not one of usage.
 	begun bool
 }

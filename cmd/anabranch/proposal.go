@@ -45,6 +45,7 @@ func (a *app) proposalList() *cobra.Command {
 	cmd.Flags().StringVar(&state, "state", client.Pending, "only those in this state: "+strings.Join(proposalStates, ", "))
 	cmd.Flags().StringVar(&kind, "kind", "", "only those about this kind")
 	cmd.Flags().StringVar(&proposer, "proposer", "", "only those of this proposer")
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		query := url.Values{}
@@ -92,6 +93,7 @@ func (a *app) proposalShow() *cobra.Command {
 		Use: "show ID", Short: "Show a proposal with what it would change", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeProposals,
 		Example: "  anabranch proposal show 4711\n  anabranch proposal show 4711 -o yaml",
 	}
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.connect("")

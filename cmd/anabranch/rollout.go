@@ -78,7 +78,15 @@ func (a *app) rollouts() *cobra.Command {
 With a SafetyRule that says rollout, a change goes to one router first, then to the routers of that
 one's region, then to all, with a bake after each step. It is taken back when a router refuses it, when
 errors rise, or when routers that got it fall out of sight. What failovers and drains displace waits for
-nothing.`,
+nothing. Such a rule, with bakes shorter than by default:
+
+  apiVersion: anabranch/v1
+  kind: SafetyRule
+  metadata: {name: staged}
+  spec:
+    rollout:
+      canary: {bakeSeconds: 30}
+      region: {bakeSeconds: 60}`,
 		Example: `  anabranch rollout watch
   anabranch rollout pause --reason "INC-42"
   anabranch rollout return 4711 --reason "slower than before"`,
@@ -103,6 +111,7 @@ For each: how far it came, which router and region it began with, how many route
 why it ended.`,
 		Example: "  anabranch rollout list\n  anabranch rollout list -o json",
 	}
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := a.connect("")
@@ -140,6 +149,7 @@ With what it changes, why it stands where it does, and how many of the routers t
 have it.`,
 		Example: "  anabranch rollout status\n  anabranch rollout status 4711 -o yaml",
 	}
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.connect("")
@@ -190,13 +200,18 @@ var errRolloutEnded = errors.New("the rollout has ended")
 func (a *app) rolloutWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "watch", Short: "Follow the newest rollout to its end", Args: cobra.NoArgs,
-		Long:    "Follow the newest rollout to its end. It ends with exit code 1 if the table was taken back.",
+		Long: `Follow the newest rollout to its end; while a change waits for its rollout to begin, wait for that.
+
+It ends with exit code 1 if the table was taken back.`,
 		Example: "  anabranch apply -f policies && anabranch rollout watch",
 	}
 	format := formats(cmd, "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := a.connect("")
 		if err != nil {
+			return err
+		}
+		if err := a.rolloutToCome(cmd.Context(), c); err != nil {
 			return err
 		}
 		var last aRollout

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -97,6 +101,64 @@ func TestAPromotedRolloutIsASuccess(t *testing.T) {
 	}
 	if out, _ := s.do(0, "", "rollout", "watch", "-o", "json"); !strings.Contains(out, `"stage":"settled"`) {
 		t.Errorf("watch: %s", out)
+	}
+}
+
+// theRule is what the help of rollout shows.
+func theRule(t *testing.T) string {
+	t.Helper()
+	_, rule, _ := strings.Cut((&app{}).rollouts().Long, "\n\n  apiVersion")
+	return "  apiVersion" + rule
+}
+
+func TestARolloutIsFollowedFromBeforeItBegins(t *testing.T) {
+	s := rolling(t)
+	s.do(0, "", "rollout", "promote")
+	_, errs := s.do(0, theRule(t), "apply", "-f", "-")
+	if errs != "" {
+		t.Errorf("a rule that no router sees: %s", errs)
+	}
+	if _, errs = s.do(0, acme, "apply", "-f", "-"); errs != "note: this goes to routers in stages; `anabranch rollout watch` follows it\n" {
+		t.Errorf("a change that goes out in stages: %s", errs)
+	}
+	if _, errs = s.do(0, acme, "apply", "-f", "-"); errs != "" {
+		t.Errorf("no change: %s", errs)
+	}
+	told, say := io.Pipe()
+	var out bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(t.Context(), []string{"anabranch", "rollout", "watch"}, strings.NewReader(""), &out, say)
+		_ = say.Close()
+	}()
+	line, err := bufio.NewReader(told).ReadString('\n') // it has looked, and found no rollout of this change
+	if err != nil || line != "note: the change waits for its rollout to begin\n" {
+		t.Errorf("while it waits: %q %v", line, err)
+	}
+	made := s.node.Apply(&statepb.Command{Op: &statepb.Command_StartRollout{StartRollout: &statepb.StartRollout{
+		ConfigRevision: s.node.View().Config().Revision(), Table: &routerpb.Table{Regions: []*routerpb.Region{{Id: "us", Zone: "c"}}, Clusters: []*routerpb.Cluster{{Id: "c"}}}, Canary: "r-1", Region: "us", Expected: 1,
+	}}})
+	if made.GetCode() != "" {
+		t.Fatal(made)
+	}
+	s.do(0, "", "rollout", "promote")
+	if code := <-ended; code != 0 || !strings.Contains(out.String(), fmt.Sprintf("rollout %d: settled: by admin\n", made.GetRevision())) {
+		t.Errorf("watch = %d:\n%s", code, &out)
+	}
+}
+
+func TestAChangeUnderAFreezeSaysSo(t *testing.T) {
+	s := rolling(t)
+	s.do(0, "", "rollout", "promote")
+	s.do(0, acme, "apply", "-f", "-")
+	s.do(0, "", "freeze", "--reason", "black friday")
+	const want = "note: changes are frozen by admin: black friday; routers get this after `anabranch unfreeze`\n"
+	t.Setenv("EDITOR", "sed -i s/top/batch/")
+	first := fmt.Sprint(s.node.View().Index() - 1) // when acme was made, ahead of the freeze
+	for _, args := range [][]string{{"edit", "tenant", "acme"}, {"delete", "tenant", "acme"}, {"rollback", "tenant", "acme", "--to", first}} {
+		if _, errs := s.do(0, "", args...); errs != want {
+			t.Errorf("%s: %s", args[0], errs)
+		}
 	}
 }
 

@@ -141,6 +141,7 @@ For each its role, scope and end, and how its secret begins: the secrets themsel
 		Example: "  anabranch token list\n  anabranch token list -o json",
 		Args:    cobra.NoArgs,
 	}
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := a.connect("")
@@ -207,6 +208,7 @@ Its role and scope, by whom it was made, when it ends, and how its secret begins
 		Example: "  anabranch token get ci -o yaml",
 		Args:    cobra.ExactArgs(1),
 	}
+	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.connect("")

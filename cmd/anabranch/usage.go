@@ -31,11 +31,13 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) e
 // the group's help and call that a success, so a script would not notice.
 func unknownCommand(root *cobra.Command, args []string) error {
 	group, rest, err := root.Find(args)
-	known := err != nil || group == root || group.Runnable() || !group.HasSubCommands()
-	if known || group.ParseFlags(rest) != nil || group.Flags().NArg() == 0 {
+	var word string
+	if err == nil && group != root && !group.Runnable() && group.HasSubCommands() && group.ParseFlags(rest) == nil {
+		word = group.Flags().Arg(0)
+	}
+	if word == "" {
 		return nil // as cobra tells it
 	}
-	word := group.Flags().Arg(0)
 	var all []string
 	for _, c := range group.Commands() {
 		if c.IsAvailableCommand() {

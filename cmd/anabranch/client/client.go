@@ -43,6 +43,9 @@ type Client struct {
 	LargeChange bool
 	// BreakGlass is why writes of resources are not to wait for approval; empty: they may have to.
 	BreakGlass string
+	// Stale has reads answered from what a node has, whether there is a leader or not: they may be old. Only
+	// for reads that take the parameter consistency.
+	Stale bool
 	// Pause is the time before a write is sent again whose outcome is not known; 0: [Pause].
 	Pause time.Duration
 	// HTTP does the calls; nil: a client of its own with [Timeout].
@@ -83,6 +86,11 @@ type Call struct {
 // server says that there were too many calls, it is given the time that it asks for.
 func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 	if call.Method == http.MethodGet {
+		if c.Stale {
+			query := url.Values{"consistency": {"stale"}}
+			maps.Copy(query, call.Query)
+			call.Query = query
+		}
 		return c.paced(ctx, call)
 	}
 	call.key = uuid.NewString()

@@ -87,6 +87,9 @@ func (p *ProblemError) fix() string {
 		case "read_only":
 			return "make room on the disk of the node that `anabranch members` shows as leader, or transfer the leadership"
 		}
+		if p.Code == "no_leader" {
+			return "try again in a few seconds; `anabranch members` shows who leads, and commands that read take --stale"
+		}
 		return "try again in a few seconds; `anabranch members` shows who leads"
 	}
 	return ""
