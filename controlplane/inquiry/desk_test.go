@@ -316,6 +316,31 @@ func TestWhoeverDoesNotListenHoldsNoRouterUp(t *testing.T) {
 	})
 }
 
+// TestWhatWaitsForAFollowerIsBoundedInBytes: records of many clusters are long, and followers many.
+func TestWhatWaitsForAFollowerIsBoundedInBytes(t *testing.T) {
+	d := NewDesk("n1")
+	tl := &tail{filter: &routerpb.DecisionFilter{}, news: make(chan News, heldNews)}
+	record := make([]byte, heldBytes/4)
+	for range 6 {
+		tl.take(News{Node: d.node, Router: "r1", Records: [][]byte{record}})
+	}
+	if len(tl.news) != 4 || tl.dropped.Load() != 2 {
+		t.Fatalf("%d wait, %d dropped", len(tl.news), tl.dropped.Load())
+	}
+	tl.taken(<-tl.news)
+	tl.take(News{Node: d.node, Router: "r1", Records: [][]byte{record}})
+	tl.take(News{Node: d.node, Router: "r1", Dropped: 3}) // counts hold nothing up
+	if n := len(tl.news); n != 5 || tl.dropped.Load() != 0 {
+		t.Errorf("%d wait, %d dropped", n, tl.dropped.Load())
+	}
+	// One that is longer than all that may wait goes through alone.
+	alone := &tail{filter: &routerpb.DecisionFilter{}, news: make(chan News, heldNews)}
+	alone.take(News{Router: "r1", Records: [][]byte{make([]byte, 2*heldBytes)}})
+	if len(alone.news) != 1 {
+		t.Error("it never comes")
+	}
+}
+
 func TestATailEndsWithTheErrorOfWhoeverItTells(t *testing.T) {
 	broken := errors.New("broken pipe")
 	d := NewDesk("n1")

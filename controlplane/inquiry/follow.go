@@ -15,8 +15,10 @@ const (
 	// know; lease is how long they go on without.
 	renewEvery = 2 * time.Second
 	lease      = 10 * time.Second
-	// heldNews is how many messages of routers wait for whoever follows.
-	heldNews = 256
+	// heldNews is how many messages of routers wait for whoever follows, and heldBytes about how many bytes
+	// of records: a message may have a megabyte of them.
+	heldNews  = 256
+	heldBytes = 8 << 20
 )
 
 // tail is one follower of this node's routers.
@@ -24,6 +26,7 @@ type tail struct {
 	filter  *routerpb.DecisionFilter
 	rate    uint32
 	news    chan News
+	held    atomic.Int64  // bytes of records in news
 	dropped atomic.Uint64 // that found no place in news
 }
 
@@ -33,11 +36,26 @@ func (t *tail) take(n News) {
 		return
 	}
 	n.Dropped += t.dropped.Swap(0)
-	select {
-	case t.news <- n:
-	default:
-		t.dropped.Add(n.Dropped + uint64(len(n.Records)))
+	size := sizeOf(n)
+	if before := t.held.Add(size) - size; before == 0 || before+size <= heldBytes {
+		select {
+		case t.news <- n:
+			return
+		default:
+		}
 	}
+	t.held.Add(-size)
+	t.dropped.Add(n.Dropped + uint64(len(n.Records)))
+}
+
+// taken is told of news that was taken out.
+func (t *tail) taken(n News) { t.held.Add(-sizeOf(n)) }
+
+func sizeOf(n News) (bytes int64) {
+	for _, r := range n.Records {
+		bytes += int64(len(r))
+	}
+	return bytes
 }
 
 // wants says whether routers of a region can have anything to tell.
@@ -68,6 +86,7 @@ func (d *Desk) Follow(ctx context.Context, filter *routerpb.DecisionFilter, perS
 		case <-tick.C:
 			err = tell(d.renew(number, t))
 		case n := <-t.news:
+			t.taken(n)
 			err = tell(n)
 		}
 		if err != nil {

@@ -15,8 +15,9 @@ const (
 	// lookEvery is how often the members are looked at, and how long a node that could not be followed
 	// is left alone.
 	lookEvery = time.Second
-	// gathered is how many pieces of news wait for whoever takes them.
-	gathered = 64
+	// gathered is how many pieces of news wait for whoever takes them; the rest waits, and is dropped, at
+	// the desks, which count bytes.
+	gathered = 4
 )
 
 // Follow tells what the routers of all nodes decide from now on, as far as filter wants it: at most
