@@ -20,16 +20,19 @@ func Full(l Limit, nowUs int64) Bucket { return Bucket{Level: l.Burst, StampUs: 
 // Refill counts the inflow up to nowUs. A clock that has gone backwards costs nothing but the
 // inflow until it started again: the stamp follows it down. A limit that was lowered since the
 // last call clamps at once, one that was raised fills at its new rate.
-func (b Bucket) Refill(l Limit, nowUs int64) Bucket {
+func (b Bucket) Refill(l Limit, nowUs int64) Bucket { return b.refill(l, nowUs, l.Burst) }
+
+// refill is Refill of a bucket that holds no more than top, since the rest of the burst is in other hands.
+func (b Bucket) refill(l Limit, nowUs, top int64) Bucket {
 	period := l.Period()
-	b.Level = min(max(b.Level, -l.Burst), l.Burst)
+	b.Level = min(max(b.Level, -l.Burst), top)
 	b.Part = min(b.Part, period-1)
 	if nowUs < b.StampUs {
 		b.StampUs = nowUs
 	}
 	passed := (nowUs - b.StampUs) / l.Unit()
-	if passed >= untilFull(b, l, period) {
-		return Full(l, nowUs)
+	if passed >= ceilDiv((top-b.Level)*period-b.Part, l.Amount) {
+		return Bucket{Level: top, StampUs: nowUs}
 	}
 	inflow := passed*l.Amount + b.Part
 	b.Level += inflow / period
@@ -71,9 +74,4 @@ func (b Bucket) WaitMs(l Limit, level int64) int64 {
 	}
 	wait := ceilDiv((level-b.Level)*l.Period()-b.Part, l.Amount)
 	return ceilDiv(wait*l.Unit(), 1000)
-}
-
-// untilFull is the time until the bucket is full, in the limit's time unit rounded up.
-func untilFull(b Bucket, l Limit, period int64) int64 {
-	return ceilDiv((l.Burst-b.Level)*period-b.Part, l.Amount)
 }

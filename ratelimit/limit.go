@@ -20,7 +20,7 @@ const (
 	TotalTokens  Kind = "total-tokens"
 )
 
-// Valid says whether the kind is one of those above.
+// Valid says whether the kind is one of those that flow in at a rate, which are those above.
 func (k Kind) Valid() bool {
 	switch k {
 	case Requests, InputTokens, OutputTokens, TotalTokens:
@@ -29,8 +29,8 @@ func (k Kind) Valid() bool {
 	return false
 }
 
-// Tokens says whether the kind counts tokens, rather than requests.
-func (k Kind) Tokens() bool { return k != Requests }
+// Tokens says whether the kind counts tokens, rather than requests or something else.
+func (k Kind) Tokens() bool { return k == InputTokens || k == OutputTokens || k == TotalTokens }
 
 // Limit is one bucket's rule: Amount units flow in evenly over each Period, into a bucket that
 // holds Burst of them.

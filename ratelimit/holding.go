@@ -1,0 +1,134 @@
+package ratelimit
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Verdict is a router's own answer to a request for units of a path.
+type Verdict int
+
+// The verdicts.
+const (
+	// Spent: all units were held and are taken.
+	Spent Verdict = iota
+	// Short: they are not held, or no longer. The authority may have them: ask it, then try again.
+	Short
+	// Refused: they are not held, and the authority was asked lately and had less than was wanted.
+	Refused
+)
+
+// Holding is what a router holds of one path. Any number of goroutines spend from it, without locks;
+// one at a time, its owner, talks to the authority about it: Due, Call, Answer.
+//
+// Times are nanoseconds of the router's monotonic clock, from any start above 0.
+type Holding struct {
+	levels []heldLevel
+	// untilNs is when the lease ends. 0: there is none.
+	untilNs atomic.Int64
+	// hungry: the authority had less than was wanted.
+	hungry atomic.Bool
+	// asked: somebody waits for units that are not held.
+	asked atomic.Bool
+
+	// The owner's.
+	seq     int64
+	sentNs  int64 // first sending of the last call
+	triedNs int64 // its last sending
+	span    time.Duration
+	ttl     time.Duration
+	pending *In // not answered yet
+}
+
+// heldLevel is one level of a Holding.
+type heldLevel struct {
+	slots bool
+	// left may be spent, below 0 when more was.
+	left atomic.Int64
+	// back is refunds of what was spent, on their way to the authority.
+	back atomic.Int64
+	// unmet is the demand that found too little, since the last call.
+	unmet atomic.Int64
+	// need is the largest cost that found too little, since the last call.
+	need atomic.Int64
+	// target is what the last call wanted to hold.
+	target atomic.Int64
+
+	// The owner's.
+	base   int64 // what left was when nothing of it had been spent; of slots, those in use included
+	used   int64 // spent under leases that have ended, not told yet
+	demand demand
+}
+
+// NewHolding makes a Holding of nothing for a path of the given limits.
+func NewHolding(path []Limit) *Holding {
+	h := &Holding{levels: make([]heldLevel, len(path))}
+	for i := range path {
+		h.levels[i].slots = path[i].Kind == Slots
+	}
+	return h
+}
+
+// Spend takes the costs, one for each level, all or none.
+func (h *Holding) Spend(costs []int64, nowNs int64) Verdict {
+	if nowNs >= h.untilNs.Load() {
+		h.miss(costs)
+		return Short
+	}
+	for i, c := range costs {
+		if c == 0 || h.levels[i].left.Add(-c) >= 0 {
+			continue
+		}
+		for j := range i + 1 {
+			h.levels[j].left.Add(costs[j])
+		}
+		// A cost that is tried beside one that is undone here may miss what comes back. It is
+		// denied or asks; nothing is spent twice.
+		h.miss(costs)
+		if h.hungry.Load() {
+			return Refused
+		}
+		return Short
+	}
+	return Spent
+}
+
+// miss notes a demand that was not met.
+func (h *Holding) miss(costs []int64) {
+	for i, c := range costs {
+		l := &h.levels[i]
+		l.unmet.Add(c)
+		for {
+			n := l.need.Load()
+			if c <= n || l.need.CompareAndSwap(n, c) {
+				break
+			}
+		}
+	}
+	h.asked.Store(true)
+}
+
+// Charge takes the costs whether or not they are held: what a request used beyond what it had
+// reserved. Below 0 they are given back: what it had reserved and not used, and its slots.
+func (h *Holding) Charge(costs []int64) {
+	for i, c := range costs {
+		l := &h.levels[i]
+		switch {
+		case c > 0 || l.slots:
+			l.left.Add(-c)
+		case c < 0:
+			l.back.Add(-c)
+		}
+	}
+}
+
+// Left is what may be spent of a level now, 0 when the lease has ended.
+func (h *Holding) Left(level int, nowNs int64) int64 {
+	if nowNs >= h.untilNs.Load() {
+		return 0
+	}
+	return max(h.levels[level].left.Load(), 0)
+}
+
+// Hungry says whether the authority had less than was wanted when last asked.
+func (h *Holding) Hungry() bool { return h.hungry.Load() }

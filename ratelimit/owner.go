@@ -1,0 +1,201 @@
+package ratelimit
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// How a router asks for leases.
+const (
+	// MinSpan is the least demand that is asked for in advance.
+	MinSpan = 250 * time.Millisecond
+	// MaxSpan is the most, where the authority has plenty.
+	MaxSpan = 2 * time.Second
+	// HungryEvery is how often a router that got less than it wanted asks again.
+	HungryEvery = 50 * time.Millisecond
+	// smoothing is the time constant of the demand's moving average.
+	smoothing = 500 * time.Millisecond
+)
+
+// Span is how much demand to ask for in advance where a round trip takes so long: three of them, and
+// not less than MinSpan.
+func Span(roundTrip time.Duration) time.Duration { return min(max(MinSpan, 3*roundTrip), MaxSpan) }
+
+// demand is an exponentially weighted moving average of units per second.
+type demand struct{ rate float64 }
+
+func (d *demand) add(units int64, over time.Duration) {
+	if over <= 0 {
+		return
+	}
+	// What came after a long silence came lately.
+	now := float64(max(units, 0)) / min(over, smoothing).Seconds()
+	d.rate += (1 - math.Exp(-over.Seconds()/smoothing.Seconds())) * (now - d.rate)
+}
+
+// Due says whether the authority should be called now: because somebody waits, half of what was
+// wanted or half of the lease's time is gone, or there is something to tell.
+func (h *Holding) Due(nowNs int64) bool {
+	since := time.Duration(nowNs - h.sentNs)
+	switch {
+	case h.pending != nil:
+		return time.Duration(nowNs-h.triedNs) >= HungryEvery
+	case h.hungry.Load():
+		return since >= HungryEvery
+	case h.asked.Load():
+		return true
+	}
+	busy := false
+	for i := range h.levels {
+		l := &h.levels[i]
+		left := l.left.Load()
+		if target := l.target.Load(); target > 0 && left < (target+1)/2 {
+			return true
+		}
+		busy = busy || l.base != 0 || left != 0 || l.used != 0 || l.back.Load() != 0
+	}
+	return busy && since >= h.ttl/2
+}
+
+// Call fills in the call that is due: its number, and of each level what is wanted, was used and
+// comes back. A call that was not answered is repeated as it was, whatever in now says. The span
+// is that of [Span]; it grows where the authority has plenty.
+func (h *Holding) Call(in *In, span time.Duration, nowNs int64) {
+	if h.pending != nil {
+		*in = *h.pending
+		in.Path = slices.Clone(in.Path)
+		h.triedNs = nowNs
+		return
+	}
+	if nowNs >= h.untilNs.Load() {
+		h.end()
+	}
+	h.asked.Store(false)
+	over := smoothing
+	if h.seq > 0 {
+		over = time.Duration(nowNs - h.sentNs)
+	}
+	for i := range h.levels {
+		h.levels[i].tell(&in.Path[i], max(span, h.span), over)
+	}
+	h.seq++
+	in.Seq = h.seq
+	h.sentNs, h.triedNs, h.ttl = nowNs, nowNs, in.TTL
+	kept := *in
+	kept.Path = slices.Clone(in.Path)
+	h.pending = &kept
+}
+
+// end drops what is left of a lease whose time is over. The authority counts it as spent.
+func (h *Holding) end() {
+	h.untilNs.Store(0)
+	for i := range h.levels {
+		l := &h.levels[i]
+		if l.slots {
+			l.left.Add(-l.base) // those in use remain, as a debt
+		} else {
+			l.used += l.base - l.left.Swap(0)
+		}
+		l.base = 0
+	}
+}
+
+// tell writes what the authority should know of the level, and takes it out of the level.
+func (l *heldLevel) tell(to *Level, span, over time.Duration) {
+	left := l.left.Load()
+	unmet, need := l.unmet.Swap(0), l.need.Swap(0)
+	var use int64
+	to.Used, to.Back, to.Refund = 0, 0, 0
+	if l.slots {
+		use = l.base - left // in use now
+		l.demand.rate = max(float64(use+unmet), l.demand.rate/2)
+	} else {
+		spent := l.base - left
+		l.demand.add(spent+unmet, over)
+		if left < 0 {
+			l.left.Add(-left) // a debt, which is the authority's from now on
+			left = 0
+		}
+		// A refund makes up for what was spent since the last call before it reaches further back.
+		refund := l.back.Swap(0)
+		if again := min(refund, spent); again > 0 {
+			l.left.Add(again)
+			left, spent, refund = left+again, spent-again, refund-again
+		}
+		spent += l.used - refund
+		to.Used, to.Refund = max(spent, 0), max(-spent, 0)
+		l.used, l.base = 0, left
+	}
+	target := max(l.wanted(span, use), need+use)
+	held := l.base
+	surplus := held - max(2*target, target+1)
+	if surplus > 0 {
+		surplus = min(surplus, held-target, max(l.left.Load(), 0))
+	}
+	if surplus > 0 {
+		if l.left.Add(-surplus) < 0 { // somebody was quicker
+			l.left.Add(surplus)
+		} else {
+			to.Back += surplus
+			l.base -= surplus
+			held -= surplus
+		}
+	}
+	l.target.Store(target - use)
+	to.Want = min(max(target-held, 0), MaxWant, to.Limit.Burst)
+}
+
+// wanted is what to hold: the demand of a span, or of slots, those that are in use or were lately and
+// one more.
+func (l *heldLevel) wanted(span time.Duration, use int64) int64 {
+	if l.slots {
+		if l.demand.rate < 1 {
+			return use
+		}
+		return max(use, int64(l.demand.rate)) + 1
+	}
+	return int64(math.Ceil(min(l.demand.rate*span.Seconds(), MaxWant)))
+}
+
+// Answer takes the authority's answer to the last call, and says whether it changed anything: a
+// stale call must be made anew under a newer policy, with what it told.
+func (h *Holding) Answer(out Out, nowNs int64) bool {
+	call := h.pending
+	if call == nil {
+		return false
+	}
+	h.pending = nil
+	if out.Status != Granted || len(out.Path) != len(h.levels) {
+		for i := range h.levels {
+			l := &h.levels[i]
+			told := &call.Path[i]
+			l.used += told.Used - told.Refund
+			l.base += told.Back
+			l.left.Add(told.Back)
+		}
+		return false
+	}
+	until := h.sentNs + out.Valid.Nanoseconds()
+	short, plenty := false, true
+	for i, g := range out.Path {
+		l := &h.levels[i]
+		want := call.Path[i].Want
+		short = short || g.Granted < want
+		plenty = plenty && g.Level > call.Path[i].Limit.Burst/2
+		// What had been dropped here and is still held there is held again, and the other way round.
+		l.left.Add(g.Held - l.base)
+		l.base = g.Held
+	}
+	h.hungry.Store(short)
+	if plenty {
+		h.span = min(2*max(h.span, MinSpan), MaxSpan)
+	} else {
+		h.span = 0
+	}
+	h.untilNs.Store(until)
+	if nowNs >= until {
+		h.end()
+	}
+	return true
+}

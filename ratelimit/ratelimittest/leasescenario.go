@@ -1,0 +1,148 @@
+package ratelimittest
+
+import (
+	"bufio"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"anabranch/ratelimit"
+)
+
+// leaseScenarios plays each text in testdata/lease. A line is one of
+//
+//	limit NAME KIND AMOUNT PERIOD_MS BURST COLD        declare or change a limit
+//	window NAME FROM NEXT SPENT                         of money, in microseconds since the start
+//	policy VERSION                                      of the calls from here on; also: epoch N, ttl MS, young 0|1, strict 0|1
+//	at MICROSECONDS                                     since the start; may go back
+//	lease ROUTER SEQ NAME=WANT[,USED[,BACK[,REFUND]]]… -> STATUS NAME=GRANTED,LEVEL,HELD…
+//
+// and # starts a comment.
+func leaseScenarios(t *testing.T, fresh lenderMaker) {
+	files, err := fs.Glob(texts, "testdata/lease/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios found (error %v)", err)
+	}
+	for _, file := range files {
+		text, err := texts.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(strings.TrimSuffix(path.Base(file), ".txt"), func(t *testing.T) {
+			s, clock := fresh(t)
+			p := lender{s: s, clock: clock, levels: map[string]ratelimit.Level{}, in: Call()}
+			lines := bufio.NewScanner(strings.NewReader(string(text)))
+			for n := 1; lines.Scan(); n++ {
+				line, _, _ := strings.Cut(lines.Text(), "#")
+				if strings.TrimSpace(line) == "" {
+					continue
+				}
+				if err := p.play(t, line); err != nil {
+					t.Fatalf("%s:%d: %s\n%v", file, n, strings.TrimSpace(line), err)
+				}
+			}
+		})
+	}
+}
+
+type lender struct {
+	s      ratelimit.Lender
+	clock  *Clock
+	levels map[string]ratelimit.Level
+	in     ratelimit.In
+}
+
+func (p *lender) play(t *testing.T, line string) error {
+	t.Helper()
+	call, want, _ := strings.Cut(line, "->")
+	words := strings.Fields(call)
+	switch words[0] {
+	case "limit":
+		n, err := numbers(words[3:], 4)
+		if err != nil {
+			return err
+		}
+		l := p.levels[words[1]]
+		l.Limit = ratelimit.Limit{ID: words[1], Kind: ratelimit.Kind(words[2]), Amount: n[0], PeriodMs: n[1], Burst: n[2]}
+		l.Cold = n[3]
+		p.levels[words[1]] = l
+		return nil
+	case "window":
+		n, err := numbers(words[2:], 3)
+		if err != nil {
+			return err
+		}
+		l := p.levels[words[1]]
+		l.Window = ratelimit.Window{FromUs: Start + n[0], NextUs: Start + n[1], Spent: n[2]}
+		p.levels[words[1]] = l
+		return nil
+	case "lease":
+		return p.lease(t, words[1:], strings.Fields(want))
+	}
+	n, err := numbers(words[1:], 1)
+	if err != nil {
+		return err
+	}
+	switch words[0] {
+	case "at":
+		p.clock.Set(Start + n[0])
+	case "policy":
+		p.in.Policy = n[0]
+	case "epoch":
+		p.in.Epoch = n[0]
+	case "ttl":
+		p.in.TTL = time.Duration(n[0]) * time.Millisecond
+	case "young":
+		p.in.Young = n[0] == 1
+	case "strict":
+		p.in.Strict = n[0] == 1
+	default:
+		return fmt.Errorf("no such word: %s", words[0])
+	}
+	return nil
+}
+
+func (p *lender) lease(t *testing.T, words, wanted []string) error {
+	t.Helper()
+	in := p.in
+	in.Router, in.Path = words[0], nil
+	seq, err := numbers(words[1:2], 1)
+	if err != nil {
+		return err
+	}
+	in.Seq = seq[0]
+	for _, w := range words[2:] {
+		name, told, _ := strings.Cut(w, "=")
+		l, ok := p.levels[name]
+		if !ok {
+			return fmt.Errorf("no such limit: %s", name)
+		}
+		parts := strings.Split(told, ",")
+		n, err := numbers(parts, len(parts))
+		if err != nil {
+			return err
+		}
+		for i, to := range []*int64{&l.Want, &l.Used, &l.Back, &l.Refund}[:len(n)] {
+			*to = n[i]
+		}
+		in.Path = append(in.Path, l)
+	}
+	out, err := p.s.Lease(t.Context(), in)
+	if err != nil {
+		return err
+	}
+	got := []string{out.Status.String()}
+	for i, g := range out.Path {
+		got = append(got, fmt.Sprintf("%s=%d,%d,%d", in.Path[i].Limit.ID, g.Granted, g.Level, g.Held))
+	}
+	if g, w := strings.Join(got, " "), strings.ReplaceAll(strings.Join(wanted, " "), "_", ""); g != w {
+		return fmt.Errorf("got %s", g)
+	}
+	if out.Status == ratelimit.Granted && out.Valid != in.TTL {
+		return fmt.Errorf("valid for %v, want %v", out.Valid, in.TTL)
+	}
+	return nil
+}

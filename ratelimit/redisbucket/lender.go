@@ -1,0 +1,257 @@
+package redisbucket
+
+import (
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"anabranch/ratelimit"
+)
+
+// Lender is a ratelimit.Lender on Redis: one server, the primary that Sentinels know, or a
+// cluster. All that is kept of an organisation lies in one slot.
+type Lender struct {
+	client redis.UniversalClient
+	budget time.Duration
+	health health
+	clock  func() int64 // microseconds; nil: Redis's own
+}
+
+//go:embed lease.lua
+var leaseSource string
+
+var leaseScript = redis.NewScript(leaseSource)
+
+// NewLender makes a Lender and connects to nothing yet, so that a router starts without Redis.
+// Each connection is checked when it is made, see [Lender.Check]. Run must run for an absence to end.
+func NewLender(o LenderOptions) (*Lender, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Budget == 0 {
+		o.Budget = DefaultBudget
+	}
+	if o.PoolSize == 0 {
+		o.PoolSize = DefaultPoolSize
+	}
+	return &Lender{client: o.connect(), budget: o.Budget}, nil
+}
+
+// Close closes the connections; calls after it fail.
+func (l *Lender) Close() error { return l.client.Close() }
+
+// Check asks whether Redis (of a cluster, every primary) is there and will not forget levels at
+// will. Errors are as those of [Store.Check].
+func (l *Lender) Check(ctx context.Context) error {
+	var err error
+	if c, ok := l.client.(*redis.ClusterClient); ok {
+		err = c.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error { return fit(ctx, m) })
+	} else {
+		err = fit(ctx, l.client)
+	}
+	if err != nil {
+		return away(err)
+	}
+	return nil
+}
+
+// Result is the answer to one call of several.
+type Result struct {
+	Out ratelimit.Out
+	Err error
+}
+
+// Lease implements ratelimit.Lender.
+func (l *Lender) Lease(ctx context.Context, in ratelimit.In) (ratelimit.Out, error) {
+	r := l.LeaseAll(ctx, []ratelimit.In{in})[0]
+	return r.Out, r.Err
+}
+
+// LeaseAll makes several calls in one round trip (of a cluster, one to each server). They are
+// independent, and an answer is for the call at the same place. No two may be of the same lane.
+func (l *Lender) LeaseAll(ctx context.Context, calls []ratelimit.In) []Result {
+	results := make([]Result, len(calls))
+	var due []int
+	for i := range calls {
+		err := calls[i].Validate()
+		if err == nil && strings.HasPrefix(calls[i].Org, "}") {
+			err = fmt.Errorf("lease of %s: the name can't start with }, which Redis Cluster has a use for", calls[i].Org)
+		}
+		if results[i].Err = err; err == nil {
+			due = append(due, i)
+		}
+	}
+	if len(due) == 0 {
+		return results
+	}
+	if cause := l.health.why(); cause != nil {
+		for _, i := range due {
+			results[i].Err = fmt.Errorf("lease of %s: %w: %w", calls[i].Org, ratelimit.ErrAway, cause)
+		}
+		return results
+	}
+	budget, cancel := context.WithTimeout(ctx, l.budget)
+	defer cancel()
+	again := l.round(budget, calls, results, due, false)
+	if len(again) > 0 && budget.Err() == nil {
+		// Under the same numbers, so that what was carried out is only answered again.
+		again = l.round(budget, calls, results, again, false)
+	}
+	switch {
+	case len(again) == 0:
+		l.health.well()
+	case ctx.Err() != nil: // the caller's own end says nothing of Redis
+	default:
+		l.health.fail(results[again[0]].Err, budget.Err() != nil)
+		l.reload(ctx)
+	}
+	return results
+}
+
+// round makes the calls that are due and answers those that failed on the way. With source the
+// whole script is sent.
+func (l *Lender) round(ctx context.Context, calls []ratelimit.In, results []Result, due []int, source bool) (failed []int) {
+	replies := make([]*redis.Cmd, len(due))
+	send := func(c redis.Scripter, at int) {
+		in := &calls[due[at]]
+		keys, args := l.request(in)
+		if source {
+			replies[at] = leaseScript.Eval(ctx, c, keys, args...)
+		} else {
+			replies[at] = leaseScript.EvalSha(ctx, c, keys, args...)
+		}
+	}
+	if len(due) == 1 {
+		send(l.client, 0)
+	} else {
+		pipe := l.client.Pipeline()
+		for at := range due {
+			send(pipe, at)
+		}
+		_, _ = pipe.Exec(ctx) // each reply has its own error
+	}
+	var unknown []int
+	for at, i := range due {
+		text, err := replies[at].Text()
+		if err == nil {
+			results[i].Out, err = readOut(text, len(calls[i].Path))
+		}
+		switch {
+		case err == nil:
+			results[i].Err = nil
+			continue
+		case redis.HasErrorPrefix(err, "NOSCRIPT") && !source:
+			unknown = append(unknown, i)
+			continue
+		}
+		results[i].Err = fmt.Errorf("lease of %s: %w", calls[i].Org, away(err))
+		failed = append(failed, i)
+	}
+	if len(unknown) > 0 {
+		failed = append(failed, l.round(ctx, calls, results, unknown, true)...)
+	}
+	return failed
+}
+
+// reload looks anew at who serves what, in a cluster.
+func (l *Lender) reload(ctx context.Context) {
+	if c, ok := l.client.(*redis.ClusterClient); ok {
+		c.ReloadState(ctx) // in the background
+	}
+}
+
+// laneKeep is how long the last answer to a router is kept, at least.
+const laneKeep = time.Minute
+
+// fields of a level in the script's argument.
+const fields = 13
+
+// request is the script's keys and arguments.
+func (l *Lender) request(in *ratelimit.In) (keys []string, args []any) {
+	key := Prefix + "{" + in.Org + "}"
+	keys = []string{key, key + ":epoch", key + ":" + in.Lane()}
+	args = make([]any, 2, 2+len(in.Path))
+	levels := make([]byte, 0, 8*fields*len(in.Path))
+	var keep int64
+	for i := range in.Path {
+		v := &in.Path[i]
+		keep = max(keep, v.KeepMs())
+		levels = doubles(levels, form(v)...)
+		used, back, refund := v.Bounded()
+		levels = doubles(levels, v.Limit.Burst, v.Cold, v.Want, used, back, refund)
+		levels = doubles(levels, v.Window.FromUs, v.Window.NextUs, v.Window.Spent)
+		args = append(args, v.Limit.ID)
+	}
+	var now int64
+	if l.clock != nil {
+		now = l.clock()
+	}
+	lanes := max(laneKeep, 64*in.TTL).Milliseconds()
+	head := doubles(make([]byte, 0, 72), now, in.Epoch, flag(in.Young), in.Policy, in.Seq, in.TTL.Microseconds(), flag(in.Strict),
+		keep+4*ratelimit.MaxTTL.Milliseconds(), lanes)
+	args[0], args[1] = head, levels
+	return keys, args
+}
+
+// form is how the script counts the level: as a rate with its numbers, as slots or as money.
+func form(v *ratelimit.Level) []int64 {
+	switch v.Limit.Kind {
+	case ratelimit.Slots:
+		return []int64{1, 0, 0, 0}
+	case ratelimit.Money:
+		return []int64{2, 0, 0, 0}
+	}
+	return []int64{0, v.Limit.Amount, v.Limit.Period(), v.Limit.Unit()}
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// doubles appends numbers below 2^53 as Redis's struct library reads them.
+func doubles(to []byte, ns ...int64) []byte {
+	for _, n := range ns {
+		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(float64(n)))
+	}
+	return to
+}
+
+// readOut reads the script's answer to a path of so many levels.
+func readOut(text string, levels int) (ratelimit.Out, error) {
+	if len(text) < 24 || len(text)%24 != 0 {
+		return ratelimit.Out{}, fmt.Errorf("script answered %d bytes, want groups of 24", len(text))
+	}
+	n := make([]int64, len(text)/8)
+	for i := range n {
+		f := math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[8*i : 8*i+8])))
+		if f != math.Trunc(f) || math.Abs(f) >= 1<<53 {
+			return ratelimit.Out{}, errors.New("script answered a number that is not whole")
+		}
+		n[i] = int64(f)
+	}
+	out := ratelimit.Out{Status: ratelimit.Status(n[0]), Epoch: n[1], Valid: time.Duration(n[2]) * time.Microsecond}
+	if out.Status != ratelimit.Granted {
+		return out, nil
+	}
+	if len(n) != 3+3*levels {
+		return ratelimit.Out{}, fmt.Errorf("script answered %d numbers, want %d", len(n), 3+3*levels)
+	}
+	out.Path = make([]ratelimit.Grant, levels)
+	for i := range out.Path {
+		at := 3 + 3*i
+		out.Path[i] = ratelimit.Grant{Granted: n[at], Level: n[at+1], Held: n[at+2]}
+	}
+	return out, nil
+}
+
+var _ ratelimit.Lender = (*Lender)(nil)

@@ -1,0 +1,118 @@
+package ratelimit
+
+// stock is the authority's state of one level: what is there, and what routers hold of it.
+type stock struct {
+	// bucket of a rate. Of Money, Level is what is left, StampUs the start of its window and Part
+	// the budget that it was counted from. Of Slots, only Level counts.
+	bucket Bucket
+	// gen is the generation that cur was leased in; prev was in the one before.
+	gen       int64
+	cur, prev int64
+}
+
+// newStock is the state of a level that is not remembered. lostUs is when the authority lost its
+// memory or became the organisation's home; below 0: never.
+func newStock(l *Level, gen, lostUs, nowUs int64) stock {
+	s := stock{gen: gen}
+	burst := l.Limit.Burst
+	cold := burst/100*l.Cold + burst%100*l.Cold/100
+	switch l.Limit.Kind {
+	case Slots:
+	case Money:
+		from, spent := l.window(nowUs)
+		s.bucket = Bucket{Level: burst, StampUs: from, Part: burst}
+		switch {
+		case spent >= 0:
+			s.bucket.Level = max(burst-spent, -burst)
+		case lostUs >= from:
+			s.bucket.Level = cold
+		}
+	default:
+		s.bucket = Bucket{Level: cold, StampUs: lostUs}
+		if lostUs < 0 {
+			s.bucket = Full(l.Limit, nowUs)
+		}
+	}
+	return s
+}
+
+// window is the start of the window that nowUs is in, and what the ledger knows to be spent in it.
+func (l *Level) window(nowUs int64) (fromUs, spent int64) {
+	if nowUs >= l.Window.NextUs {
+		return l.Window.NextUs, -1
+	}
+	return l.Window.FromUs, l.Window.Spent
+}
+
+// top is the most that may be there beside what routers hold.
+func (s *stock) top(burst int64) int64 { return max(burst-s.cur-s.prev, -burst) }
+
+// at brings the level to nowUs: leases that are over no longer count, and the bucket fills for as
+// long as each of them left room.
+func (s *stock) at(l *Level, g generation, nowUs int64) {
+	if s.gen < g.n {
+		s.until(l, s.prev, g.start(s.gen+1))
+		s.prev, s.cur = s.cur, 0
+		if s.gen+1 < g.n {
+			s.until(l, s.prev, g.start(s.gen+2))
+			s.prev = 0
+		}
+		s.gen = g.n
+	}
+	top := s.top(l.Limit.Burst)
+	switch l.Limit.Kind {
+	case Slots:
+		s.bucket = Bucket{Level: top}
+	case Money:
+		burst := l.Limit.Burst
+		from, _ := l.window(nowUs)
+		if s.bucket.StampUs < from {
+			s.bucket = Bucket{Level: top, StampUs: from, Part: burst}
+		}
+		s.bucket.Level = min(max(s.bucket.Level+burst-s.bucket.Part, -burst), top)
+		s.bucket.Part = burst
+	default:
+		s.bucket = s.bucket.refill(l.Limit, nowUs, top)
+	}
+}
+
+// until fills a rate up to a time at which some leases end, if there are any.
+func (s *stock) until(l *Level, ending, us int64) {
+	if ending > 0 && us > s.bucket.StampUs && l.Limit.Kind != Slots && l.Limit.Kind != Money {
+		s.bucket = s.bucket.refill(l.Limit, us, s.top(l.Limit.Burst))
+	}
+}
+
+// settle counts what a router tells of the held units that it was leased in generation gen, and
+// answers how many it carries on. What was spent beyond those held is a debt.
+func (s *stock) settle(l *Level, held, gen int64, alive bool) (carried int64) {
+	used, back, refund := l.Bounded()
+	covered := min(used, held)
+	change := refund - (used - covered)
+	if alive {
+		returned := min(back, held-covered)
+		if gen == s.gen {
+			s.cur = max(s.cur-held, 0)
+		} else {
+			s.prev = max(s.prev-held, 0)
+		}
+		carried = held - covered - returned
+		s.cur += carried
+		change += returned
+	}
+	burst := l.Limit.Burst
+	if l.Limit.Kind == Slots {
+		s.bucket.Level = s.top(burst)
+		return carried
+	}
+	s.bucket.Level = min(max(s.bucket.Level+change, -burst), s.top(burst))
+	return carried
+}
+
+// grant hands out n units, to be held or to be spent at once.
+func (s *stock) grant(n int64, hold bool) {
+	s.bucket.Level -= n
+	if hold {
+		s.cur += n
+	}
+}
