@@ -46,7 +46,7 @@ type authenticator func(r *http.Request, view *state.View, now time.Time) (*acce
 func (s *Server) may(need access.Right, scoped ...reach) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			err := s.admit(c, need, len(scoped) > 0)
+			err := s.admit(c, need, len(scoped) > 0 && scoped[0] != whole)
 			s.metrics.countAuth(err)
 			if err != nil {
 				return err

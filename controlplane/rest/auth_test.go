@@ -3,10 +3,15 @@ package rest
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
+	"anabranch/controlplane/access"
 	"anabranch/controlplane/store"
 )
 
@@ -120,5 +125,19 @@ func TestErrorsOfTheStore(t *testing.T) {
 				t.Errorf("an internal error is told: %s", a.body)
 			}
 		})
+	}
+}
+
+// TestAnOperationForTheWholeIsForNobodyWithAScope, also where it says so in so many words.
+func TestAnOperationForTheWholeIsForNobodyWithAScope(t *testing.T) {
+	d := newIssuer(t)
+	d.token("narrow", "viewer", access.Scope{Tenants: []string{"acme"}})
+	for reach, want := range map[reach]bool{whole: false, anyScope: true, filtered: true, within: true} {
+		c := d.server.echo.NewContext(httptest.NewRequest(http.MethodGet, "/", http.NoBody), httptest.NewRecorder())
+		c.Request().Header.Set("Authorization", "Bearer secret-narrow")
+		err := d.server.may(read, reach)(func(echo.Context) error { return nil })(c)
+		if (err == nil) != want {
+			t.Errorf("reach %d: %v", reach, err)
+		}
 	}
 }

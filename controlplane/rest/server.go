@@ -29,6 +29,8 @@ type Server struct {
 	changes        tableChanges
 	watches        atomic.Int64
 	tails          places
+	// exchanging holds a place for each sign-in that the OpenID provider is asked about.
+	exchanging chan struct{}
 	// parameters that each operation knows.
 	parameters map[string]api.Parameters
 	// archiving while a snapshot is being written.
@@ -44,7 +46,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o.withDefaults(), draining: make(chan struct{})}
+	s := &Server{o: o.withDefaults(), draining: make(chan struct{}), exchanging: make(chan struct{}, maxExchanges)}
 	s.authenticators = []authenticator{byToken, s.bySignIn}
 	s.reads = newRate(s.o.Now, s.o.ReadRate, readBurst*s.o.ReadRate)
 	s.writes = newRate(s.o.Now, s.o.WriteRate, writeBurst*s.o.WriteRate)

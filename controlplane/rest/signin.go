@@ -27,8 +27,12 @@ type SignInWays struct {
 	OIDC *oidc.Config `json:"oidc,omitempty"`
 }
 
-// maxGrant bounds each part of a grant, in bytes.
-const maxGrant = 8 << 10
+const (
+	// maxGrant bounds each part of a grant, in bytes.
+	maxGrant = 8 << 10
+	// maxExchanges is how many sign-ins a node asks the provider about at a time.
+	maxExchanges = 32
+)
 
 // bySignIn knows people by ID tokens.
 func (s *Server) bySignIn(r *http.Request, _ *state.View, _ time.Time) (*access.Identity, error) {
@@ -81,6 +85,12 @@ func (s *Server) signIn(c echo.Context) error {
 	from := address(c.Request())
 	if wait := s.attempts.wait(from); wait > 0 {
 		return problemAttempts(wait)
+	}
+	select {
+	case s.exchanging <- struct{}{}:
+		defer func() { <-s.exchanging }()
+	default:
+		return newProblem(codeBusy, "This node asks the OpenID provider about as many sign-ins as it may at a time.").after(time.Second)
 	}
 	tokens, err := s.o.SignIn.Exchange(c.Request().Context(), g)
 	switch {

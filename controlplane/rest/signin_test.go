@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"anabranch/controlplane/access"
 	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/oidc/oidctest"
 )
@@ -131,4 +132,39 @@ func TestWithoutAProviderThereAreStaticTokensOnly(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 	d.do("", "POST", "/v1/signin", `{"refreshToken":"x"}`).want(404, "not_found")
+}
+
+// away is a provider that can't be reached, whose exchanges last until it is let go.
+type away struct{ entered, let chan struct{} }
+
+func (away) Identify(context.Context, string) (*access.Identity, error) { return nil, oidc.ErrAway }
+func (away) Config() oidc.Config                                        { return oidc.Config{} }
+
+func (a away) Exchange(context.Context, oidc.Grant) (oidc.Tokens, error) {
+	a.entered <- struct{}{}
+	<-a.let
+	return oidc.Tokens{}, oidc.ErrAway
+}
+
+// TestSignInsAtOnceAreBounded: anybody can ask for one, and each holds a call to the provider.
+func TestSignInsAtOnceAreBounded(t *testing.T) {
+	slow := away{make(chan struct{}), make(chan struct{})}
+	d := newDouble(t, func(o *Options) { o.SignIn = slow })
+	const grant = `{"refreshToken":"x"}`
+	var asked sync.WaitGroup
+	for range maxExchanges {
+		asked.Go(func() { d.do("", "POST", "/v1/signin", grant).want(503, "sign_in_away") })
+	}
+	for range maxExchanges {
+		<-slow.entered
+	}
+	a := d.do("", "POST", "/v1/signin", grant).want(503, "busy")
+	if a.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	close(slow.let)
+	asked.Wait()
+	asked.Go(func() { d.do("", "POST", "/v1/signin", grant).want(503, "sign_in_away") })
+	<-slow.entered // there is room again
+	asked.Wait()
 }
