@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +51,25 @@ func (a *app) connect(reason string) (*client.Client, error) {
 			return nil, err
 		}
 	}
+	c.Age = a.toldAge()
 	return c, nil
+}
+
+// freshEnough is how long ago a node may have heard of the leader without this being worth a word.
+const freshEnough = 2 * time.Second
+
+// toldAge says once, beside what was asked for, how old that may be.
+func (a *app) toldAge() func(time.Duration) {
+	var once sync.Once
+	return func(age time.Duration) {
+		text := "note: the node has not heard of a leader since it started: what it has may be old"
+		if age >= 0 {
+			text = fmt.Sprintf("note: the node last heard of a leader %s ago", age.Round(time.Second))
+		}
+		if age < 0 || age > freshEnough {
+			once.Do(func() { _, _ = fmt.Fprintln(a.err, text) }) // nowhere left to say it
+		}
+	}
 }
 
 // mayBeStale gives a command that reads the flag --stale: without a majority nothing else can be read.

@@ -30,6 +30,9 @@ one of them; as people are told apart by the names of their tokens, give each pe
 
 A proposal ends unapplied when the resource has changed since (stale), when nobody has decided in time
 (expired), when it is rejected, or when whoever made it withdraws it.`,
+		Example: `  anabranch proposal list
+  anabranch proposal show 4711
+  anabranch proposal approve 4711 --reason "checked with capacity"`,
 	}
 	cmd.AddCommand(a.proposalList(), a.proposalShow(), a.proposalApprove(), a.proposalReject(), a.proposalWithdraw())
 	return cmd
@@ -91,6 +94,9 @@ func (a *app) proposalList() *cobra.Command {
 func (a *app) proposalShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a proposal with what it would change", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeProposals,
+		Long: `Show a proposal with what it would change.
+
+With who proposed it and why, who has approved it, how many have to, and until when.`,
 		Example: "  anabranch proposal show 4711\n  anabranch proposal show 4711 -o yaml",
 	}
 	a.mayBeStale(cmd)
@@ -193,6 +199,9 @@ func (a *app) proposalReject() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "reject ID", Short: "Reject a proposal", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeProposals,
+		Long: `Reject a proposal.
+
+It ends there: a change that is wanted all the same is proposed anew.`,
 		Example: "  anabranch proposal reject 4711 --reason \"not before the audit\"",
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever proposed it")
@@ -217,6 +226,9 @@ func (a *app) proposalWithdraw() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "withdraw ID", Short: "Take back a proposal of your own", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeProposals,
+		Long: `Take back a proposal of your own.
+
+Nobody else can do that; others reject it.`,
 		Example: "  anabranch proposal withdraw 4711",
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,6 +47,9 @@ type Client struct {
 	// Stale has reads answered from what a node has, whether there is a leader or not: they may be old. Only
 	// for reads that take the parameter consistency.
 	Stale bool
+	// Age is told with each of these answers how long ago its node had heard of a leader; below 0: never. Nil:
+	// nobody wants to know.
+	Age func(time.Duration)
 	// Pause is the time before a write is sent again whose outcome is not known; 0: [Pause].
 	Pause time.Duration
 	// HTTP does the calls; nil: a client of its own with [Timeout].
@@ -199,7 +203,19 @@ func (c *Client) one(ctx context.Context, server string, call Call) (*Answer, er
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		return nil, problem(resp, body, server)
 	}
+	if c.Stale && c.Age != nil && call.Method == http.MethodGet {
+		c.Age(staleness(resp.Header))
+	}
 	return &Answer{Status: resp.StatusCode, ETag: resp.Header.Get("ETag"), Body: body}, nil
+}
+
+// staleness is how long ago a node last heard of the leader, as its answer says; -1: never.
+func staleness(h http.Header) time.Duration {
+	ms, err := strconv.ParseInt(h.Get("X-Staleness-Ms"), 10, 64)
+	if err != nil || ms < 0 {
+		return -1
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 // JSON gets a path and decodes the answer into out.
