@@ -120,10 +120,8 @@ func (a *app) printRehearsed(r rehearsed) error {
 			return err
 		}
 	}
-	for _, w := range r.Lint {
-		if err := a.printf("  %s %s %s: %s\n      fix: %s\n", a.tinted("33", "warning:"), w.Resource, w.Field, w.Reason, w.Fix); err != nil {
-			return err
-		}
+	if err := a.printLint(r.Lint); err != nil {
+		return err
 	}
 	if r.Note != "" {
 		return a.printf("  %s\n", r.Note)
@@ -132,6 +130,15 @@ func (a *app) printRehearsed(r rehearsed) error {
 		return nil
 	}
 	return a.printSimulation(r.Simulation)
+}
+
+func (a *app) printLint(warnings []policy.Warning) error {
+	for _, w := range warnings {
+		if err := a.printf("  %s %s %s: %s\n      fix: %s\n", a.tinted("33", "warning:"), w.Resource, w.Field, w.Reason, w.Fix); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mostMoves is how many moves of weights are printed; -o json shows them all.

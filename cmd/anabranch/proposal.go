@@ -31,7 +31,7 @@ one of them; as people are told apart by the names of their tokens, give each pe
 A proposal ends unapplied when the resource has changed since (stale), when nobody has decided in time
 (expired), when it is rejected, or when whoever made it withdraws it.`,
 		Example: `  anabranch proposal list
-  anabranch proposal show 4711
+  anabranch proposal show 4711 --simulate
   anabranch proposal approve 4711 --reason "checked with capacity"`,
 	}
 	cmd.AddCommand(a.proposalList(), a.proposalShow(), a.proposalApprove(), a.proposalReject(), a.proposalWithdraw())
@@ -92,14 +92,16 @@ func (a *app) proposalList() *cobra.Command {
 }
 
 func (a *app) proposalShow() *cobra.Command {
+	var simulate bool
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a proposal with what it would change", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeProposals,
-		Long: `Show a proposal with what it would change.
+		Long: `Show a proposal with what it would change and, with --simulate, what that would do to traffic now.
 
 With who proposed it and why, who has approved it, how many have to, and until when.`,
-		Example: "  anabranch proposal show 4711\n  anabranch proposal show 4711 -o yaml",
+		Example: "  anabranch proposal show 4711\n  anabranch proposal show 4711 --simulate\n  anabranch proposal show 4711 -o yaml",
 	}
 	a.mayBeStale(cmd)
+	cmd.Flags().BoolVar(&simulate, "simulate", false, "compare routing tables, and simulate the fleet; takes seconds")
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.connect("")
@@ -107,7 +109,11 @@ With who proposed it and why, who has approved it, how many have to, and until w
 			return err
 		}
 		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), "/v1/proposals/"+url.PathEscape(args[0]), nil, &raw); err != nil {
+		query := url.Values{}
+		if simulate {
+			query.Set("simulate", "true")
+		}
+		if err := c.JSON(cmd.Context(), "/v1/proposals/"+url.PathEscape(args[0]), query, &raw); err != nil {
 			return err
 		}
 		if *format != "table" {
@@ -133,7 +139,13 @@ func (a *app) printProposal(p *client.Proposal) error {
 	if err != nil {
 		return err
 	}
-	return a.printChanges(p.Diff)
+	if err := a.printChanges(p.Diff); err != nil {
+		return err
+	}
+	if err := a.printLint(p.Lint); err != nil || p.Simulation == nil {
+		return err
+	}
+	return a.printSimulation(p.Simulation)
 }
 
 // approvedBy says who, and why.

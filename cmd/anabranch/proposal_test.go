@@ -60,6 +60,9 @@ func TestAProtectedChangeIsProposedShownAndApproved(t *testing.T) {
 			t.Errorf("show has no %q:\n%s", want, out)
 		}
 	}
+	if more, _ := s.do(0, "", "proposal", "show", id, "--simulate"); !strings.HasPrefix(more, out) || !strings.Contains(more, "traffic: no share would move") {
+		t.Errorf("show --simulate:\n%s", more)
+	}
 	if _, errs := s.do(exitRefused, "", "proposal", "approve", id); !strings.Contains(errs, "forbidden") {
 		t.Errorf("approved by the operator: %s", errs)
 	}

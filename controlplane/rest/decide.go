@@ -64,12 +64,7 @@ func (s *Server) approveProposal(c echo.Context) error {
 	if state.ProposalState(p, s.o.Now()) == state.ProposalPending {
 		// What is not changed by others' word is judged again, as of now.
 		kind, _ := state.ProposalOf(p)
-		r, write := resources{s, kind}, &statepb.Command{AtUnixMs: s.o.Now().UnixMilli(), Actor: who}
-		if d := p.GetDelete(); d != nil {
-			write.Op = &statepb.Command_Delete{Delete: d}
-		} else {
-			write.Op = &statepb.Command_Put{Put: p.GetPut()}
-		}
+		r, write := resources{s, kind}, s.writeOf(p, who)
 		if err := r.fits(view, write); err != nil {
 			return err
 		}

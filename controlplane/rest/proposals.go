@@ -56,6 +56,10 @@ type Proposal struct {
 	// is kept. Both are told of one proposal only, not in lists.
 	Resource *policy.Resource `json:"resource,omitempty"`
 	Diff     []policy.Change  `json:"diff,omitempty"`
+	// Lint and Simulation are what a dry run of it would tell now; only with ?simulate=true, while it is
+	// pending and nothing stands in its way.
+	Lint       []policy.Warning `json:"lint,omitempty"`
+	Simulation *Simulation      `json:"simulation,omitempty"`
 }
 
 // Person is somebody, and how they were known.
@@ -230,6 +234,10 @@ func (s *Server) listProposals(c echo.Context) error {
 }
 
 func (s *Server) getProposal(c echo.Context) error {
+	simulate, err := flag(c, "simulate")
+	if err != nil {
+		return err
+	}
 	view, err := s.view(c)
 	if err != nil {
 		return err
@@ -238,7 +246,33 @@ func (s *Server) getProposal(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, s.whole(view, p))
+	told := s.whole(view, p)
+	if simulate && told.State == state.ProposalPending {
+		s.foresee(c, view, p, &told)
+	}
+	return c.JSON(http.StatusOK, told)
+}
+
+// foresee tells of a proposal what a dry run of it would.
+func (s *Server) foresee(c echo.Context, view *state.View, p *statepb.Proposal, told *Proposal) {
+	next, out := state.Rehearse(view, s.writeOf(p, p.GetProposer()))
+	if out.GetCode() != "" {
+		return // whoever approves it is told
+	}
+	signals := s.o.Signals.Snapshot(s.o.Now())
+	told.Lint = policy.Brought(told.Kind, told.Name, lint(view, signals), lint(next, signals))
+	told.Simulation = s.simulate(c.Request().Context(), view, next, signals)
+}
+
+// writeOf is the write that a proposal would be, by somebody and as of now.
+func (s *Server) writeOf(p *statepb.Proposal, who *statepb.Actor) *statepb.Command {
+	cmd := &statepb.Command{AtUnixMs: s.o.Now().UnixMilli(), Actor: who}
+	if d := p.GetDelete(); d != nil {
+		cmd.Op = &statepb.Command_Delete{Delete: d}
+	} else {
+		cmd.Op = &statepb.Command_Put{Put: p.GetPut()}
+	}
+	return cmd
 }
 
 // proposalIn finds the proposal of a path, as far as the caller's scope shows it.

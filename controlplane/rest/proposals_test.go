@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -344,6 +345,26 @@ func TestADryRunSaysWhoMustApprove(t *testing.T) {
 	}
 	if len(d.current().Proposals()) != 0 || len(d.current().BrokenGlass(epoch)) != 0 {
 		t.Error("a dry run left something behind")
+	}
+}
+
+func TestAProposalTellsWhatADryRunWould(t *testing.T) {
+	d := pair(t, nil)
+	d.apply(&statepb.Command{Format: 2, Op: &statepb.Command_SetFeatureLevel{SetFeatureLevel: &statepb.SetFeatureLevel{Level: 3}}})
+	d.do("operator", "POST", "/v1/safetyrules", doc("SafetyRule", "s", "{approval: {kinds: [Cluster]}}"), yaml).want(201, "")
+	p := d.do("operator", "PATCH", "/v1/clusters/us-1", `{"spec":{"drained":true}}`, "If-Match: *").want(202, "").proposal()
+	would := d.rehearse("")
+	got := d.do("approver", "GET", "/v1/proposals/"+p.ID+"?simulate=true", "").want(200, "").proposal()
+	if got.Simulation == nil || len(got.Simulation.Weights) == 0 || !reflect.DeepEqual(got.Simulation, would.Simulation) || len(got.Lint) != len(would.Lint) {
+		t.Errorf("told %+v, a dry run %+v", got.Simulation, would.Simulation)
+	}
+	if plain := d.do("approver", "GET", "/v1/proposals/"+p.ID, "").want(200, "").proposal(); plain.Simulation != nil || plain.Lint != nil {
+		t.Errorf("told without being asked: %+v", plain)
+	}
+	d.do("approver", "GET", "/v1/proposals/"+p.ID+"?simulate=perhaps", "").want(400, "invalid_request")
+	d.do("operator", "DELETE", "/v1/proposals/"+p.ID, "").want(200, "")
+	if ended := d.do("approver", "GET", "/v1/proposals/"+p.ID+"?simulate=true", "").want(200, "").proposal(); ended.Simulation != nil {
+		t.Error("told of one that has ended")
 	}
 }
 

@@ -33,6 +33,9 @@ type Proposal struct {
 	EndReason       string          `json:"endReason"`
 	AppliedRevision uint64          `json:"appliedRevision"`
 	Diff            []policy.Change `json:"diff"`
+	// Lint and Simulation are told of a pending one to whoever asks for them.
+	Lint       []policy.Warning `json:"lint,omitempty"`
+	Simulation *Simulation      `json:"simulation,omitempty"`
 }
 
 // Person is somebody who proposes or approves.
