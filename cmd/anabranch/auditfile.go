@@ -97,6 +97,7 @@ the output as it comes. It can be checked again with ` + "`anabranch audit verif
 		err = whole(args[0], func(w io.Writer) error {
 			return export(cmd.Context(), c, stale, func(r io.Reader) error { return audit.Read(io.TeeReader(r, w), t.add) })
 		})
+		t.line.end()
 		if err != nil {
 			return err
 		}

@@ -102,6 +102,7 @@ func (a *app) verify(ctx context.Context, o verifyOptions) (*verified, error) {
 		return nil, errors.New("--live goes with --file; without it the servers' trail is checked anyway")
 	}
 	t := newTrail(a)
+	defer t.line.end()
 	if err := t.follow(o); err != nil {
 		return nil, err
 	}
@@ -142,13 +143,13 @@ func (a *app) verify(ctx context.Context, o verifyOptions) (*verified, error) {
 
 // checked is a trail that is being checked.
 type checked struct {
-	a        *app
+	line     *line
 	chain    audit.Chain
 	follower *audit.Follower // nil: there is no anchor
 	sums     [][]byte        // of the entries added, to meet them again
 }
 
-func newTrail(a *app) *checked { return &checked{a: a} }
+func newTrail(a *app) *checked { return &checked{line: a.line()} }
 
 // follow reads the anchor, if there is one.
 func (t *checked) follow(o verifyOptions) error {
@@ -172,9 +173,6 @@ func (t *checked) follow(o verifyOptions) error {
 	return err
 }
 
-// progressEvery is after how many entries progress is shown.
-const progressEvery = 20_000
-
 // add takes an entry. One that was there already must be the same: archives overlap where a leader was lost.
 func (t *checked) add(e audit.Entry) error {
 	h, err := e.Hashed()
@@ -191,9 +189,7 @@ func (t *checked) add(e audit.Entry) error {
 		return err
 	}
 	t.sums = append(t.sums, h.GetSha256())
-	if t.chain.Count()%progressEvery == 0 && terminal(t.a.err) {
-		_, _ = fmt.Fprintf(t.a.err, "\r%d entries checked", t.chain.Count()) // only for the eye
-	}
+	t.line.show("%d entries checked", t.chain.Count())
 	if t.follower != nil {
 		return t.follower.Add(h)
 	}
@@ -258,7 +254,7 @@ func (t *checked) fetchAll(ctx context.Context, c *client.Client, stale bool) ([
 			}
 			continue
 		}
-		other := newTrail(t.a)
+		other := &checked{line: t.line}
 		err := other.fetch(ctx, &one, stale)
 		if err == nil {
 			err = t.compare(other)

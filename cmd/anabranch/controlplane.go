@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"anabranch/cmd/anabranch-controlplane/datadir"
@@ -17,6 +19,12 @@ func (a *app) controlplane() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	cmd.AddCommand(a.members(), a.join(), a.removeMember(), a.transfer())
-	cmd.AddCommand(a.snapshots(), datadir.Recover())
+	cmd.AddCommand(a.snapshots(), alias(datadir.Recover(), "anabranch-controlplane recover", "anabranch controlplane recover"))
+	return cmd
+}
+
+// alias has a command of the other program give examples of itself here.
+func alias(cmd *cobra.Command, there, here string) *cobra.Command {
+	cmd.Example = strings.ReplaceAll(cmd.Example, there, here)
 	return cmd
 }

@@ -80,6 +80,8 @@ for this by itself.`,
 func (a *app) untilVoter(ctx context.Context, c *client.Client, id string, look time.Duration) (json.RawMessage, error) {
 	again := time.NewTicker(look)
 	defer again.Stop()
+	line := a.line()
+	defer line.end()
 	var last error
 	for {
 		var list struct {
@@ -96,6 +98,7 @@ func (a *app) untilVoter(ctx context.Context, c *client.Client, id string, look 
 					return raw, nil
 				}
 				last = fmt.Errorf("it is %d entries behind, healthy: %s", m.Behind, yes(m.Healthy))
+				line.show("%s does not vote yet: %v", id, last)
 			}
 		}
 		select {

@@ -23,7 +23,7 @@ func (a *app) snapshots() *cobra.Command {
   anabranch controlplane snapshot inspect anabranch.backup`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(a.saveSnapshot(), a.inspectSnapshot(), datadir.Restore())
+	cmd.AddCommand(a.saveSnapshot(), a.inspectSnapshot(), alias(datadir.Restore(), "anabranch-controlplane restore", "anabranch controlplane snapshot restore"))
 	return cmd
 }
 
@@ -51,9 +51,11 @@ safe.`,
 		if stale {
 			query.Set("consistency", "stale")
 		}
+		line := a.line()
 		m, err := backup.Save(args[0], func(w io.Writer) error {
-			return c.Download(cmd.Context(), "/v1/controlplane/snapshot", query, w)
+			return c.Download(cmd.Context(), "/v1/controlplane/snapshot", query, &counted{Writer: w, line: line, what: "state"})
 		})
+		line.end()
 		if err != nil {
 			return err
 		}
