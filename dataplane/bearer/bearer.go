@@ -57,6 +57,8 @@ type judged struct {
 	tenant *table.Tenant
 	// from and until bound when that holds, in Unix seconds.
 	from, until int64
+	// rules are those of its issuer, where the key was not known.
+	rules []*table.TokenRule
 }
 
 // judge is the whole check but for the time: the tenant whose token it is, by the rules of t and the
@@ -99,7 +101,7 @@ func judge(t *table.Table, keysAt func(url string) *jose.JSONWebKeySet, token st
 	case of == nil && c.verified:
 		return judged{}, ErrNobodys
 	case of == nil:
-		return judged{}, why
+		return judged{rules: rules}, why
 	case c.std.Expiry == nil:
 		return judged{}, ErrExpired
 	}

@@ -47,7 +47,7 @@ func (c *Checker) Tenant(t *table.Table, token string, now time.Time) (*table.Te
 	j, err := judge(t, c.keys.at, token)
 	if err != nil {
 		if err == ErrNoKey { //nolint:errorlint // judge wraps nothing
-			c.keys.missed(t)
+			c.keys.missed(j.rules)
 		}
 		return nil, err
 	}

@@ -30,6 +30,8 @@ const (
 	fetchTimeout = 5 * time.Second
 	maxBody      = 256 << 10
 	atOnce       = 4
+	// maxKeys is how many keys of a set are used, the first: a token that names none is tried with all.
+	maxKeys = 64
 )
 
 // KeysOptions says how key sets are fetched.
@@ -127,14 +129,14 @@ func (k *Keys) Sync(t *table.Table) {
 	k.nudge()
 }
 
-// missed is told that a token's key is not known: the issuer may have a new one.
-func (k *Keys) missed(t *table.Table) {
+// missed is told that the key of a token of some rules' issuer is not known: the issuer may have a new one.
+func (k *Keys) missed(rules []*table.TokenRule) {
 	now := k.o.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	due := false
-	for _, u := range t.KeysURLs() {
-		if s := k.wanted[u]; s != nil && now.Sub(s.tried) >= Retry {
+	for _, r := range rules {
+		if s := k.wanted[r.KeysURL]; s != nil && now.Sub(s.tried) >= Retry {
 			s.due, due = now, true
 		}
 	}
@@ -260,7 +262,7 @@ func parse(body []byte) (*jose.JSONWebKeySet, error) {
 	set := &jose.JSONWebKeySet{}
 	for _, r := range raw.Keys {
 		var key jose.JSONWebKey
-		if json.Unmarshal(r, &key) == nil && key.Valid() && key.IsPublic() {
+		if json.Unmarshal(r, &key) == nil && key.Valid() && key.IsPublic() && len(set.Keys) < maxKeys {
 			set.Keys = append(set.Keys, key)
 		}
 	}

@@ -2,8 +2,10 @@ package bearer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -133,6 +135,45 @@ func TestAnUnknownKeyIsLookedForButNotMoreOftenThanItMay(t *testing.T) {
 	})
 	if n := i.times(); n != 2 {
 		t.Errorf("the issuer was asked %d times", n)
+	}
+}
+
+// TestAnUnknownKeyIsLookedForAtItsIssuer: whoever sends tokens with keys that don't exist makes routers ask
+// nobody else.
+func TestAnUnknownKeyIsLookedForAtItsIssuer(t *testing.T) {
+	i, other := newIssuer(t), newIssuer(t)
+	i.show(false, "rsa")
+	f := startKeys(t)
+	tab := tableOf(t, 1,
+		tenant("acme", &routerpb.JwtRule{JwksUrl: i.URL + "/keys"}),
+		tenant("other", &routerpb.JwtRule{Issuer: "https://other.example", JwksUrl: other.URL + "/keys"}))
+	f.Sync(tab)
+	f.eventually("the first keys", func() bool { return f.at(i.URL+"/keys") != nil && f.at(other.URL+"/keys") != nil })
+	token := i.sign("ec", "ec", jose.ES256, claims(nil))
+	for look := 2; look < 4; look++ {
+		f.now.Add(Retry.Milliseconds())
+		if _, err := f.Tenant(tab, token, start); !errors.Is(err, ErrNoKey) {
+			t.Fatal(err)
+		}
+		f.eventually("another look", func() bool { return i.times() == look })
+	}
+	if n := other.times(); n != 1 {
+		t.Errorf("the other issuer was asked %d times", n)
+	}
+}
+
+// TestTheFirstKeysOfALongSetAreUsed: a token that names no key is tried with all of them.
+func TestTheFirstKeysOfALongSetAreUsed(t *testing.T) {
+	var all []jose.JSONWebKey
+	for range maxKeys + 5 {
+		all = append(all, jose.JSONWebKey{Key: signers()["ec"].Public(), KeyID: strconv.Itoa(len(all))})
+	}
+	b, err := json.Marshal(jose.JSONWebKeySet{Keys: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := parse(b); err != nil || len(got.Keys) != maxKeys || got.Keys[maxKeys-1].KeyID != strconv.Itoa(maxKeys-1) {
+		t.Errorf("%d keys, %v", len(got.Keys), err)
 	}
 }
 
