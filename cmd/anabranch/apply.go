@@ -71,6 +71,10 @@ changed the resource since, nothing changes. Without it the present one is repla
 				}
 				continue
 			}
+			if client.IsStatus(err, http.StatusPreconditionFailed) && r.Metadata.Revision != 0 {
+				return fmt.Errorf("%s: %w\n  or: take metadata.revision, which is %d, out of the document, and it replaces whatever is there",
+					title(r.Kind, r.Metadata.Name), err, r.Metadata.Revision)
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", title(r.Kind, r.Metadata.Name), err)
 			}

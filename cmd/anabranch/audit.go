@@ -55,6 +55,9 @@ func (q *auditQuery) flags(cmd *cobra.Command) {
 // values are the parameters of the API.
 func (q *auditQuery) values(now time.Time) (url.Values, error) {
 	v := url.Values{}
+	if k, err := kindOf(q.kind); err == nil { // others are no kinds of resources, and are asked for as they are
+		q.kind = string(k)
+	}
 	for name, text := range map[string]string{
 		"actor": q.actor, "role": q.role, "action": q.action, "kind": q.kind, "name": q.name, "code": q.code, "requestId": q.requestID,
 	} {

@@ -50,7 +50,7 @@ func liar(t *testing.T, text *string) *httptest.Server {
 
 func TestTheTrailIsListedAndShown(t *testing.T) {
 	s := audited(t)
-	out, _ := s.do(0, "", "audit", "list", "--kind", "Region", "--name", "us-*")
+	out, _ := s.do(0, "", "audit", "list", "--kind", "regions", "--name", "us-*")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if len(lines) != 3 || !strings.HasPrefix(lines[0], "NUMBER") || !strings.HasPrefix(lines[1], "5 ") || !strings.HasSuffix(lines[1], "second") || !strings.Contains(lines[2], "Region/us-east-1") {
 		t.Errorf("list:\n%s", out)

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -157,8 +152,8 @@ It is shown once. Routers take it as soon as they have the next table.`,
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
 	format := formats(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := fleet.CheckName(id); err != nil {
-			return fmt.Errorf("--id: %w", err)
+		if err := checkID(id); err != nil {
+			return err
 		}
 		ends, err := after(lasts, "--expires-in")
 		if err != nil {
@@ -174,6 +169,17 @@ It is shown once. Routers take it as soon as they have the next table.`,
 		return a.showKey(*format, args[0], key, spec, "")
 	}
 	return cmd
+}
+
+// checkID judges the name that --id gives to a key, or calls one by.
+func checkID(id string) error {
+	if id == "" {
+		return misused(errors.New("name the key with --id; `anabranch key list TENANT` shows those that there are"))
+	}
+	if err := fleet.CheckName(id); err != nil {
+		return fmt.Errorf("--id: %w", err)
+	}
+	return nil
 }
 
 // after is the time when something ends that lasts so long; zero for 0.
@@ -219,17 +225,24 @@ in the tenant's list until it is revoked, so that its requests can be told from 
 		if newID == "" {
 			newID = undated(id) + now.UTC().Format("-20060102-1504")
 		}
-		if err := errors.Join(fleet.CheckName(id), fleet.CheckName(newID)); err != nil {
+		if err := checkID(id); err != nil {
 			return err
+		}
+		if err := fleet.CheckName(newID); err != nil {
+			return fmt.Errorf("--new-id: %w", err)
+		}
+		old := now.Add(overlap)
+		if overlap > 0 {
+			old = old.Add(time.Second - 1) // ends are whole seconds, and an overlap is no shorter than it says
 		}
 		key, spec := freshKey(newID, ends)
 		err = a.changeKeys(cmd.Context(), args[0], reason, func(list []policy.APIKeySpec) ([]policy.APIKeySpec, error) {
-			return rotated(list, id, spec, now.Add(overlap))
+			return rotated(list, id, spec, old)
 		})
 		if err = a.pendingKey(err); err != nil {
 			return err
 		}
-		return a.showKey(*format, args[0], key, spec, fmt.Sprintf("%s serves until %s\n", id, moment(now.Add(overlap))))
+		return a.showKey(*format, args[0], key, spec, fmt.Sprintf("%s serves until %s\n", id, moment(old)))
 	}
 	return cmd
 }
@@ -248,6 +261,9 @@ Requests that are being answered go on. To change a key without a gap, use ` + "
 	cmd.Flags().StringVar(&id, "id", "", "name of the key (required)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkID(id); err != nil {
+			return err
+		}
 		err := a.changeKeys(cmd.Context(), args[0], reason, func(list []policy.APIKeySpec) ([]policy.APIKeySpec, error) {
 			return withoutKey(list, id)
 		})
@@ -281,7 +297,12 @@ func (a *app) showKey(format, tenant, key string, spec policy.APIKeySpec, more s
 	if ends == "" {
 		ends = "never"
 	}
-	return a.printf("key:      %s\nid:       %s of tenant %s\nexpires:  %s\n%sThe key is not shown again.\n", key, spec.ID, tenant, ends, more)
+	// The key alone is the output, so that it can go straight into a file or a secret store.
+	_, err := fmt.Fprintf(a.err, "%s of tenant %s, expires %s\n%sthe key is told this once; keep it safe:\n", spec.ID, tenant, ends, more)
+	if err != nil {
+		return err
+	}
+	return a.printf("%s\n", key)
 }
 
 // undated is a key's name without the date that a rotation has put there.
@@ -293,94 +314,4 @@ func undated(id string) string {
 		}
 	}
 	return id
-}
-
-// withKey adds a key.
-func withKey(list []policy.APIKeySpec, k policy.APIKeySpec) ([]policy.APIKeySpec, error) {
-	if find(list, k.ID) >= 0 {
-		return nil, fmt.Errorf("there is a key %q already: give another --id, or rotate it", k.ID)
-	}
-	return append(slices.Clone(list), k), nil
-}
-
-// rotated adds a key and has an old one end, no later than it would by itself.
-func rotated(list []policy.APIKeySpec, id string, k policy.APIKeySpec, ends time.Time) ([]policy.APIKeySpec, error) {
-	i := find(list, id)
-	if i < 0 {
-		return nil, unknownKey(list, id)
-	}
-	out, err := withKey(list, k)
-	if err != nil {
-		return nil, err
-	}
-	if has := out[i].Expires(); has.IsZero() || has.After(ends) {
-		out[i].ExpiresAt = moment(ends)
-	}
-	return out, nil
-}
-
-// withoutKey takes a key away.
-func withoutKey(list []policy.APIKeySpec, id string) ([]policy.APIKeySpec, error) {
-	i := find(list, id)
-	if i < 0 {
-		return nil, unknownKey(list, id)
-	}
-	return slices.Delete(slices.Clone(list), i, i+1), nil
-}
-
-func find(list []policy.APIKeySpec, id string) int {
-	return slices.IndexFunc(list, func(k policy.APIKeySpec) bool { return k.ID == id })
-}
-
-func unknownKey(list []policy.APIKeySpec, id string) error {
-	var ids []string
-	for _, k := range list {
-		ids = append(ids, k.ID)
-	}
-	return fmt.Errorf("there is no key %q; there are %q", id, ids)
-}
-
-// keysOf reads a tenant's keys and the version of the tenant that they are of.
-func keysOf(ctx context.Context, c *client.Client, tenant string) ([]policy.APIKeySpec, string, error) {
-	item, etag, err := c.Get(ctx, policy.KindTenant, tenant)
-	if err != nil {
-		return nil, "", err
-	}
-	var spec policy.TenantSpec
-	if err := json.Unmarshal(item.Spec, &spec); err != nil {
-		return nil, "", fmt.Errorf("read tenant %s: %w", tenant, err)
-	}
-	return spec.APIKeys, etag, nil
-}
-
-// changeKeys changes a tenant's keys and nothing else of it. If somebody else changes the tenant
-// meanwhile it looks again.
-func (a *app) changeKeys(ctx context.Context, tenant, reason string, change func([]policy.APIKeySpec) ([]policy.APIKeySpec, error)) error {
-	c, err := a.connect(reason)
-	if err != nil {
-		return err
-	}
-	const attempts = 3
-	for try := 1; ; try++ {
-		list, etag, err := keysOf(ctx, c, tenant)
-		if err != nil {
-			return err
-		}
-		if list, err = change(list); err != nil {
-			return err
-		}
-		body, err := json.Marshal(map[string]any{"spec": map[string]any{"apiKeys": list}})
-		if err != nil {
-			return fmt.Errorf("write keys: %w", err)
-		}
-		answer, err := c.Do(ctx, client.Call{
-			Method: http.MethodPatch, Path: "/v1/" + policy.Plural(policy.KindTenant) + "/" + url.PathEscape(tenant), IfMatch: etag, Body: body,
-		})
-		if err == nil {
-			err = client.ProposedIn(answer)
-		}
-		if !client.IsStatus(err, http.StatusPreconditionFailed) || try == attempts {
-			return err
-		}
-	}
 }

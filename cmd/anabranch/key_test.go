@@ -44,12 +44,13 @@ func TestKeysOfATenantComeRotateAndGo(t *testing.T) {
 		t.Errorf("the visitor's key ends in %s", in)
 	}
 
-	out, _ = s.do(0, "", "key", "rotate", "acme", "--id", "laptop", "--overlap", "1h")
-	if !strings.Contains(out, "laptop serves until ") {
-		t.Errorf("rotate: %s", out)
+	rotatedAt := time.Now()
+	out, errs := s.do(0, "", "key", "rotate", "acme", "--id", "laptop", "--overlap", "1h")
+	if !strings.HasPrefix(out, "ab-") || strings.Count(out, "\n") != 1 || !strings.Contains(errs, "laptop serves until ") {
+		t.Errorf("rotate: %s%s", out, errs)
 	}
 	keys := s.keys("acme")
-	if in := time.Until(keys["laptop"].Expires()); len(keys) != 3 || in < 58*time.Minute || in > time.Hour {
+	if in := keys["laptop"].Expires().Sub(rotatedAt); len(keys) != 3 || in < time.Hour || in > time.Hour+time.Minute {
 		t.Errorf("after a rotation: %+v", keys)
 	}
 	s.do(0, "", "key", "rotate", "acme", "--id", "visitor", "--new-id", "visitor-2", "--overlap", "1000h")
@@ -82,10 +83,13 @@ func TestKeyCommandsThatMakeNoSense(t *testing.T) {
 		code int
 		says string
 	}{
-		"without a name":      {[]string{"add", "acme"}, exitFailed, "--id"},
+		"without a name":      {[]string{"add", "acme"}, exitUsage, "name the key with --id"},
+		"revoke which":        {[]string{"revoke", "acme"}, exitUsage, "`anabranch key list TENANT`"},
+		"rotate which":        {[]string{"rotate", "acme"}, exitUsage, "name the key with --id"},
+		"a bad new name":      {[]string{"rotate", "acme", "--id", "laptop", "--new-id", "A B"}, exitFailed, "--new-id: "},
 		"twice the same":      {[]string{"add", "acme", "--id", "laptop"}, exitFailed, `there is a key "laptop" already`},
 		"gone before it came": {[]string{"add", "acme", "--id", "x", "--expires-in", "-1h"}, exitFailed, "--expires-in"},
-		"rotate nothing":      {[]string{"rotate", "acme", "--id", "nobody"}, exitFailed, `there are ["laptop"]`},
+		"rotate nothing":      {[]string{"rotate", "acme", "--id", "nobody"}, exitFailed, "there are laptop\n"},
 		"rotate to itself":    {[]string{"rotate", "acme", "--id", "laptop", "--new-id", "laptop"}, exitFailed, "already"},
 		"overlap backwards":   {[]string{"rotate", "acme", "--id", "laptop", "--overlap", "-1s"}, exitFailed, "0s ends the old key now"},
 		"revoke nothing":      {[]string{"revoke", "acme", "--id", "nobody"}, exitFailed, `no key "nobody"`},

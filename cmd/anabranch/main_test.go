@@ -180,6 +180,17 @@ func TestMistakesAreNamedAndNothingChanges(t *testing.T) {
 	}
 }
 
+func TestADocumentOfAnEarlierRevisionSaysHowToReplaceAnyway(t *testing.T) {
+	s := begin(t)
+	s.do(0, eu+"---\n"+acme, "apply", "-f", "-")
+	old, _ := s.do(0, "", "get", "tenant", "acme", "-o", "yaml")
+	s.do(0, strings.Replace(old, "top", "batch", 1), "apply", "-f", "-")
+	_, errs := s.do(exitRefused, strings.Replace(old, "top", "standard", 1), "apply", "-f", "-")
+	if !strings.Contains(errs, "HTTP 412") || !strings.Contains(errs, "\n  or: take metadata.revision, which is ") {
+		t.Errorf("refused with %s", errs)
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	s := begin(t)
 	for name, c := range map[string]struct {

@@ -210,6 +210,9 @@ func (t *tailing) decision(data []byte) error {
 	}
 	if t.widths == nil {
 		t.widths = append(t.widths, tailWidths...)
+		for i, text := range d.row(d.From.Router) { // so that the names of columns stand above the first
+			t.widths[i] = max(t.widths[i], len([]rune(visible(text))))
+		}
 		if err := t.line(tailHeader, ""); err != nil {
 			return err
 		}

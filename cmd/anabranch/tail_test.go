@@ -58,6 +58,18 @@ func TestATailIsALineForEachRequest(t *testing.T) {
 	}
 }
 
+func TestATailsColumnsAreAsWideAsWhatComesFirst(t *testing.T) {
+	s := begin(t)
+	s.node.Ask(&asked{news: []inquiry.News{decided("ap-northeast-1-r1", 0, answered)}})
+	out, _ := s.do(0, "", "tail", "--count", "1")
+	header, line, _ := strings.Cut(out, "\n")
+	for name, text := range map[string]string{"ROUTER": "ap-northeast-1-r1", "PLACE": "us-1-a/e1", "REQUEST": "us-1-r1-01"} {
+		if strings.Index(header, name) != strings.Index(line, text) {
+			t.Errorf("%s does not stand above %s:\n%s", name, text, out)
+		}
+	}
+}
+
 func TestATailInJSONIsWhatCame(t *testing.T) {
 	s := begin(t)
 	s.node.Ask(&asked{news: []inquiry.News{decided("us-1-r1", 0, answered, refused), decided("us-1-r1", 7, failed)}})

@@ -135,7 +135,11 @@ func (s *Server) identify(c echo.Context) (*access.Identity, error) {
 		}
 	}
 	c.Response().Header().Set(echo.HeaderWWWAuthenticate, challenge)
-	return nil, problemUnauthenticated("Send the header Authorization: Bearer TOKEN with a token of this control plane.").because(cause)
+	detail := "Send the header Authorization: Bearer TOKEN with a token of this control plane."
+	if cause == "unknown" {
+		detail = "This is no token of this control plane."
+	}
+	return nil, problemUnauthenticated(detail).because(cause)
 }
 
 const challenge = `Bearer realm="anabranch"`

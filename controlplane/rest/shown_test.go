@@ -3,6 +3,7 @@ package rest
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,4 +91,17 @@ func TestANodeThatIsNotReadyDoesNotSayThatATokenIsWrong(t *testing.T) {
 	d.mu.Unlock()
 	d.advance(time.Hour)
 	d.do("made-later", "GET", "/v1/regions", "").want(401, "unauthenticated")
+}
+
+// TestWhoIsRefusedIsToldWhetherATokenCame: to somebody who has sent one, how to send it is no help.
+func TestWhoIsRefusedIsToldWhetherATokenCame(t *testing.T) {
+	d := newDouble(t)
+	for header, want := range map[string]string{
+		"Authorization: Bearer guess": `"detail":"This is no token of this control plane."`,
+		"Accept: */*":                 `"detail":"Send the header Authorization: Bearer TOKEN with a token of this control plane."`,
+	} {
+		if a := d.do("", "GET", "/v1/regions", "", header).want(401, "unauthenticated"); !strings.Contains(string(a.body), want) {
+			t.Errorf("%s: %s", header, a.body)
+		}
+	}
 }

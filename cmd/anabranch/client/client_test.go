@@ -244,7 +244,7 @@ func TestRefusalsSayFieldReasonAndFix(t *testing.T) {
 		status      int
 		want        []string
 	}{
-		"no token":    {"", "{}", 401, []string{"HTTP 401, unauthenticated", "fix: give a valid token with --token or ANABRANCH_TOKEN"}},
+		"no token":    {"", "{}", 401, []string{"HTTP 401, unauthenticated", "fix: give a valid token with ANABRANCH_TOKEN, or keep it"}},
 		"wrong token": {"guess", "{}", 401, []string{"HTTP 401"}},
 		"role":        {"viewer-token", "{}", 403, []string{"HTTP 403, forbidden", "fix: use a token of a role"}},
 		"field": {

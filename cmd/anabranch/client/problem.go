@@ -73,7 +73,7 @@ func (p *ProblemError) fix() string {
 	}
 	switch p.Status {
 	case http.StatusUnauthorized:
-		return "give a valid token with --token or ANABRANCH_TOKEN"
+		return "give a valid token with ANABRANCH_TOKEN, or keep it with `anabranch context set NAME --token-file FILE`; `anabranch login` gets one"
 	case http.StatusForbidden:
 		return "use a token of a role and scope that may do this; `anabranch whoami` shows yours"
 	case http.StatusTooManyRequests:
