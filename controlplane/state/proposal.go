@@ -110,13 +110,14 @@ func ProposalBase(p *statepb.Proposal) uint64 {
 	return p.GetPut().GetIfRevision()
 }
 
-// refer decides whether a write, whose op is in p, holds at once: nil. What is protected becomes a proposal
-// or, where the glass is broken, does not have to.
-func (v *View) refer(cmd *statepb.Command, p *statepb.Proposal, old, next *policy.Resource, glass string, by licence) *statepb.Outcome {
+// refer decides whether a write from old to next holds at once: nil. What is protected becomes a proposal, as
+// proposed gives it, or, where the glass is broken, does not have to.
+func (v *View) refer(cmd *statepb.Command, old, next *policy.Resource, glass string, by licence, proposed func() *statepb.Proposal) *statepb.Outcome {
 	if v.FeatureLevel() < 3 || by.of != nil || by.waived {
 		return nil
 	}
-	kind, name := ProposalOf(p)
+	of := cmp.Or(next, old)
+	kind, name := of.Kind, of.Metadata.Name
 	if glass != "" {
 		return v.breakGlass(cmd, kind, name, glass)
 	}
@@ -124,7 +125,7 @@ func (v *View) refer(cmd *statepb.Command, p *statepb.Proposal, old, next *polic
 	if asked.Needed == 0 {
 		return nil
 	}
-	return v.submit(cmd, p, asked, old)
+	return v.submit(cmd, proposed(), asked, old)
 }
 
 // proposedPut is a put as it could be proposed: over the revision that is there.
@@ -229,35 +230,33 @@ func (v *View) ended(cmd *statepb.Command, p *statepb.Proposal, state string) *s
 
 // outdate ends the proposals about a resource that has just changed: they were made from another revision.
 func (v *View) outdate(cmd *statepb.Command, kind policy.Kind, name string) {
-	v.endAll(cmd, ProposalStale, ActionStale, func(p *statepb.Proposal) (bool, string) {
+	v.endAll(cmd, ProposalStale, ActionStale, func(p *statepb.Proposal) bool {
 		k, n := ProposalOf(p)
-		return p.GetState() == ProposalPending && k == kind && n == name, fmt.Sprintf("it was made from revision %d", ProposalBase(p))
-	})
+		return p.GetState() == ProposalPending && k == kind && n == name
+	}, func(p *statepb.Proposal) string { return fmt.Sprintf("it was made from revision %d", ProposalBase(p)) })
 }
 
 // expire ends the proposals that have waited too long.
 func (v *View) expire(cmd *statepb.Command) *statepb.Outcome {
-	v.endAll(cmd, ProposalExpired, ActionExpire, func(p *statepb.Proposal) (bool, string) {
-		return overdue(p, cmd.GetAtUnixMs()), "by " + p.GetProposer().GetName()
-	})
+	v.endAll(cmd, ProposalExpired, ActionExpire, func(p *statepb.Proposal) bool {
+		return overdue(p, cmd.GetAtUnixMs())
+	}, func(p *statepb.Proposal) string { return "by " + p.GetProposer().GetName() })
 	return &statepb.Outcome{}
 }
 
 // withdrawOf ends the proposals of a token that is revoked: nobody stands for them any more.
 func (v *View) withdrawOf(cmd *statepb.Command, token string) {
-	v.endAll(cmd, ProposalWithdrawn, ActionWithdraw, func(p *statepb.Proposal) (bool, string) {
+	v.endAll(cmd, ProposalWithdrawn, ActionWithdraw, func(p *statepb.Proposal) bool {
 		by := p.GetProposer()
-		yes := p.GetState() == ProposalPending && by.GetName() == token && by.GetKind() == string(access.KindToken)
-		return yes, "the token " + token + " is revoked"
-	})
+		return p.GetState() == ProposalPending && by.GetName() == token && by.GetKind() == string(access.KindToken)
+	}, func(*statepb.Proposal) string { return "the token " + token + " is revoked" })
 }
 
-// endAll ends those for which which says so, and why.
-func (v *View) endAll(cmd *statepb.Command, state, action string, which func(*statepb.Proposal) (bool, string)) {
+// endAll ends those for which which says so; the audit trail tells why.
+func (v *View) endAll(cmd *statepb.Command, state, action string, which func(*statepb.Proposal) bool, why func(*statepb.Proposal) string) {
 	var all []*statepb.Proposal // nil: none was ended yet
 	for at, p := range v.proposals {
-		yes, why := which(p)
-		if !yes {
+		if !which(p) {
 			continue
 		}
 		if all == nil {
@@ -265,7 +264,7 @@ func (v *View) endAll(cmd *statepb.Command, state, action string, which func(*st
 		}
 		all[at] = v.ended(cmd, p, state)
 		kind, name := ProposalOf(p)
-		v.record(cmd, entry{action: action, kind: string(kind), name: name, reason: ofProposal(p, why)})
+		v.record(cmd, entry{action: action, kind: string(kind), name: name, reason: ofProposal(p, why(p))})
 	}
 	if all != nil {
 		v.proposals = all

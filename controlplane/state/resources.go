@@ -53,7 +53,7 @@ func (v *View) put(cmd *statepb.Command, p *statepb.Put, by licence) *statepb.Ou
 		return refuse(CodeInvalid, "", fmt.Sprintf("there are %d of kind %s, which is the limit", len(s.items), kind))
 	}
 	rev := v.written(cmd, e.action, p, r, by)
-	if out := v.refer(cmd, proposedPut(p, rev, old), old, r, p.GetBreakGlass(), by); out != nil {
+	if out := v.refer(cmd, old, r, p.GetBreakGlass(), by, func() *statepb.Proposal { return proposedPut(p, rev, old) }); out != nil {
 		return out
 	}
 	if found {
@@ -116,7 +116,7 @@ func (v *View) delete(cmd *statepb.Command, d *statepb.Delete, by licence) *stat
 	if out := v.own(cmd, s.items[at], nil, write{d.GetManager(), d.GetForce()}); out != nil {
 		return out
 	}
-	if out := v.refer(cmd, proposedDelete(d, s.items[at]), s.items[at], nil, d.GetBreakGlass(), by); out != nil {
+	if out := v.refer(cmd, s.items[at], nil, d.GetBreakGlass(), by, func() *statepb.Proposal { return proposedDelete(d, s.items[at]) }); out != nil {
 		return out
 	}
 	v.setShelf(kind, s.removed(at))
