@@ -15,6 +15,9 @@ import (
 	"anabranch/controlplane/state/statepb"
 )
 
+// actionCreate is of the first revision of a resource, unless history began later.
+const actionCreate = "create"
+
 // Version is one revision of a resource: what it was, and who made it.
 type Version struct {
 	Revision uint64 `json:"revision"`
@@ -279,7 +282,7 @@ func (p past) change(i int) []policy.Change {
 	switch {
 	case i+1 < len(p.revisions):
 		return policy.DiffCanonical(p.revisions[i+1].GetDoc(), now.GetDoc())
-	case now.GetAction() == "create":
+	case now.GetAction() == actionCreate:
 		return policy.DiffCanonical(nil, now.GetDoc())
 	}
 	return nil

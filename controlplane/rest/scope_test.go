@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"anabranch/controlplane/access"
+	"anabranch/controlplane/audit"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
@@ -178,5 +179,50 @@ func TestEntriesOfTheTrailThatAScopeShows(t *testing.T) {
 	}
 	if policy.Plural("Member") != "" {
 		t.Error("members are resources by now")
+	}
+}
+
+// TestTheTrailOfAQuotaBeginsWhereItBecameATenants: what it was before is another's.
+func TestTheTrailOfAQuotaBeginsWhereItBecameATenants(t *testing.T) {
+	d := ofAcme(t)
+	limits := func(perMinute int) string {
+		return fmt.Sprintf(`{"spec":{"limits":[{"kind":"requests","perMinute":%d}]}}`, perMinute)
+	}
+	d.do("admin", "PATCH", "/v1/quotas/theirs", limits(4711), "If-Match: *").want(200, "")
+	d.do("admin", "PATCH", "/v1/quotas/theirs", toAcme, "If-Match: *").want(200, "")
+	d.do("admin", "PATCH", "/v1/quotas/theirs", limits(2), "If-Match: *").want(200, "")
+	d.do("admin", "DELETE", "/v1/quotas/mine", "", "If-Match: *").want(204, "")
+	d.do("admin", "POST", "/v1/quotas", doc("Quota", "mine", "{tenant: acme, limits: [{kind: requests, perMinute: 3}]}"), yaml).want(201, "")
+	for name, want := range map[string]string{"theirs": "update", "mine": "create delete create"} {
+		var page List[audit.Entry]
+		a := d.do("acme-viewer", "GET", "/v1/audit?order=asc&kind=Quota&name="+name, "").want(200, "")
+		a.into(&page)
+		var got []string
+		for _, e := range page.Items {
+			got = append(got, e.Action)
+		}
+		if strings.Join(got, " ") != want || strings.Contains(string(a.body), "other") {
+			t.Errorf("%s: %q, want %q: %s", name, got, want, a.body)
+		}
+	}
+	// Who sees all tenants sees all of it.
+	if a := d.do("viewer", "GET", "/v1/audit?name=theirs", "").want(200, ""); !strings.Contains(string(a.body), "4711") {
+		t.Errorf("%s", a.body)
+	}
+}
+
+func TestTheTenantThatAChangeNames(t *testing.T) {
+	for _, tt := range [][3]string{
+		{"spec.tenant", `"acme"`, "acme"},
+		{"spec", `{"model":"m","tenant":"acme"}`, "acme"},
+		{"spec", "", ""},
+		{"spec.tenant", "", ""},
+		{"spec.model", `"acme"`, ""},
+		{"spec", `{"tenant":7}`, ""},
+		{"spec.tenant", `{`, ""},
+	} {
+		if got := tenantIn(tt[0], tt[1]); got != tt[2] {
+			t.Errorf("%s %s: %q, want %q", tt[0], tt[1], got, tt[2])
+		}
 	}
 }

@@ -236,7 +236,7 @@ func (w *watcher) held(view *state.View, of policy.Ref) (held, known bool) {
 		return ok && w.scope.Sees(was), true
 	}
 	// Nothing is kept of that time: it was made since, or its past is forgotten.
-	return false, len(all) > 0 && all[len(all)-1].GetAction() == "create"
+	return false, len(all) > 0 && all[len(all)-1].GetAction() == actionCreate
 }
 
 func (w *watcher) put(r *policy.Resource, revision uint64) error {
