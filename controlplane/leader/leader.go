@@ -6,8 +6,11 @@ package leader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
@@ -42,6 +45,8 @@ type Options struct {
 	// Now is time.Now when nil. Logger is slog.Default() when nil.
 	Now    func() time.Time
 	Logger *slog.Logger
+	// Registerer takes this package's metrics. Nil: none are shown.
+	Registerer prometheus.Registerer
 }
 
 // Validate names the option that is missing.
@@ -59,8 +64,9 @@ func (o Options) Validate() error {
 
 // Leader does nothing until its node leads.
 type Leader struct {
-	o      Options
-	logger *slog.Logger
+	o       Options
+	logger  *slog.Logger
+	metrics metrics
 }
 
 // New returns a leader that Run starts.
@@ -77,7 +83,11 @@ func New(o Options) (*Leader, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Leader{o: o, logger: o.Logger.With("component", "leader")}, nil
+	l := &Leader{o: o, logger: o.Logger.With("component", "leader"), metrics: newMetrics()}
+	if err := l.metrics.register(o.Registerer); err != nil {
+		return nil, fmt.Errorf("leader: %w", err)
+	}
+	return l, nil
 }
 
 // Run leads in each term of this node until ctx ends or there are no more terms.

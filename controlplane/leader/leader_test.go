@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"anabranch/api/routerpb"
@@ -109,24 +110,25 @@ func (r *replica) proposals() []proposal {
 // rig is a leader of a small fleet: us and eu and ap, one cluster each.
 type rig struct {
 	*replica
-	signals *signal.Store
-	logs    *strings.Builder
-	down    map[string]bool           // regions whose endpoints are gone
-	mute    map[string]bool           // regions whose router is silent
-	observe func(*signal.Observation) // changes what a router tells; nil: nothing
-	end     func()                    // of the term
-	wait    func()                    // for Run to return
+	signals  *signal.Store
+	registry *prometheus.Registry
+	logs     *strings.Builder
+	down     map[string]bool           // regions whose endpoints are gone
+	mute     map[string]bool           // regions whose router is silent
+	observe  func(*signal.Observation) // changes what a router tells; nil: nothing
+	end      func()                    // of the term
+	wait     func()                    // for Run to return
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{
 		replica: &replica{t: t, view: state.Empty(), changed: make(chan struct{}), terms: make(chan store.Term)},
-		signals: signal.New(nil), logs: &strings.Builder{}, down: map[string]bool{}, mute: map[string]bool{},
+		signals: signal.New(nil), registry: prometheus.NewPedanticRegistry(), logs: &strings.Builder{}, down: map[string]bool{}, mute: map[string]bool{},
 	}
 	l, err := New(Options{
 		Store: r.replica, Propose: r.Propose, Signals: r.signals,
-		Logger: slog.New(slog.NewTextHandler(r.logs, nil)),
+		Logger: slog.New(slog.NewTextHandler(r.logs, nil)), Registerer: r.registry,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -314,6 +316,9 @@ func TestAKilledRegionIsLeftAndReturnsInSteps(t *testing.T) {
 		if r.health("us-a") != "EVACUATED" {
 			t.Fatalf("us-a is %s", r.health("us-a"))
 		}
+		if n := r.metric("health_changes_total", "EVACUATED"); n != 1 {
+			t.Errorf("%v clusters were evacuated", n)
+		}
 		delete(r.down, "us")
 		var steps []float64
 		for range 60 {
@@ -470,6 +475,9 @@ func TestAFailedProposalIsMadeAgain(t *testing.T) {
 		r.fail = errors.New("the disk is on fire")
 		r.lead()
 		r.pass(5 * time.Second)
+		if n := r.metric("publish_failures_total", causeUncertain); n < 3 {
+			t.Errorf("%v failures are counted in 5 s", n)
+		}
 		if r.View().Table() != nil || !strings.Contains(r.logs.String(), "the disk is on fire") {
 			t.Fatalf("log: %s", r.logs)
 		}

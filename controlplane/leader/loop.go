@@ -152,6 +152,7 @@ func (l *loop) publish(ctx context.Context, view *state.View, signals signal.Sna
 // plan computes a table from a configuration after the one that routers have; none if it would not be
 // sound.
 func (l *loop) plan(view *state.View, of state.Config, previous *routerpb.Table, signals signal.Snapshot) plan.Output {
+	began := l.o.Now()
 	out := plan.Compute(plan.Input{
 		Resources: drained{of, view},
 		Signals:   signals,
@@ -161,8 +162,10 @@ func (l *loop) plan(view *state.View, of state.Config, previous *routerpb.Table,
 		Warm:      l.warm,
 		Frozen:    view.Frozen() != nil,
 	})
+	l.metrics.planned(l.o.Now().Sub(began))
 	if out.Table != nil {
 		if err := plan.Sound(out.Table); err != nil {
+			l.metrics.failed(causeUnsound)
 			l.logger.Error("the plan is not sound and is not published", "error", err)
 			return plan.Output{}
 		}
@@ -187,10 +190,13 @@ func (l *loop) propose(ctx context.Context, c *statepb.Command) *statepb.Outcome
 		l.logger.Info("proposal abandoned", "error", err)
 	case errors.Is(err, store.ErrTooLarge):
 		// Until somebody takes resources away no table can be published, whatever dies meanwhile.
+		l.metrics.failed(causeTooLarge)
 		l.logger.Error("table does not fit a log entry", "error", err)
 	case err != nil:
+		l.metrics.failed(causeUncertain)
 		l.logger.Warn("propose a table or health", "error", err)
 	case outcome.GetCode() != "":
+		l.metrics.failed(causeRefused)
 		l.logger.Error("table refused", "code", outcome.GetCode(), "field", outcome.GetField(), "reason", outcome.GetMessage())
 	default:
 		return outcome
@@ -201,6 +207,7 @@ func (l *loop) propose(ctx context.Context, c *statepb.Command) *statepb.Outcome
 // tell logs transitions; those that hold traffic where it may not be served need a person.
 func (l *loop) tell(changes []failover.Transition) {
 	for _, c := range changes {
+		l.metrics.became(c.To)
 		log := l.logger.Info
 		if c.To == failover.Frozen {
 			log = l.logger.Error

@@ -133,14 +133,14 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 			n.signals.MergeSources(fleet.NodeID(r.GetNodeId()), r.GetSources(), now)
 		},
 	})
+	registry := n.registry()
+	n.metrics = registry
 	var err error
 	if n.leader, err = leader.New(leader.Options{
-		Store: n.store, Propose: n.store.Propose, Signals: n.signals, Logger: n.o.Logger,
+		Store: n.store, Propose: n.store.Propose, Signals: n.signals, Logger: n.o.Logger, Registerer: registry,
 	}); err != nil {
 		return err
 	}
-	registry := n.registry()
-	n.metrics = registry
 	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry)); err != nil {
 		return err
 	}
