@@ -227,3 +227,18 @@ func TestIdsOfProposalsAreCompleted(t *testing.T) {
 		t.Errorf("completed twice: %s", out)
 	}
 }
+
+func TestTwoOthersApproveWhereTheRuleWantsThat(t *testing.T) {
+	s := guarded(t)
+	s.do(0, "apiVersion: anabranch/v1\nkind: SafetyRule\nmetadata: {name: three}\nspec: {approval: {kinds: [Tenant], approvals: 2}}\n", "apply", "-f", "-", "--break-glass", "set up")
+	if out, _ := s.do(0, batch, "apply", "-f", "-"); !strings.Contains(out, ": 2 others have to approve it until ") {
+		t.Errorf("apply: %q", out)
+	}
+	id := s.proposedAs()
+	if out, _ := s.do(0, "", "--token", "approver-token", "proposal", "approve", id); !strings.HasPrefix(out, "proposal "+id+", update tenants/acme: approved by 1 of 2\n") || s.tierOfAcme() != "top" {
+		t.Errorf("first: %q", out)
+	}
+	if out, _ := s.do(0, "", "--token", "admin-token", "proposal", "approve", id); !strings.Contains(out, "approved by approver, admin\n") || s.tierOfAcme() != "batch" {
+		t.Errorf("second: %q", out)
+	}
+}

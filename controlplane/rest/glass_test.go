@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"anabranch/controlplane/access"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state/statepb"
 )
@@ -137,4 +138,16 @@ func TestAKeyWithAnotherReasonToBreakTheGlassIsAnotherRequest(t *testing.T) {
 	d := newGuarded(t)
 	d.do("operator", "PATCH", "/v1/tenants/acme", topTier, "If-Match: *", key("k")).want(202, "")
 	d.do("operator", "PATCH", "/v1/tenants/acme", topTier, "If-Match: *", key("k"), "X-Anabranch-Break-Glass: fire").want(422, "idempotency_key_reused")
+}
+
+func TestBrokenGlassOfOtherTenantsIsNotTold(t *testing.T) {
+	d := newGuarded(t)
+	d.do("operator", "POST", "/v1/tenants", doc("Tenant", "mine", "{}"), yaml, "X-Anabranch-Break-Glass: set up").want(201, "")
+	d.token("mine", "viewer", access.Scope{Tenants: []string{"mine"}})
+	d.do("operator", "PATCH", "/v1/tenants/acme", topTier, "If-Match: *", "X-Anabranch-Break-Glass: they pay").want(200, "")
+	var st Status
+	d.do("mine", "GET", "/v1/status", "").want(200, "").into(&st)
+	if len(st.BrokenGlass) != 1 || st.BrokenGlass[0].Name != "mine" {
+		t.Errorf("told %+v", st.BrokenGlass)
+	}
 }
