@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -62,8 +63,8 @@ type Outcome struct {
 	Note string
 }
 
-// Run makes the forecast, on two processors at most. The error is ctx's, or of resources that no router
-// would obey.
+// Run makes the forecast, on two processors at most. The error is ctx's, of resources that no router
+// would obey, or of a simulation that panicked.
 func Run(ctx context.Context, in Input) (Outcome, error) {
 	asked := demands(in)
 	if len(asked) == 0 {
@@ -82,6 +83,11 @@ func Run(ctx context.Context, in Input) (Outcome, error) {
 	for i := range both {
 		running.Go(func() {
 			b := &both[i]
+			defer func() {
+				if p := recover(); p != nil { // a surprise in the model ends the forecast, and not who asked for it
+					b.err = fmt.Errorf("simulation panicked: %v at %s", p, debug.Stack())
+				}
+			}()
 			b.figures, b.err = run(ctx, small{in, b.lookup, asked, scale}, span)
 		})
 	}

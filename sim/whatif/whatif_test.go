@@ -188,6 +188,24 @@ func TestAForecastEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// broken is a Lookup of resources that nobody thought of.
+type broken struct{ shelf }
+
+func (b broken) List(kind policy.Kind) []*policy.Resource {
+	if kind == policy.KindRateCard {
+		panic("a surprise")
+	}
+	return b.shelf.List(kind)
+}
+
+// TestASimulationThatPanicsEndsNobody: it runs beside whatever else the process does.
+func TestASimulationThatPanicsEndsNobody(t *testing.T) {
+	in := Input{Before: written(t, three...), After: broken{written(t, three...)}, Signals: hearing("m", map[string]float64{"us": 2000}, nil)}
+	if out, err := Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), "a surprise") {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 func TestAFleetInTheSmall(t *testing.T) {
 	docs := append(slices.Clone(three),
 		"Model n {}", "Model idle {}", "Region sa {rttMs: {us: 110}}",
