@@ -8,7 +8,7 @@ import (
 )
 
 func TestLendingIsALender(t *testing.T) {
-	ratelimittest.RunLender(t, 220_000, func(_ *testing.T, clock *ratelimittest.Clock) ratelimit.Lender {
+	ratelimittest.RunLender(t, 110_000, 3000, func(_ *testing.T, clock *ratelimittest.Clock) ratelimit.Lender {
 		return ratelimit.NewLending(clock.Now)
 	})
 }

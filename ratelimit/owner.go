@@ -16,6 +16,8 @@ const (
 	HungryEvery = 50 * time.Millisecond
 	// smoothing is the time constant of the demand's moving average.
 	smoothing = 500 * time.Millisecond
+	// idle is the part of a unit that is not worth holding one for.
+	idle = 0.01
 )
 
 // Span is how much demand to ask for in advance where a round trip takes so long: three of them, and
@@ -129,9 +131,9 @@ func (l *heldLevel) tell(to *Level, span, over time.Duration) {
 	}
 	target := max(l.wanted(span, use), need+use)
 	held := l.base
-	surplus := held - max(2*target, target+1)
-	if surplus > 0 {
-		surplus = min(surplus, held-target, max(l.left.Load(), 0))
+	surplus := int64(0)
+	if target == 0 || held > 2*target+1 {
+		surplus = min(held-target, max(l.left.Load(), 0))
 	}
 	if surplus > 0 {
 		if l.left.Add(-surplus) < 0 { // somebody was quicker
@@ -155,7 +157,11 @@ func (l *heldLevel) wanted(span time.Duration, use int64) int64 {
 		}
 		return max(use, int64(l.demand.rate)) + 1
 	}
-	return int64(math.Ceil(min(l.demand.rate*span.Seconds(), MaxWant)))
+	units := l.demand.rate * span.Seconds()
+	if units < idle {
+		return 0
+	}
+	return int64(math.Ceil(min(units, MaxWant)))
 }
 
 // Answer takes the authority's answer to the last call, and says whether it changed anything: a

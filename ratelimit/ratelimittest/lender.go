@@ -14,8 +14,8 @@ import (
 type LenderMaker func(t *testing.T, clock *Clock) ratelimit.Lender
 
 // RunLender runs the suite of lenders: scenarios as text, a walk beside a slow and obvious model, a wild
-// one beside ratelimit.Account, and what is refused. Steps is how many calls the walks make.
-func RunLender(t *testing.T, steps int, open LenderMaker) {
+// one beside ratelimit.Account, and what is refused. Model and wild are how many calls the walks make.
+func RunLender(t *testing.T, model, wild int, open LenderMaker) {
 	fresh := func(t *testing.T) (ratelimit.Lender, *Clock) {
 		t.Helper()
 		clock := &Clock{}
@@ -23,11 +23,11 @@ func RunLender(t *testing.T, steps int, open LenderMaker) {
 		return open(t, clock), clock
 	}
 	if testing.Short() {
-		steps /= 10
+		model, wild = model/10, wild/10
 	}
 	t.Run("scenarios", func(t *testing.T) { leaseScenarios(t, fresh) })
-	t.Run("walks beside the model", func(t *testing.T) { leaseWalk(t, fresh, steps/2) })
-	t.Run("answers as the account does, whatever happens", func(t *testing.T) { wildWalk(t, fresh, steps/2) })
+	t.Run("walks beside the model", func(t *testing.T) { leaseWalk(t, fresh, model) })
+	t.Run("answers as the account does, whatever happens", func(t *testing.T) { wildWalk(t, fresh, wild) })
 	t.Run("refuses calls that can't be counted", func(t *testing.T) { badCalls(t, fresh) })
 }
 

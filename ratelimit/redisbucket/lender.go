@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"strings"
 	"time"
 
@@ -109,7 +110,8 @@ func (l *Lender) LeaseAll(ctx context.Context, calls []ratelimit.In) []Result {
 		l.health.well()
 	case ctx.Err() != nil: // the caller's own end says nothing of Redis
 	default:
-		l.health.fail(results[again[0]].Err, budget.Err() != nil)
+		err := results[again[0]].Err
+		l.health.fail(err, budget.Err() != nil || timedOut(err))
 		l.reload(ctx)
 	}
 	return results
@@ -158,6 +160,13 @@ func (l *Lender) round(ctx context.Context, calls []ratelimit.In, results []Resu
 		failed = append(failed, l.round(ctx, calls, results, unknown, true)...)
 	}
 	return failed
+}
+
+// timedOut says whether the error is of a socket whose deadline passed: that of the budget, which
+// it may tell of before the context does.
+func timedOut(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
 }
 
 // reload looks anew at who serves what, in a cluster.

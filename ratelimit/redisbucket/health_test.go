@@ -1,0 +1,246 @@
+package redisbucket
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"anabranch/ratelimit"
+	"anabranch/ratelimit/redisbucket/redistest"
+)
+
+// running runs the lender's probes until the test ends.
+func running(t *testing.T, l *Lender) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+func TestTwoFailuresOrASpentBudgetEndTheCalls(t *testing.T) {
+	var h health
+	gone := errors.New("gone")
+	h.fail(gone, false)
+	h.well()
+	h.fail(gone, false)
+	if h.why() != nil {
+		t.Error("two failures with a success between them ended the calls")
+	}
+	h.fail(gone, false)
+	if !errors.Is(h.why(), gone) {
+		t.Error("two failures in a row did not")
+	}
+	h.well()
+	if h.why() == nil {
+		t.Error("a call that was on its way ended the absence")
+	}
+	h.back()
+	h.fail(gone, true)
+	if h.why() == nil {
+		t.Error("a spent budget did not end the calls")
+	}
+}
+
+// TestAFrozenRedisHoldsNobodyUp fails with the library's own settings: a context's deadline would
+// not reach the socket.
+func TestAFrozenRedisHoldsNobodyUp(t *testing.T) {
+	server := redistest.Start(t)
+	l := lend(t, LenderOptions{Addrs: []string{server.Addr}, Budget: DefaultBudget})
+	in := rpm(60, 10)
+	eventually(t, "a first answer", func() bool {
+		_, err := l.Lease(t.Context(), in)
+		if err != nil {
+			l.probe(t.Context())
+		}
+		return err == nil
+	})
+	server.Freeze()
+	in.Seq = 2
+	start := time.Now()
+	_, err := l.Lease(t.Context(), in)
+	if took := time.Since(start); err == nil || took > 20*DefaultBudget {
+		t.Errorf("after %v: %v, want an error after %v", took, err, DefaultBudget)
+	}
+	if l.Healthy() == nil {
+		t.Error("the budget was spent and calls go on")
+	}
+	if _, err := l.Lease(t.Context(), in); !errors.Is(err, ratelimit.ErrAway) {
+		t.Errorf("the next call: %v, want ErrAway", err)
+	}
+	server.Thaw()
+	running(t, l)
+	eventually(t, "the absence ends", func() bool { return l.Healthy() == nil })
+	var out ratelimit.Out
+	eventually(t, "an answer", func() bool {
+		out, err = l.Lease(t.Context(), in)
+		return err == nil
+	})
+	// Whether or not the frozen server carried the call out once it thawed, it was charged once.
+	if g := out.Path[0]; g.Granted != 10 || g.Level != 40 || g.Held != 20 {
+		t.Errorf("%+v, want ten more of sixty", g)
+	}
+}
+
+func TestAnAbsenceEndsWithoutACall(t *testing.T) {
+	server := redistest.Place(t)
+	l := lend(t, LenderOptions{Addrs: []string{server.Addr}})
+	in := rpm(60, 10)
+	for range tolerated {
+		if _, err := l.Lease(t.Context(), in); !errors.Is(err, ratelimit.ErrAway) {
+			t.Fatalf("nobody there: %v, want ErrAway", err)
+		}
+	}
+	if l.Healthy() == nil {
+		t.Fatal("two calls failed and calls go on")
+	}
+	running(t, l)
+	server.Restart()
+	eventually(t, "the absence ends", func() bool { return l.Healthy() == nil })
+	if out := lease(t, l, in); out.Path[0].Granted != 10 {
+		t.Errorf("%+v", out)
+	}
+	server.Kill()
+	eventually(t, "absence is noticed without a call", func() bool { return l.Healthy() != nil })
+	server.Restart()
+	eventually(t, "and ends", func() bool { return l.Healthy() == nil })
+	in.Seq, in.Young, in.Path[0].Cold = 2, false, 50
+	if out := lease(t, l, in); out.Path[0].Level != 20 {
+		t.Errorf("of a server that started again empty %+v, want half and ten less", out.Path[0])
+	}
+}
+
+func TestACallersOwnEndSaysNothingOfRedis(t *testing.T) {
+	l := lend(t, LenderOptions{Addrs: []string{redistest.Start(t).Addr}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range tolerated + 1 {
+		if _, err := l.Lease(ctx, rpm(60, 1)); err == nil {
+			t.Error("an ended context got an answer")
+		}
+	}
+	if err := l.Healthy(); err != nil {
+		t.Errorf("not healthy: %v", err)
+	}
+}
+
+// forgetful stands between a client and Redis and loses answers when told to.
+type forgetful struct {
+	addr string
+	lose atomic.Int32 // answers to lose, each with its connection
+	lost atomic.Int32
+}
+
+func newForgetful(t *testing.T, to string) *forgetful {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "proxy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &forgetful{addr: filepath.Join(dir, "socket")}
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards open
+	var open []net.Conn
+	all.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			up, err := net.Dial("unix", to)
+			if err != nil {
+				c.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, c, up)
+			mu.Unlock()
+			all.Go(func() { _, _ = io.Copy(up, c); up.Close() })
+			all.Go(func() { f.answers(c, up) })
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		mu.Lock()
+		for _, c := range open {
+			c.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("clean up after the proxy: %v", err)
+		}
+	})
+	return f
+}
+
+func (f *forgetful) answers(c, up net.Conn) {
+	defer c.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := up.Read(buf)
+		if err != nil {
+			return
+		}
+		if f.lose.Load() > 0 {
+			f.lose.Add(-1)
+			f.lost.Add(1)
+			return
+		}
+		if _, err := c.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func TestALostAnswerIsAskedForAgainAndChargedOnce(t *testing.T) {
+	server := redistest.Start(t)
+	direct := lend(t, LenderOptions{Addrs: []string{server.Addr}})
+	proxy := newForgetful(t, server.Addr)
+	l := lend(t, LenderOptions{Addrs: []string{proxy.addr}})
+	in := rpm(60, 1)
+	lease(t, l, in) // the connection is made and the script loaded
+	for range 5 {
+		in.Seq++
+		proxy.lose.Store(1)
+		if out := lease(t, l, in); out.Path[0].Granted != 1 {
+			t.Errorf("%+v", out)
+		}
+	}
+	// All in one pipeline.
+	calls := make([]ratelimit.In, 10)
+	for i := range calls {
+		calls[i] = rpm(60, 1)
+		calls[i].Router = string(rune('a' + i))
+	}
+	proxy.lose.Store(1)
+	for _, r := range l.LeaseAll(t.Context(), calls) {
+		if r.Err != nil || r.Out.Path[0].Granted != 1 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if proxy.lost.Load() != 6 {
+		t.Fatalf("%d answers were lost, want 6", proxy.lost.Load())
+	}
+	probe := rpm(60, 0)
+	probe.Router = "probe"
+	if left := lease(t, direct, probe).Path[0].Level; left != 60-6-10 {
+		t.Errorf("%d left, want 44: a repetition was charged again", left)
+	}
+}
