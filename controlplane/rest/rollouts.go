@@ -220,43 +220,18 @@ func (s *Server) getFreeze(c echo.Context) error {
 // watchRollouts sends the newest rollout, and again whenever it differs. Ids are revisions of the state;
 // there is nothing to resume.
 func (s *Server) watchRollouts(c echo.Context) error {
-	st, closed, err := s.openStream(c)
-	if err != nil {
-		return err
-	}
-	defer closed()
-	tick := time.NewTicker(s.o.FleetInterval)
-	defer tick.Stop()
 	var before []byte
-	var quiet time.Duration
-	for !s.lapsed(c) {
+	return s.follow(c, "rollout", func() (uint64, []byte, error) {
 		view := s.o.View()
-		var now []byte
-		if all := view.Rollouts(); len(all) > 0 {
-			if now, err = json.Marshal(s.rollout(view, all[len(all)-1])); err != nil {
-				return fmt.Errorf("watch rollouts: %w", err)
-			}
+		all := view.Rollouts()
+		if len(all) == 0 {
+			return view.Index(), nil, nil
 		}
-		switch {
-		case !bytes.Equal(before, now):
-			before, quiet = now, 0
-			err = st.event(view.Index(), "rollout", now)
-		case quiet >= s.o.Heartbeat:
-			quiet = 0
-			err = st.heartbeat(view.Index())
-		default:
-			quiet += s.o.FleetInterval
+		now, err := json.Marshal(s.rollout(view, all[len(all)-1]))
+		if err != nil || bytes.Equal(before, now) {
+			return view.Index(), nil, err
 		}
-		if err != nil {
-			return nil // the client left, or reads too slowly
-		}
-		select {
-		case <-tick.C:
-		case <-c.Request().Context().Done():
-			return nil
-		case <-s.draining:
-			return nil
-		}
-	}
-	return nil
+		before = now
+		return view.Index(), now, nil
+	})
 }

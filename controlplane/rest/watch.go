@@ -257,6 +257,21 @@ func (w *watcher) mark(name string) error {
 // watchFleet sends the picture of the fleet, and again whenever it differs, at most once in an
 // interval. Ids count from 1; there is nothing to resume.
 func (s *Server) watchFleet(c echo.Context) error {
+	var id uint64
+	var before []byte
+	return s.follow(c, "fleet", func() (uint64, []byte, error) {
+		now, err := s.fleetJSON()
+		if err != nil || sameFleet(before, now) {
+			return id, nil, err
+		}
+		id, before = id+1, now
+		return id, now, nil
+	})
+}
+
+// follow sends a picture whenever it differs, which is looked for once in an interval. News is nil if it is
+// as before; id is that of the event, or of a heartbeat. An error of look ends it.
+func (s *Server) follow(c echo.Context, event string, look func() (id uint64, news []byte, err error)) error {
 	st, closed, err := s.openStream(c)
 	if err != nil {
 		return err
@@ -264,20 +279,16 @@ func (s *Server) watchFleet(c echo.Context) error {
 	defer closed()
 	tick := time.NewTicker(s.o.FleetInterval)
 	defer tick.Stop()
-	var (
-		id     uint64
-		before []byte
-		quiet  time.Duration
-	)
+	var quiet time.Duration
 	for !s.lapsed(c) {
-		now, err := s.fleetJSON()
+		id, news, err := look()
 		if err != nil {
-			return err
+			return fmt.Errorf("watch %s: %w", event, err)
 		}
 		switch {
-		case !sameFleet(before, now):
-			id, before, quiet = id+1, now, 0
-			err = st.event(id, "fleet", now)
+		case news != nil:
+			quiet = 0
+			err = st.event(id, event, news)
 		case quiet >= s.o.Heartbeat:
 			quiet = 0
 			err = st.heartbeat(id)

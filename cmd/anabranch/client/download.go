@@ -28,33 +28,11 @@ func (c *Client) download(ctx context.Context, server, path string, query url.Va
 	defer cancel(nil)
 	silence := time.AfterFunc(Silence, func() { cancel(errSilent) })
 	defer silence.Stop()
-	target := strings.TrimRight(server, "/") + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-	if err != nil {
-		return fmt.Errorf("download %s: %w", path, err)
-	}
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
-	}
-	h := c.HTTP
-	if h == nil {
-		h = &http.Client{Transport: c.Transport} // bounded by silence
-	}
-	resp, err := h.Do(req)
+	resp, err := c.open(ctx, server, path, query, "")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // only read
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-		if err != nil {
-			return fmt.Errorf("download %s from %s: %w", path, server, err)
-		}
-		return problem(resp, body, server)
-	}
 	buffer := make([]byte, 256<<10)
 	for {
 		n, err := resp.Body.Read(buffer)
@@ -71,4 +49,40 @@ func (c *Client) download(ctx context.Context, server, path string, query url.Va
 			return fmt.Errorf("download %s from %s: %w", path, server, err)
 		}
 	}
+}
+
+// open asks for something long, whose body is the caller's to close. Nothing but ctx bounds it. An answer
+// that is no success is an error.
+func (c *Client) open(ctx context.Context, server, path string, query url.Values, accept string) (*http.Response, error) {
+	target := strings.TrimRight(server, "/") + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", path, err)
+	}
+	if accept != "" {
+		req.Header.Set("Accept", accept)
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	h := c.HTTP
+	if h == nil {
+		h = &http.Client{Transport: c.Transport} // bounded by ctx
+	}
+	resp, err := h.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < http.StatusMultipleChoices {
+		return resp, nil
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("get %s from %s: %w", path, server, err)
+	}
+	return nil, problem(resp, body, server)
 }

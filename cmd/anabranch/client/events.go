@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -32,34 +30,11 @@ func (c *Client) events(ctx context.Context, server, path string, query url.Valu
 	defer cancel(nil)
 	silence := time.AfterFunc(Silence, func() { cancel(errSilent) })
 	defer silence.Stop()
-	target := strings.TrimRight(server, "/") + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-	if err != nil {
-		return fmt.Errorf("follow %s: %w", path, err)
-	}
-	req.Header.Set("Accept", "text/event-stream")
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
-	}
-	h := c.HTTP
-	if h == nil {
-		h = &http.Client{Transport: c.Transport} // bounded by silence
-	}
-	resp, err := h.Do(req)
+	resp, err := c.open(ctx, server, path, query, "text/event-stream")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // only read
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-		if err != nil {
-			return fmt.Errorf("follow %s at %s: %w", path, server, err)
-		}
-		return problem(resp, body, server)
-	}
 	err = readEvents(resp.Body, func() { silence.Reset(Silence) }, each)
 	if errors.Is(err, ErrStreamEnded) && errors.Is(context.Cause(ctx), errSilent) {
 		err = fmt.Errorf("%w: %w", ErrStreamEnded, errSilent)
