@@ -63,10 +63,13 @@ func newWatch() watch {
 	return w
 }
 
-// proposed counts a proposal.
+// proposed counts a proposal, unless this node does not lead: others are asked then.
 func (w *watch) proposed(err error, took time.Duration) {
 	end := proposalCommitted
+	var elsewhere ErrNotLeader
 	switch {
+	case errors.As(err, &elsewhere), errors.Is(err, ErrClosed):
+		return
 	case errors.Is(err, ErrUnknownOutcome):
 		end = proposalUnknown
 	case err != nil:

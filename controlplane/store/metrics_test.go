@@ -105,7 +105,7 @@ func TestMetricsTellOfLogSnapshotsAndCommits(t *testing.T) {
 
 func TestProposalsAreCountedByTheirEnds(t *testing.T) {
 	w := newWatch()
-	for _, err := range []error{nil, ErrBusy, ErrNotLeader{}, fmt.Errorf("%w: lost", ErrUnknownOutcome)} {
+	for _, err := range []error{nil, ErrBusy, ErrReadOnly, ErrNotLeader{}, ErrNotLeader{ID: "n2"}, ErrClosed, fmt.Errorf("%w: lost", ErrUnknownOutcome)} {
 		w.proposed(err, time.Millisecond)
 	}
 	got := told(t, w.proposals)

@@ -86,8 +86,9 @@ func (p *ProblemError) fix() string {
 			return "upgrade the nodes that `anabranch members` shows with a lower level"
 		case "read_only":
 			return "make room on the disk of the node that `anabranch members` shows as leader, or transfer the leadership"
-		}
-		if p.Code == "no_leader" {
+		case "catching_up":
+			return "name another node with --server, or try again in a few seconds"
+		case "no_leader":
 			return "try again in a few seconds; `anabranch members` shows who leads, and commands that read take --stale"
 		}
 		return "try again in a few seconds; `anabranch members` shows who leads"
@@ -96,14 +97,14 @@ func (p *ProblemError) fix() string {
 }
 
 // elsewhere says that another node may well do what this one can't now, which has done nothing: one that is
-// cut off from the leader, or has just started.
+// cut off from the leader or from the OpenID provider, or has just started.
 func elsewhere(err error) bool {
 	var p *ProblemError
 	if !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
 		return false
 	}
 	switch p.Code {
-	case "no_leader", "catching_up", "not_initialised":
+	case "no_leader", "catching_up", "not_initialised", "sign_in_away":
 		return true
 	}
 	return false

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -41,7 +42,7 @@ func TestANodeThatCanDoNothingIsPassedOver(t *testing.T) {
 		code    string // of the problem; empty: there is none
 		away    bool   // ErrUnreachable
 	}{
-		"read":                            {[]string{alone, gone.URL, starting, works.URL}, "GET", "", false},
+		"read":                            {[]string{alone, gone.URL, starting, idle(t, "sign_in_away"), works.URL}, "GET", "", false},
 		"change":                          {[]string{alone, gone.URL, starting, works.URL}, "POST", "", false},
 		"the first says why":              {[]string{gone.URL, starting, alone}, "POST", "catching_up", false},
 		"busy is an answer":               {[]string{busy, works.URL}, "POST", "busy", false},
@@ -56,6 +57,9 @@ func TestANodeThatCanDoNothingIsPassedOver(t *testing.T) {
 			var p *ProblemError
 			switch {
 			case tt.code != "":
+				if err != nil && tt.code == "catching_up" && !strings.Contains(err.Error(), "name another node with --server") {
+					t.Errorf("no advice: %v", err)
+				}
 				if !errors.As(err, &p) || p.Code != tt.code || len(asked) != 0 {
 					t.Errorf("got %v, asked %v", err, asked)
 				}
