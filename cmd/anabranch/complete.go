@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -24,6 +25,51 @@ func (a *app) completions(root *cobra.Command) {
 	if err := root.RegisterFlagCompletionFunc("context", flag); err != nil {
 		panic(err) // the flag is there
 	}
+}
+
+// completion is what cobra asks when a shell wants to know what an argument may be.
+type completion = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
+
+// completeOne completes the only argument of commands with what find gives.
+func completeOne(find func(ctx context.Context, begun string) []string) completion {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx := cmd.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		return find(ctx, begun), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeTenants completes the name of a tenant.
+func (a *app) completeTenants() completion {
+	return completeOne(func(ctx context.Context, begun string) []string { return a.names(ctx, "tenant", begun) })
+}
+
+// completeItems completes what the lists at a path call their items: by name, or by id.
+func (a *app) completeItems(path string) completion {
+	return completeOne(func(ctx context.Context, begun string) []string {
+		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+		defer cancel()
+		c, err := a.connect("")
+		if err != nil {
+			return nil
+		}
+		var list struct {
+			Items []struct{ Name, ID string }
+		}
+		if c.JSON(ctx, path, url.Values{"consistency": {"stale"}}, &list) != nil {
+			return nil
+		}
+		var found []string
+		for _, i := range list.Items[:min(len(list.Items), maxCompletions)] {
+			found = append(found, cmp.Or(i.ID, i.Name))
+		}
+		return beginning(found, begun)
+	})
 }
 
 // completeResources completes KIND, then NAME from the server. What can't be known is not offered.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,19 +134,31 @@ func TestContextsThatAreWrong(t *testing.T) {
 }
 
 func TestNamesAreCompleted(t *testing.T) {
-	s := begin(t)
-	s.do(0, eu+"---\n"+acme, "apply", "-f", "-")
+	s := rolling(t)
+	rollout := s.node.View().Rollout()
+	s.do(0, acme, "apply", "-f", "-")
 	s.do(0, "", "context", "set", "prod", "--server", s.node.URL, "--token", "viewer-token")
+	s.do(0, "", "token", "create", "ci")
 	for line, want := range map[string]string{
-		"get ":               "regions",
-		"get tenants ":       "acme",
-		"describe region us": "us-east-1",
-		"delete region e":    "eu-west-1",
-		"edit tenant x":      "",
-		"watch ":             "policies",
-		"get planets ":       "",
-		"context use ":       "prod",
-		"get x --context ":   "prod",
+		"get ":                    "regions",
+		"get tenants ":            "acme",
+		"describe region us":      "us-east-1",
+		"delete region e":         "eu-west-1",
+		"edit tenant x":           "",
+		"watch ":                  "policies",
+		"get planets ":            "",
+		"context use ":            "prod",
+		"get x --context ":        "prod",
+		"get ro":                  "routers",
+		"get tenants -o j":        "json",
+		"history t":               "tenants",
+		"history tenant ":         "acme",
+		"rollback tenant ":        "acme",
+		"key revoke ":             "acme",
+		"key list acme ":          "",
+		"token revoke c":          "ci",
+		"token create x --role a": "approver",
+		"rollout return ":         fmt.Sprint(rollout.GetId()),
 	} {
 		var out, errs bytes.Buffer
 		run(t.Context(), append([]string{"anabranch", "__complete"}, strings.Split(line, " ")...), nil, &out, &errs)

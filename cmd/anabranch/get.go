@@ -62,7 +62,7 @@ func (a *app) get() *cobra.Command {
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			all, directive := a.completeResources(cmd, args, begun)
 			if len(args) == 0 {
-				all = append(all, "routers", "sources")
+				all = append(all, beginning([]string{"routers", "sources"}, begun)...)
 			}
 			return all, directive
 		},

@@ -47,19 +47,24 @@ func (a *app) noteHeldBack(ctx context.Context, c *client.Client) {
 const heldBackEvery = 300 * time.Millisecond
 
 // rolloutToCome waits while a change is held back for which no rollout has begun: until then the newest
-// rollout is one of earlier changes.
-func (a *app) rolloutToCome(ctx context.Context, c *client.Client) error {
+// rollout is one of earlier changes. Where there never was a rollout, and none is to come, it says so.
+func (a *app) rolloutToCome(ctx context.Context, c *client.Client) (none bool, err error) {
 	// This asks the leader, so that the status, which does not, has all that was written before.
-	if err := c.JSON(ctx, "/v1/rollouts", nil, new(any)); err != nil {
-		return err
+	var before struct{ Items []aRollout }
+	if err := c.JSON(ctx, "/v1/rollouts", nil, &before); err != nil {
+		return false, err
 	}
 	for told := false; ; told = true {
 		var h heldBack
 		if err := c.JSON(ctx, "/v1/status", nil, &h); err != nil {
-			return err
+			return false, err
+		}
+		if !h.HeldBack && h.Rollout == "" && len(before.Items) == 0 {
+			_, err = fmt.Fprintln(a.err, "note: no rollout is under way: changes are with all routers")
+			return true, err
 		}
 		if !h.HeldBack || h.Returned || h.Rollout != "" {
-			return nil
+			return false, nil
 		}
 		if !told {
 			note := "the change waits for its rollout to begin"
@@ -70,7 +75,7 @@ func (a *app) rolloutToCome(ctx context.Context, c *client.Client) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		case <-time.After(heldBackEvery):
 		}
 	}

@@ -47,7 +47,13 @@ with a revision, the differences of that one in full.`,
   anabranch history tenant acme --revision 41 > acme-41.yaml
   anabranch history tables
   anabranch history tables 1205 -o json`,
-		Args: cobra.RangeArgs(1, 2), ValidArgs: append(plurals(), "tables"),
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			all, directive := a.completeResources(cmd, args, begun)
+			if len(args) == 0 {
+				all = append(all, beginning([]string{"tables"}, begun)...)
+			}
+			return all, directive
+		},
 	}
 	cmd.Flags().BoolVar(&withDiff, "diff", false, "show what each revision changed")
 	cmd.Flags().Uint64Var(&one, "revision", 0, "show the whole resource as this revision left it")
@@ -189,7 +195,7 @@ as any change: what the old one refers to may be gone by now. A deleted resource
 anabranch history KIND NAME lists the revisions.`,
 		Example: `  anabranch rollback policy chat --to 41 --dry-run
   anabranch rollback policy chat --to 41 --reason "slower than before"`,
-		Args: cobra.ExactArgs(2), ValidArgs: plurals(),
+		Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeResources,
 	}
 	cmd.Flags().Uint64Var(&to, "to", 0, "revision to go back to")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would change, and change nothing")

@@ -90,7 +90,7 @@ func (a *app) listKeys() *cobra.Command {
 
 Only the hash of a key and how it begins are kept, so that a key can be known again and not be read.`,
 		Example: `  anabranch key list acme`,
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeTenants(),
 	}
 	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
@@ -145,7 +145,7 @@ func (a *app) addKey() *cobra.Command {
 It is shown once. Routers take it as soon as they have the next table.`,
 		Example: `  anabranch key add acme --id batch-jobs --reason "new nightly job"
   anabranch key add acme --id visitor --expires-in 72h`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTenants(),
 	}
 	cmd.Flags().StringVar(&id, "id", "", "name of the key within its tenant (required)")
 	cmd.Flags().DurationVar(&lasts, "expires-in", 0, "how long it serves, as 720h (default: for ever)")
@@ -205,7 +205,7 @@ Both serve until the overlap is over; then routers refuse the old one and say th
 in the tenant's list until it is revoked, so that its requests can be told from strangers'.`,
 		Example: `  anabranch key rotate acme --id default --overlap 48h --reason "yearly"
   anabranch key rotate acme --id laptop --overlap 0s --reason "laptop stolen"`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTenants(),
 	}
 	cmd.Flags().StringVar(&id, "id", "", "name of the key that is replaced (required)")
 	cmd.Flags().StringVar(&newID, "new-id", "", "name of the new one (default: the old name and today's date)")
@@ -256,7 +256,7 @@ func (a *app) revokeKey() *cobra.Command {
 
 Requests that are being answered go on. To change a key without a gap, use ` + "`key rotate`" + ` instead.`,
 		Example: `  anabranch key revoke acme --id laptop --reason "leaked"`,
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeTenants(),
 	}
 	cmd.Flags().StringVar(&id, "id", "", "name of the key (required)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")

@@ -33,6 +33,7 @@ func terminal(out io.Writer) bool {
 // formats adds the flag -o and returns its value.
 func formats(cmd *cobra.Command, allowed ...string) *string {
 	format := cmd.Flags().StringP("output", "o", allowed[0], "format: "+strings.Join(allowed, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	check := func(_ *cobra.Command, _ []string) error {
 		for _, f := range allowed {
 			if *format == f {

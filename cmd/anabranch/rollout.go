@@ -142,7 +142,7 @@ why it ended.`,
 
 func (a *app) rolloutStatus() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status [ID]", Short: "Show a rollout, the newest if none is named", Args: cobra.MaximumNArgs(1),
+		Use: "status [ID]", Short: "Show a rollout, the newest if none is named", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeItems("/v1/rollouts"),
 		Long: `Show a rollout, the newest if none is named.
 
 With what it changes, why it stands where it does, and how many of the routers that are to have its table
@@ -211,7 +211,7 @@ It ends with exit code 1 if the table was taken back.`,
 		if err != nil {
 			return err
 		}
-		if err := a.rolloutToCome(cmd.Context(), c); err != nil {
+		if none, err := a.rolloutToCome(cmd.Context(), c); none || err != nil {
 			return err
 		}
 		var last aRollout
@@ -249,7 +249,7 @@ It ends with exit code 1 if the table was taken back.`,
 func (a *app) rolloutAct(act, short, done string) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: act + " [ID]", Short: short, Args: cobra.MaximumNArgs(1),
+		Use: act + " [ID]", Short: short, Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeItems("/v1/rollouts"),
 		Long:    short + ".\n\nWithout an ID it is the newest.",
 		Example: fmt.Sprintf("  anabranch rollout %s --reason \"INC-42\"\n  anabranch rollout %s 4711", act, act),
 	}

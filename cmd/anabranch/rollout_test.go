@@ -167,6 +167,10 @@ func TestWithoutARolloutTheFixIsNamed(t *testing.T) {
 	if _, errs := s.do(exitFailed, "", "rollout", "status"); !strings.Contains(errs, "a SafetyRule with `rollout: {}`") {
 		t.Errorf("errors: %s", errs)
 	}
+	// After an apply in a pipeline there is nothing to wait for.
+	if _, errs := s.do(0, "", "rollout", "watch"); errs != "note: no rollout is under way: changes are with all routers\n" {
+		t.Errorf("watch: %s", errs)
+	}
 }
 
 func TestChangesAreFrozenAndLetThrough(t *testing.T) {

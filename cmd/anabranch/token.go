@@ -71,6 +71,7 @@ that it can go straight into a file or a secret store.`,
 	}
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.Flags().StringVar(&role, "role", "viewer", "viewer, operator, approver or admin")
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"viewer", "operator", "approver", "admin"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.Flags().StringSliceVar(&scope.Regions, "region", nil, "regions that it is good for (default: all)")
 	cmd.Flags().StringSliceVar(&scope.Tenants, "tenant", nil, "tenants that it is good for (default: all)")
 	cmd.Flags().StringSliceVar(&scope.Models, "model", nil, "models that it is good for (default: all)")
@@ -206,7 +207,7 @@ func (a *app) getToken() *cobra.Command {
 
 Its role and scope, by whom it was made, when it ends, and how its secret begins.`,
 		Example: "  anabranch token get ci -o yaml",
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeItems("/v1/tokens"),
 	}
 	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
@@ -245,7 +246,7 @@ with --overlap 0s, for a secret that has leaked, it ends at once, and so does in
 that. Role and scope stay, and the expiry too unless --expires or --never-expires say otherwise.`,
 		Example: `  anabranch token rotate ci --overlap 1h > ci.token
   anabranch token rotate ci --overlap 0s --reason "it was in a log"`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeItems("/v1/tokens"),
 	}
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the secret before stays valid, at most 168h")
@@ -283,7 +284,7 @@ func (a *app) revokeToken() *cobra.Command {
 The name stays taken, so that one name in the audit trail is one token. The last token of an admin that
 never expires and has no scope can't be revoked.`,
 		Example: `  anabranch token revoke ci --reason "the pipeline is gone"`,
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeItems("/v1/tokens"),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
