@@ -3,6 +3,7 @@ package node
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -110,6 +111,21 @@ func TestReadmeSaysWhatIsMeasured(t *testing.T) {
 		}
 	}
 	checkQueries(t, string(raw), documented)
+	runbooks, err := filepath.Glob("../../../controlplane/*/RUNBOOK.md")
+	if err != nil || len(runbooks) < 2 {
+		t.Fatalf("runbooks: %v, %v", runbooks, err)
+	}
+	for _, name := range runbooks {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, metric := range regexp.MustCompile(`\banabranch_(?:controlplane|collect|tls)_[a-z_]*[a-z]\b`).FindAllString(string(text), -1) {
+			if _, ok := documented[metric]; !ok {
+				t.Errorf("%s speaks of %s, which no node keeps", name, metric)
+			}
+		}
+	}
 }
 
 // checkQueries wants queries to speak of metrics and labels that there are.
