@@ -22,7 +22,8 @@ type rule struct {
 // be changed and, where the scope bounds tenants, to be read.
 //
 //	Region         by its name
-//	Cluster        by its region and the models that it serves
+//	Cluster        by its region and the models that it serves; where credentials go is out of any scope
+//	               that bounds something
 //	Model          by its name
 //	Tenant         by its name
 //	Quota          by its tenant and its model; without one it is about all models

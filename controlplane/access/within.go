@@ -16,7 +16,7 @@ func (s Scope) Within(old, next *policy.Resource) []policy.Problem {
 		return nil
 	}
 	if next != nil {
-		if problems := s.judge(next); len(problems) > 0 {
+		if problems := append(s.judge(next), entrusts(old, next)...); len(problems) > 0 {
 			return problems
 		}
 	}
