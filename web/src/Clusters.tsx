@@ -59,7 +59,7 @@ function Row({ cluster: c, now }: { cluster: Cluster; now: number }) {
         <Health state={c.health} />
         {c.since && <span className="block whitespace-nowrap text-soft">for {since(c.since, now)}</span>}
         {c.reason && <span className="block max-w-64 text-soft">{c.reason}</span>}
-        {c.drained && <span className="block text-soft">drained by an operator</span>}
+        {c.drained && !c.reason.includes('drained by an operator') && <span className="block text-soft">drained by an operator</span>}
       </td>
       <td className="num">
         <Trouble bad={c.cap < 1}>{percent(c.cap)}</Trouble>

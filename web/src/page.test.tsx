@@ -73,6 +73,8 @@ describe('the page', () => {
     expect(absent, 'a 0 would pass for a measurement').not.toContain('50 %')
     expect(text({ health: 'SOMETHING_NEW' })).toContain('something new')
     expect(text({ drained: true })).toContain('drained by an operator')
+    const said = text({ drained: true, reason: 'drained by an operator, and no new requests arrive' })
+    expect(said.split('drained by an operator'), 'it is said twice').toHaveLength(2)
   })
 
   it('keeps a bar within its frame', () => {
