@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -47,6 +48,41 @@ func (s Scope) Shares(next *policy.Resource, others []*policy.Resource) []policy
 		}
 	}
 	return nil
+}
+
+// Claims says that a Tenant of a caller who is bound to tenants would take tokens of an issuer that another
+// tenant has too, which is not within the scope, in a way that it does not yet; or nothing. Tokens that more
+// than one tenant would take are taken for none, so that this could lock the other's clients out.
+func (s Scope) Claims(old, next *policy.Resource, tenants []*policy.Resource) []policy.Problem {
+	spec, ok := next.Spec.(*policy.TenantSpec)
+	if !ok || len(s.Tenants) == 0 {
+		return nil
+	}
+	var before []policy.JWTSpec
+	if old != nil {
+		if was, ok := old.Spec.(*policy.TenantSpec); ok {
+			before = was.JWT
+		}
+	}
+	var problems []policy.Problem
+	for i, j := range spec.JWT {
+		if slices.ContainsFunc(before, func(b policy.JWTSpec) bool { return reflect.DeepEqual(b, j) }) {
+			continue
+		}
+		if slices.ContainsFunc(tenants, func(t *policy.Resource) bool { return !s.Sees(t) && has(t, j.Issuer) }) {
+			problems = append(problems, policy.Problem{
+				Field: fmt.Sprintf("spec.jwt[%d].issuer", i), Reason: "is the issuer of tokens of a tenant that is out of the token's scope",
+				Fix: "let somebody whose token's scope is everything write how the tokens are told apart",
+			})
+		}
+	}
+	return problems
+}
+
+// has says whether a tenant takes tokens of an issuer.
+func has(t *policy.Resource, issuer string) bool {
+	spec, ok := t.Spec.(*policy.TenantSpec)
+	return ok && slices.ContainsFunc(spec.JWT, func(j policy.JWTSpec) bool { return j.Issuer == issuer })
 }
 
 // Covers says whether resources of a kind can be in scope at all.

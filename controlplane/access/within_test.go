@@ -261,3 +261,37 @@ func TestATenantsPolicySharesItsClassWithNobody(t *testing.T) {
 		t.Errorf("a tenant has a class: %v", got)
 	}
 }
+
+func TestATenantTakesNoTokensOfAnothersIssuer(t *testing.T) {
+	tenant := func(name, issuer string, more ...string) *policy.Resource {
+		spec := "{}"
+		if issuer != "" {
+			spec = "{jwt: [{issuer: '" + issuer + "', audiences: [llm], jwksURL: 'https://id/keys'" + strings.Join(more, "") + "}]}"
+		}
+		return document(t, "Tenant "+name+" "+spec)
+	}
+	for _, tt := range []struct {
+		scope     string
+		old, next *policy.Resource
+		other     *policy.Resource
+		claims    bool
+	}{
+		{"tenants acme", nil, tenant("acme", "https://a"), tenant("other", "https://a"), true},
+		{"tenants acme", nil, tenant("acme", "https://a"), tenant("other", "https://b"), false},
+		{"tenants acme", nil, tenant("acme", "https://a"), tenant("other", ""), false},
+		{"tenants acme other", nil, tenant("acme", "https://a"), tenant("other", "https://a"), false},
+		{"tenants acme", tenant("acme", "https://a"), tenant("acme", "https://a"), tenant("other", "https://a"), false},
+		{"tenants acme", tenant("acme", "https://a"), tenant("acme", "https://a", ", claims: {org: x}"), tenant("other", "https://a"), true},
+		{"tenants acme", tenant("acme", "https://a"), tenant("acme", ""), tenant("other", "https://a"), false},
+		{"models a", nil, tenant("acme", "https://a"), tenant("other", "https://a"), false},
+		{"", nil, tenant("acme", "https://a"), tenant("other", "https://a"), false},
+	} {
+		got := scope(tt.scope).Claims(tt.old, tt.next, []*policy.Resource{tt.other, tt.next})
+		if (len(got) > 0) != tt.claims || tt.claims && got[0].Field != "spec.jwt[0].issuer" {
+			t.Errorf("%q: %v", tt.scope, got)
+		}
+	}
+	if got := scope("tenants acme").Claims(nil, document(t, "Region us {}"), nil); got != nil {
+		t.Errorf("a region takes tokens: %v", got)
+	}
+}

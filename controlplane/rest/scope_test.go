@@ -182,6 +182,25 @@ func TestEntriesOfTheTrailThatAScopeShows(t *testing.T) {
 	}
 }
 
+func TestATenantsTokenGetsIntoNoOthersTokens(t *testing.T) {
+	d := ofAcme(t)
+	rule := func(issuer, org string) string {
+		return fmt.Sprintf(`{"spec":{"jwt":[{"issuer":%q,"audiences":["llm"],"jwksURL":"https://id.example/keys","claims":{"org":%q}}]}}`, issuer, org)
+	}
+	const path = "/v1/tenants/acme"
+	d.do("admin", "PATCH", "/v1/tenants/other", rule("https://shared", "other"), "If-Match: *").want(200, "")
+	d.do("acme-operator", "PATCH", path, rule("https://own", "acme"), "If-Match: *").want(200, "")
+	p := d.do("acme-operator", "PATCH", path, rule("https://shared", "other"), "If-Match: *").want(403, "out_of_scope").problem()
+	if len(p.Errors) != 1 || p.Errors[0].Field != "spec.jwt[0].issuer" || strings.Contains(p.Detail+p.Errors[0].Reason, `"other"`) {
+		t.Errorf("%+v", p)
+	}
+	// What somebody else has written may stay, and go.
+	d.do("admin", "PATCH", path, rule("https://shared", "acme"), "If-Match: *").want(200, "")
+	d.do("acme-operator", "PATCH", path, `{"spec":{"tier":"batch"}}`, "If-Match: *").want(200, "")
+	d.do("acme-operator", "PATCH", path, rule("https://shared", "wider"), "If-Match: *").want(403, "out_of_scope")
+	d.do("acme-operator", "PATCH", path, `{"spec":{"jwt":null}}`, "If-Match: *").want(200, "")
+}
+
 // TestTheTrailOfAQuotaBeginsWhereItBecameATenants: what it was before is another's.
 func TestTheTrailOfAQuotaBeginsWhereItBecameATenants(t *testing.T) {
 	d := ofAcme(t)

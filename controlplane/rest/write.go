@@ -178,7 +178,8 @@ func (r resources) inScope(c echo.Context, name string, old, next *policy.Resour
 		problems = scope.Within(old, next)
 	}
 	if len(problems) == 0 && next != nil {
-		problems = scope.Shares(next, r.o.View().List(policy.KindTrafficPolicy))
+		view := r.o.View()
+		problems = append(scope.Shares(next, view.List(policy.KindTrafficPolicy)), scope.Claims(old, next, view.List(policy.KindTenant))...)
 	}
 	if len(problems) == 0 {
 		return nil
