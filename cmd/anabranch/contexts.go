@@ -122,7 +122,12 @@ func (c contexts) find(name string) (*destination, error) {
 	for _, p := range c.Contexts {
 		all = append(all, p.Name)
 	}
-	if len(all) == 0 {
+	switch {
+	case name == "" && len(all) == 0:
+		return nil, errors.New("there is no context; `anabranch context set NAME --server URL` makes one")
+	case name == "":
+		return nil, fmt.Errorf("no context is the current one: name one of %s, or choose it with `anabranch context use`", strings.Join(all, ", "))
+	case len(all) == 0:
 		return nil, fmt.Errorf("there is no context %q; `anabranch context set %s --server URL` makes it", name, name)
 	}
 	return nil, fmt.Errorf("there is no context %q; there are %s", name, strings.Join(all, ", "))

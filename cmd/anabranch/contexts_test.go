@@ -68,6 +68,19 @@ func TestContextsAreKeptUsedAndForgotten(t *testing.T) {
 	s.do(exitFailed, "", "context", "delete", "there")
 }
 
+func TestWithoutAContextTheFixIsNamed(t *testing.T) {
+	s := stranger(t)
+	if _, errs := s.do(exitFailed, "", "logout"); errs != "anabranch: there is no context; `anabranch context set NAME --server URL` makes one\n" {
+		t.Errorf("without any: %s", errs)
+	}
+	s.do(0, "", "context", "set", "here", "--server", s.node.URL)
+	s.do(0, "", "context", "set", "there", "--server", s.node.URL)
+	s.do(0, "", "context", "delete", "here")
+	if _, errs := s.do(exitFailed, "", "logout"); !strings.Contains(errs, "no context is the current one: name one of there, or ") {
+		t.Errorf("without a current one: %s", errs)
+	}
+}
+
 func TestATokenOfAContextGoesToItsServersOnly(t *testing.T) {
 	s := stranger(t)
 	other := clienttest.Start(t)
