@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -329,6 +330,18 @@ func TestAWatchTellsWhatBecomesOfProposals(t *testing.T) {
 		t.Errorf("resumed with %s %s", id, state)
 	}
 	d.do("viewer", "GET", "/v1/proposals?watch=true", "", "Last-Event-ID: x").want(400, "invalid_request")
+	d.do("viewer", "GET", "/v1/proposals?watch=true&after=999999", "").want(410, "gone")
+	d.advance(state.EndedFor + time.Hour)
+	// Those that have ended are forgotten with the next.
+	d.do("operator", "PATCH", "/v1/tenants/acme", `{"spec":{"tier":"batch"}}`, "If-Match: *").want(202, "")
+	gone := d.current().ProposalsForgotten()
+	if gone == 0 || len(d.current().Proposals()) != 1 {
+		t.Fatal("nothing was forgotten")
+	}
+	d.do("viewer", "GET", "/v1/proposals?watch=true", "", "Last-Event-ID: "+before).want(410, "gone")
+	if id, state, _ := next(d.watch("/v1/proposals?watch=true", fmt.Sprintf("Last-Event-ID: %d", gone))); id == first.ID || id == second.ID || state != "pending" {
+		t.Errorf("from the last that is forgotten on: %s %s", id, state)
+	}
 }
 
 func TestADryRunSaysWhoMustApprove(t *testing.T) {

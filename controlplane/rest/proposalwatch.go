@@ -2,6 +2,7 @@ package rest
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,6 +20,11 @@ func (s *Server) watchProposals(c echo.Context) error {
 	at, err := lastEventID(c)
 	if err != nil {
 		return err
+	}
+	if at != nil {
+		if err := s.proposalsKnown(c.Request().Context(), *at); err != nil {
+			return err
+		}
 	}
 	st, closed, err := s.openStream(c)
 	if err != nil {
@@ -49,6 +55,22 @@ func (s *Server) watchProposals(c echo.Context) error {
 		}
 	}
 	return nil // the client left, or reads too slowly
+}
+
+// proposalsKnown is an error if what became of proposals after a revision is forgotten in part, or if there
+// has not been such a revision.
+func (s *Server) proposalsKnown(ctx context.Context, after uint64) error {
+	view := s.o.View()
+	if after > view.Index() {
+		if err := s.barrier(ctx); err != nil {
+			return err
+		}
+		view = s.o.View()
+	}
+	if after > view.Index() || after < view.ProposalsForgotten() {
+		return newProblem(codeGone, fmt.Sprintf("Proposals that ended up to revision %d are forgotten. List them, and watch without Last-Event-ID.", view.ProposalsForgotten()))
+	}
+	return nil
 }
 
 // tellProposals tells what has changed after a revision, or what is pending if there is none, and says up

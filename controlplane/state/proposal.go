@@ -64,6 +64,10 @@ type licence struct {
 // Proposals gives those that are remembered, oldest first.
 func (v *View) Proposals() []*statepb.Proposal { return v.proposals }
 
+// ProposalsForgotten is the revision of the newest change of a proposal that is not remembered any more; 0:
+// all are.
+func (v *View) ProposalsForgotten() uint64 { return v.forgotten }
+
 // Proposal finds one by its id; nil: there is none, or it is not remembered any more.
 func (v *View) Proposal(id uint64) *statepb.Proposal {
 	if at, ok := v.proposalAt(id); ok {
@@ -282,22 +286,25 @@ func (v *View) forgetProposals(atUnixMs int64) {
 	}
 	slices.SortStableFunc(ended, func(a, b *statepb.Proposal) int { return cmp.Compare(b.GetRevision(), a.GetRevision()) })
 	gone, size := map[uint64]bool{}, 0
+	forgotten := v.forgotten
 	for i, p := range ended { // newest first
 		if size += len(p.GetPut().GetDoc()); i >= MaxEnded || size > MaxEndedBytes || p.GetEndedUnixMs()+EndedFor.Milliseconds() <= atUnixMs {
 			gone[p.GetId()] = true
+			forgotten = max(forgotten, p.GetRevision())
 		}
 	}
 	if len(gone) > 0 {
+		v.forgotten = forgotten
 		v.proposals = slices.DeleteFunc(slices.Clone(v.proposals), func(p *statepb.Proposal) bool { return gone[p.GetId()] })
 	}
 }
 
 // proposalsProto is what a snapshot holds; nil: there is nothing.
 func (v *View) proposalsProto() *statepb.Proposals {
-	if len(v.proposals) == 0 && len(v.broken) == 0 {
+	if len(v.proposals) == 0 && len(v.broken) == 0 && v.forgotten == 0 {
 		return nil
 	}
-	return &statepb.Proposals{Proposals: v.proposals, Broken: v.broken}
+	return &statepb.Proposals{Proposals: v.proposals, Broken: v.broken, Forgotten: v.forgotten}
 }
 
 // restoreProposals takes those of a snapshot over.
@@ -313,7 +320,7 @@ func (v *View) restoreProposals(s *statepb.Proposals) error {
 			return fmt.Errorf("proposal %d is not what was proposed", p.GetId())
 		}
 	}
-	v.proposals, v.broken = s.GetProposals(), s.GetBroken()
+	v.proposals, v.broken, v.forgotten = s.GetProposals(), s.GetBroken(), s.GetForgotten()
 	return nil
 }
 
@@ -329,6 +336,9 @@ func (v *View) sumProposals(h interface{ Write(b []byte) (int, error) }) {
 	}
 	for _, g := range v.broken {
 		b = binary.BigEndian.AppendUint64(b, g.GetRevision())
+	}
+	if v.forgotten > 0 {
+		b = binary.BigEndian.AppendUint64(b, v.forgotten)
 	}
 	_, _ = h.Write(b) // a hash never fails
 }

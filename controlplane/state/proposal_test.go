@@ -334,17 +334,30 @@ func TestProposalsAreBounded(t *testing.T) {
 		t.Errorf("after they expired: %v", out)
 	}
 	h.swiftly(sent("x", 101, expireAll()))
-	if n := len(h.Proposals()); n != MaxEnded+1 {
-		t.Errorf("%d are remembered", n)
+	if n := len(h.Proposals()); n != MaxEnded+1 || h.ProposalsForgotten() != 0 {
+		t.Errorf("%d are remembered, and %d is forgotten", n, h.ProposalsForgotten())
 	}
+	ended := h.Index()
 	p := h.Proposals()[len(h.Proposals())-1]
 	h.swiftly(sent("bob", 102, decision(p.GetId(), VerdictReject, nil)))
 	if n := len(h.Proposals()); n != MaxEnded {
 		t.Errorf("%d are remembered after one more ended", n)
 	}
 	h.swiftly(sent("zoe", 101+int64(EndedFor/time.Second), region("later", `{}`, 0)))
-	if n := len(h.Proposals()); n != 2 { // p ended a second later than the others
-		t.Errorf("%d are remembered after a month", n)
+	if n := len(h.Proposals()); n != 2 || h.ProposalsForgotten() != ended { // p ended a second later than the others
+		t.Errorf("%d are remembered after a month, and %d is forgotten, not %d", n, h.ProposalsForgotten(), ended)
+	}
+	var snapshot bytes.Buffer
+	if err := Encode(h.View, &snapshot); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Decode(&snapshot)
+	if err != nil || back.ProposalsForgotten() != ended || Hash(back) != Hash(h.View) {
+		t.Errorf("after a snapshot %d is forgotten: %v", back.ProposalsForgotten(), err)
+	}
+	back.forgotten--
+	if Hash(back) == Hash(h.View) {
+		t.Error("nodes that have forgotten other proposals don't notice")
 	}
 }
 

@@ -1903,8 +1903,9 @@ func (x *BrokenGlass) GetWhy() string {
 // Proposals is what a snapshot holds of them.
 type Proposals struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Proposals     []*Proposal            `protobuf:"bytes,1,rep,name=proposals,proto3" json:"proposals,omitempty"` // oldest first
-	Broken        []*BrokenGlass         `protobuf:"bytes,2,rep,name=broken,proto3" json:"broken,omitempty"`       // of the last day, oldest first
+	Proposals     []*Proposal            `protobuf:"bytes,1,rep,name=proposals,proto3" json:"proposals,omitempty"`  // oldest first
+	Broken        []*BrokenGlass         `protobuf:"bytes,2,rep,name=broken,proto3" json:"broken,omitempty"`        // of the last day, oldest first
+	Forgotten     uint64                 `protobuf:"varint,3,opt,name=forgotten,proto3" json:"forgotten,omitempty"` // revision of the last change of those that are forgotten; 0: none is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1951,6 +1952,13 @@ func (x *Proposals) GetBroken() []*BrokenGlass {
 		return x.Broken
 	}
 	return nil
+}
+
+func (x *Proposals) GetForgotten() uint64 {
+	if x != nil {
+		return x.Forgotten
+	}
+	return 0
 }
 
 // Publish commits a routing table and the health of clusters behind it.
@@ -4278,10 +4286,11 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x05actor\x18\x03 \x01(\v2\x19.anabranch.state.v1.ActorR\x05actor\x12\x12\n" +
 	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12\x10\n" +
-	"\x03why\x18\x06 \x01(\tR\x03why\"\x80\x01\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"\x9e\x01\n" +
 	"\tProposals\x12:\n" +
 	"\tproposals\x18\x01 \x03(\v2\x1c.anabranch.state.v1.ProposalR\tproposals\x127\n" +
-	"\x06broken\x18\x02 \x03(\v2\x1f.anabranch.state.v1.BrokenGlassR\x06broken\"\xab\x02\n" +
+	"\x06broken\x18\x02 \x03(\v2\x1f.anabranch.state.v1.BrokenGlassR\x06broken\x12\x1c\n" +
+	"\tforgotten\x18\x03 \x01(\x04R\tforgotten\"\xab\x02\n" +
 	"\aPublish\x120\n" +
 	"\x05table\x18\x01 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\x129\n" +
 	"\x06health\x18\x02 \x03(\v2!.anabranch.state.v1.ClusterHealthR\x06health\x12:\n" +
