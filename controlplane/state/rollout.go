@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -323,5 +324,9 @@ func (r *rolling) read(v *View, p *statepb.Rollouts) error {
 		return err
 	}
 	r.rollouts, r.reasons, r.freeze = p.GetRollouts(), p.GetTrialReasons(), p.GetFreeze()
+	under := v.Rollout() != nil // r is v's
+	if (r.trial != nil) != under || (r.stable != nil) != under || (r.fresh != nil) != under || under && r.settled == nil {
+		return errors.New("the rollout under way is not whole")
+	}
 	return nil
 }

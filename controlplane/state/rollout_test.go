@@ -394,3 +394,31 @@ func TestRolloutsUnderAnyOrderOfCommands(t *testing.T) {
 		}
 	})
 }
+
+// TestARolloutInASnapshotIsWhole: half of one would give routers no table, or end a node later.
+func TestARolloutInASnapshotIsWhole(t *testing.T) {
+	h := staged(t)
+	h.do(region("us", `{"zone":"a"}`, h.Config().Revision()))
+	h.begin(0.7)
+	for name, spoil := range map[string]func(*statepb.Rollouts){
+		"":                  func(*statepb.Rollouts) {},
+		"what is held back": func(r *statepb.Rollouts) { r.Settled = nil },
+		"what it brings":    func(r *statepb.Rollouts) { r.Trial = nil },
+		"the table of all":  func(r *statepb.Rollouts) { r.StableRevision = 0 },
+		"its table":         func(r *statepb.Rollouts) { r.TrialRevision = 0 },
+		"the rollout":       func(r *statepb.Rollouts) { r.Rollouts = nil },
+	} {
+		payload, err := h.bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s statepb.Snapshot
+		if err := proto.Unmarshal(payload, &s); err != nil {
+			t.Fatal(err)
+		}
+		spoil(s.GetRollouts())
+		if _, err := fromSnapshot(&s); (err == nil) != (name == "") {
+			t.Errorf("without %q: %v", name, err)
+		}
+	}
+}
