@@ -47,7 +47,7 @@ func (q *auditQuery) flags(cmd *cobra.Command) {
 	f.StringVar(&q.name, "name", "", "its name, or the beginning of one with * after it")
 	f.StringVar(&q.code, "code", "", "code of a refusal")
 	f.StringVar(&q.requestID, "request-id", "", "X-Request-Id of the request")
-	f.StringVar(&q.from, "from", "", "not before this time, as 2026-11-30T08:00:00Z or 24h ago as 24h")
+	f.StringVar(&q.from, "from", "", "not before this time, as 2026-11-30T08:00:00Z or 2 days ago as 2d")
 	f.StringVar(&q.to, "to", "", "before this time, written alike")
 	f.Uint64Var(&q.since, "since", 0, "only after this revision")
 }
@@ -83,12 +83,12 @@ func (q *auditQuery) values(now time.Time) (url.Values, error) {
 
 // instant reads a time, or how long ago it was.
 func instant(text string, now time.Time) (time.Time, error) {
-	if ago, err := time.ParseDuration(text); err == nil {
+	if ago, err := parseSpan(text); err == nil {
 		return now.Add(-ago), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fmt.Errorf("%q is no time; write 2026-11-30T08:00:00Z, or 24h for a day ago", text)
+		return at, fmt.Errorf("%q is no time; write 2026-11-30T08:00:00Z, or 24h or 1d for a day ago", text)
 	}
 	return at, nil
 }

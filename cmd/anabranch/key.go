@@ -144,11 +144,11 @@ func (a *app) addKey() *cobra.Command {
 
 It is shown once. Routers take it as soon as they have the next table.`,
 		Example: `  anabranch key add acme --id batch-jobs --reason "new nightly job"
-  anabranch key add acme --id visitor --expires-in 72h`,
+  anabranch key add acme --id visitor --expires-in 3d`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTenants(),
 	}
 	cmd.Flags().StringVar(&id, "id", "", "name of the key within its tenant (required)")
-	cmd.Flags().DurationVar(&lasts, "expires-in", 0, "how long it serves, as 720h (default: for ever)")
+	spanVar(cmd.Flags(), &lasts, "expires-in", 0, "how long it serves, as 30d or 12h (default: for ever)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
 	format := formats(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -209,8 +209,8 @@ in the tenant's list until it is revoked, so that its requests can be told from 
 	}
 	cmd.Flags().StringVar(&id, "id", "", "name of the key that is replaced (required)")
 	cmd.Flags().StringVar(&newID, "new-id", "", "name of the new one (default: the old name and today's date)")
-	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the old key goes on serving")
-	cmd.Flags().DurationVar(&lasts, "expires-in", 0, "how long the new one serves (default: for ever)")
+	spanVar(cmd.Flags(), &overlap, "overlap", defaultOverlap, "how long the old key goes on serving")
+	spanVar(cmd.Flags(), &lasts, "expires-in", 0, "how long the new one serves (default: for ever)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
 	format := formats(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -65,7 +65,7 @@ it changes only what names nothing else, and sees no other tenants; a token for 
 region and no model. The table is printed to standard error and the secret alone to standard output, so
 that it can go straight into a file or a secret store.`,
 		Example: `  anabranch token create ci --role operator --tenant acme > ci.token
-  anabranch token create oncall-eu --role operator --region eu-west-1,eu-central-1 --expires 720h
+  anabranch token create oncall-eu --role operator --region eu-west-1,eu-central-1 --expires 30d
   anabranch token create chief --role admin --never-expires`,
 		Args: cobra.ExactArgs(1),
 	}
@@ -75,7 +75,7 @@ that it can go straight into a file or a secret store.`,
 	cmd.Flags().StringSliceVar(&scope.Regions, "region", nil, "regions that it is good for (default: all)")
 	cmd.Flags().StringSliceVar(&scope.Tenants, "tenant", nil, "tenants that it is good for (default: all)")
 	cmd.Flags().StringSliceVar(&scope.Models, "model", nil, "models that it is good for (default: all)")
-	cmd.Flags().DurationVar(&life, "expires", tokenLife, "how long it is valid, at most 8784h")
+	spanVar(cmd.Flags(), &life, "expires", tokenLife, "how long it is valid, at most 366d")
 	cmd.Flags().BoolVar(&forever, "never-expires", false, "it is valid until it is revoked")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
 	cmd.MarkFlagsMutuallyExclusive("expires", "never-expires")
@@ -96,7 +96,7 @@ that it can go straight into a file or a secret store.`,
 // in is a time from now, to the second.
 func in(life time.Duration) (time.Time, error) {
 	if life < time.Second {
-		return time.Time{}, fmt.Errorf("--expires %s is too short: give a time such as 24h, or --never-expires", life)
+		return time.Time{}, fmt.Errorf("--expires %s is too short: give a time such as 24h or 90d, or --never-expires", life)
 	}
 	return time.Now().UTC().Add(life).Truncate(time.Second), nil
 }
@@ -249,8 +249,8 @@ that. Role and scope stay, and the expiry too unless --expires or --never-expire
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeItems("/v1/tokens"),
 	}
 	format := formats(cmd, "table", "json", "yaml")
-	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the secret before stays valid, at most 168h")
-	cmd.Flags().DurationVar(&life, "expires", 0, "how long it is valid from now on (default: as before)")
+	spanVar(cmd.Flags(), &overlap, "overlap", defaultOverlap, "how long the secret before stays valid, at most 7d")
+	spanVar(cmd.Flags(), &life, "expires", 0, "how long it is valid from now on (default: as before)")
 	cmd.Flags().BoolVar(&forever, "never-expires", false, "it is valid until it is revoked")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
 	cmd.MarkFlagsMutuallyExclusive("expires", "never-expires")
