@@ -23,9 +23,12 @@ const (
 //
 // Times are nanoseconds of the router's monotonic clock, from any start above 0.
 type Holding struct {
-	levels []heldLevel
 	// untilNs is when the lease ends. 0: there is none.
 	untilNs atomic.Int64
+	// left of each level may be spent, below 0 when more was. It lies here, and not with the rest
+	// of its level, so that a decision touches no more memory than it must.
+	left   [MaxPath]atomic.Int64
+	levels []heldLevel
 	// hungry: the authority had less than was wanted.
 	hungry atomic.Bool
 	// asked: somebody waits for units that are not held.
@@ -43,8 +46,7 @@ type Holding struct {
 // heldLevel is one level of a Holding.
 type heldLevel struct {
 	slots bool
-	// left may be spent, below 0 when more was.
-	left atomic.Int64
+	left  *atomic.Int64 // in the Holding
 	// back is refunds of what was spent, on their way to the authority.
 	back atomic.Int64
 	// unmet is the demand that found too little, since the last call.
@@ -60,10 +62,11 @@ type heldLevel struct {
 	demand demand
 }
 
-// NewHolding makes a Holding of nothing for a path of the given limits.
+// NewHolding makes a Holding of nothing for a path of the given limits, at most MaxPath.
 func NewHolding(path []Limit) *Holding {
 	h := &Holding{levels: make([]heldLevel, len(path))}
 	for i := range path {
+		h.levels[i].left = &h.left[i]
 		h.levels[i].slots = path[i].Kind == Slots
 	}
 	return h
@@ -76,11 +79,11 @@ func (h *Holding) Spend(costs []int64, nowNs int64) Verdict {
 		return Short
 	}
 	for i, c := range costs {
-		if c == 0 || h.levels[i].left.Add(-c) >= 0 {
+		if c == 0 || h.left[i].Add(-c) >= 0 {
 			continue
 		}
 		for j := range i + 1 {
-			h.levels[j].left.Add(costs[j])
+			h.left[j].Add(costs[j])
 		}
 		// A cost that is tried beside one that is undone here may miss what comes back. It is
 		// denied or asks; nothing is spent twice.
@@ -127,7 +130,7 @@ func (h *Holding) Left(level int, nowNs int64) int64 {
 	if nowNs >= h.untilNs.Load() {
 		return 0
 	}
-	return max(h.levels[level].left.Load(), 0)
+	return max(h.left[level].Load(), 0)
 }
 
 // Hungry says whether the authority had less than was wanted when last asked.

@@ -43,7 +43,7 @@ const (
 
 // Commands are what a Redis user needs to be allowed for leases, in the words of its access lists; cluster
 // and asking only in a cluster.
-const Commands = "+evalsha +eval +info +ping +hello +time +mget +set +del +hmget +hset +pttl +pexpire +cluster|slots +cluster|shards +asking +command"
+const Commands = "+evalsha +eval +info +ping +hello +time +mget +set +del +hmget +hset +pexpire +cluster|slots +cluster|shards +asking +command"
 
 // Validate names the option that is wrong and the fix, or answers nil.
 func (o LenderOptions) Validate() error {

@@ -2,8 +2,13 @@ package redisbucket
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"anabranch/ratelimit"
 )
 
 const (
@@ -15,47 +20,91 @@ const (
 	lookEvery  = time.Second
 )
 
-// health says whether calls are worth making.
+// everything is the part of a store that is all of it.
+const everything = ""
+
+// health says whether calls are worth making. In a cluster each organisation is a part with a
+// health of its own, so that a server which is away takes only those that it serves with it.
 type health struct {
-	mu     sync.Mutex // guards the rest
-	failed int        // in a row
-	cause  error      // why calls are not made; nil: they are
+	mu    sync.Mutex // guards parts
+	parts map[string]*ailing
+}
+
+// ailing is a part of which calls have failed.
+type ailing struct {
+	failed int   // in a row
+	cause  error // why calls are not made; nil: they are
 }
 
 // why is the reason not to call, or nil.
-func (h *health) why() error {
+func (h *health) why(part string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.cause
+	for _, name := range []string{everything, part} {
+		if p := h.parts[name]; p != nil && p.cause != nil {
+			return p.cause
+		}
+	}
+	return nil
 }
 
 // fail counts a failed call. One that took all of its budget is enough: the next would hold up
 // requests as long.
-func (h *health) fail(err error, spent bool) {
+func (h *health) fail(part string, err error, spent bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.failed++
-	if spent || h.failed >= tolerated {
-		h.cause = err
+	p := h.parts[part]
+	if p == nil {
+		p = &ailing{}
+		if h.parts == nil {
+			h.parts = make(map[string]*ailing)
+		}
+		h.parts[part] = p
+	}
+	p.failed++
+	if spent || p.failed >= tolerated {
+		p.cause = err
 	}
 }
 
 // well counts a call that was answered. It does not end an absence: only a probe does.
-func (h *health) well() {
+func (h *health) well(part string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.failed = 0
+	if p := h.parts[part]; p != nil && p.cause == nil {
+		delete(h.parts, part)
+	}
 }
 
 // back ends an absence.
-func (h *health) back() {
+func (h *health) back(part string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.failed, h.cause = 0, nil
+	delete(h.parts, part)
 }
 
-// Healthy is nil while calls are made, else the reason why they are not.
-func (l *Lender) Healthy() error { return l.health.why() }
+// away lists the parts that are not called.
+func (h *health) away() (parts []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, p := range h.parts {
+		if p.cause != nil {
+			parts = append(parts, name)
+		}
+	}
+	return parts
+}
+
+// part is what an organisation's calls share their fate with.
+func (l *Lender) part(org string) string {
+	if _, ok := l.client.(*redis.ClusterClient); ok {
+		return org
+	}
+	return everything
+}
+
+// Healthy is nil while calls about the organisation are made, else the reason why they are not.
+func (l *Lender) Healthy(org string) error { return l.health.why(l.part(org)) }
 
 // Run tries a store that is away until it is back, and asks one that is there whether it is still
 // fit to keep quotas. It blocks until ctx ends. Without it, a Lender that has found its store away
@@ -70,20 +119,40 @@ func (l *Lender) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if l.Healthy() != nil || round%every == 0 {
-			l.probe(ctx)
+		for _, part := range l.health.away() {
+			l.probe(ctx, part)
+		}
+		if round%every == 0 {
+			l.look(ctx)
 		}
 	}
 }
 
-func (l *Lender) probe(ctx context.Context) {
+// probe asks for a part that is away.
+func (l *Lender) probe(ctx context.Context, part string) {
 	call, cancel := context.WithTimeout(ctx, l.budget)
 	defer cancel()
-	switch err := l.Check(call); {
-	case err == nil:
-		l.health.back()
-	case ctx.Err() == nil:
-		l.health.fail(err, true)
-		l.reload(ctx)
+	var err error
+	if part == everything {
+		err = l.Check(call)
+	} else {
+		err = l.client.MGet(call, Prefix+"{"+part+"}:epoch").Err()
 	}
+	if err == nil {
+		l.health.back(part)
+		return
+	}
+	l.reload(ctx)
+}
+
+// look notices an absence before a request does, and a store that is no longer fit.
+func (l *Lender) look(ctx context.Context) {
+	call, cancel := context.WithTimeout(ctx, l.budget)
+	defer cancel()
+	err := l.Check(call)
+	_, cluster := l.client.(*redis.ClusterClient)
+	if err == nil || ctx.Err() != nil || cluster && !errors.Is(err, ratelimit.ErrUnfit) {
+		return
+	}
+	l.health.fail(everything, err, true)
 }

@@ -33,24 +33,24 @@ func running(t *testing.T, l *Lender) {
 func TestTwoFailuresOrASpentBudgetEndTheCalls(t *testing.T) {
 	var h health
 	gone := errors.New("gone")
-	h.fail(gone, false)
-	h.well()
-	h.fail(gone, false)
-	if h.why() != nil {
+	h.fail("a", gone, false)
+	h.well("a")
+	h.fail("a", gone, false)
+	if h.why("a") != nil || len(h.away()) != 0 {
 		t.Error("two failures with a success between them ended the calls")
 	}
-	h.fail(gone, false)
-	if !errors.Is(h.why(), gone) {
-		t.Error("two failures in a row did not")
+	h.fail("a", gone, false)
+	if !errors.Is(h.why("a"), gone) || h.why("b") != nil {
+		t.Error("two failures in a row did not, or did so for all")
 	}
-	h.well()
-	if h.why() == nil {
+	h.well("a")
+	if h.why("a") == nil {
 		t.Error("a call that was on its way ended the absence")
 	}
-	h.back()
-	h.fail(gone, true)
-	if h.why() == nil {
-		t.Error("a spent budget did not end the calls")
+	h.back("a")
+	h.fail(everything, gone, true)
+	if h.why("a") == nil || h.why("b") == nil || len(h.away()) != 1 {
+		t.Error("a spent budget did not end the calls, or not all")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestAFrozenRedisHoldsNobodyUp(t *testing.T) {
 	eventually(t, "a first answer", func() bool {
 		_, err := l.Lease(t.Context(), in)
 		if err != nil {
-			l.probe(t.Context())
+			l.probe(t.Context(), everything)
 		}
 		return err == nil
 	})
@@ -74,7 +74,7 @@ func TestAFrozenRedisHoldsNobodyUp(t *testing.T) {
 	if took := time.Since(start); err == nil || took > 20*DefaultBudget {
 		t.Errorf("after %v: %v, want an error after %v", took, err, DefaultBudget)
 	}
-	if l.Healthy() == nil {
+	if l.Healthy("acme") == nil {
 		t.Error("the budget was spent and calls go on")
 	}
 	if _, err := l.Lease(t.Context(), in); !errors.Is(err, ratelimit.ErrAway) {
@@ -82,7 +82,7 @@ func TestAFrozenRedisHoldsNobodyUp(t *testing.T) {
 	}
 	server.Thaw()
 	running(t, l)
-	eventually(t, "the absence ends", func() bool { return l.Healthy() == nil })
+	eventually(t, "the absence ends", func() bool { return l.Healthy("acme") == nil })
 	var out ratelimit.Out
 	eventually(t, "an answer", func() bool {
 		out, err = l.Lease(t.Context(), in)
@@ -103,19 +103,19 @@ func TestAnAbsenceEndsWithoutACall(t *testing.T) {
 			t.Fatalf("nobody there: %v, want ErrAway", err)
 		}
 	}
-	if l.Healthy() == nil {
+	if l.Healthy("acme") == nil {
 		t.Fatal("two calls failed and calls go on")
 	}
 	running(t, l)
 	server.Restart()
-	eventually(t, "the absence ends", func() bool { return l.Healthy() == nil })
+	eventually(t, "the absence ends", func() bool { return l.Healthy("acme") == nil })
 	if out := lease(t, l, in); out.Path[0].Granted != 10 {
 		t.Errorf("%+v", out)
 	}
 	server.Kill()
-	eventually(t, "absence is noticed without a call", func() bool { return l.Healthy() != nil })
+	eventually(t, "absence is noticed without a call", func() bool { return l.Healthy("acme") != nil })
 	server.Restart()
-	eventually(t, "and ends", func() bool { return l.Healthy() == nil })
+	eventually(t, "and ends", func() bool { return l.Healthy("acme") == nil })
 	in.Seq, in.Young, in.Path[0].Cold = 2, false, 50
 	if out := lease(t, l, in); out.Path[0].Level != 20 {
 		t.Errorf("of a server that started again empty %+v, want half and ten less", out.Path[0])
@@ -131,7 +131,7 @@ func TestACallersOwnEndSaysNothingOfRedis(t *testing.T) {
 			t.Error("an ended context got an answer")
 		}
 	}
-	if err := l.Healthy(); err != nil {
+	if err := l.Healthy("acme"); err != nil {
 		t.Errorf("not healthy: %v", err)
 	}
 }

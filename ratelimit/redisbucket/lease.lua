@@ -2,7 +2,7 @@
 -- numbers below 2^53, so that every result is the same to the bit.
 --
 -- KEYS[1]  the organisation's hash; a field per limit: level stamp part generation current previous,
---          and the field "": generation start length since
+--          and the field "": generation start length since, and until when the hash is kept in ms
 -- KEYS[2]  the organisation's mark: epoch lost policy. It is never dropped.
 -- KEYS[3]  the lane's last answer: epoch sequence generation, then the answer
 -- ARGV[1]  now (0: this server's clock), epoch, young, policy, sequence, ttl in µs, strict, how long
@@ -58,12 +58,12 @@ end
 local stored = redis.call('HMGET', KEYS[1], unpack(names))
 
 -- The generation.
-local gen, start, length, since
+local gen, start, length, since, kept
 if stored[1] then
-  gen, start, length, since = unpack_('<dddd', stored[1])
+  gen, start, length, since, kept = unpack_('<ddddd', stored[1])
 else
   gen = floor(now / ttl)
-  start, length, since = gen * ttl, ttl, gen * ttl
+  start, length, since, kept = gen * ttl, ttl, gen * ttl, 0
 end
 if ttl > length then
   length, since = ttl, now
@@ -107,7 +107,9 @@ local path = {}
 local share, all = GRAIN, true
 local at = 1
 for i = 1, #names - 1 do
-  local s = {}
+  -- All fields at once, so that the table is made in its size.
+  local s = {form = 0, amount = 0, period = 0, unit = 0, burst = 0, level = 0, stamp = 0, part = 0,
+    gen = 0, cur = 0, prev = 0, want = 0, held = 0}
   local cold, want, used, back, refund, from, next, spent
   s.form, s.amount, s.period, s.unit, s.burst, cold, want, used, back, refund, from, next, spent, at =
     unpack_('<ddddddddddddd', ARGV[2], at)
@@ -192,7 +194,15 @@ for i = 1, #names - 1 do
   path[i] = s
 end
 
-local write = {'', pack('<dddd', gen, start, length, since)}
+-- An idle hash goes away once its buckets are surely full and its leases over. The time is only
+-- ever put off, by ten seconds more than needed, so that this writes once in ten seconds.
+local needed = floor(now / 1000) + keep
+local extend = kept < needed
+if extend then
+  kept = needed + 10000
+end
+
+local write = {'', pack('<ddddd', gen, start, length, since, kept)}
 local answer = {pack('<ddd', 1, epoch, ttl)}
 for i = 1, #path do
   local s = path[i]
@@ -214,10 +224,7 @@ end
 local reply = table.concat(answer)
 redis.call('HSET', KEYS[1], unpack(write))
 redis.call('SET', KEYS[3], pack('<ddd', epoch, seq, gen) .. reply, 'PX', lanekeep)
-
--- An idle hash goes away once its buckets are surely full and its leases over. The time left is only
--- ever raised, by ten seconds more than needed, so that this writes once in ten seconds.
-if redis.call('PTTL', KEYS[1]) < keep then
+if extend then
   redis.call('PEXPIRE', KEYS[1], keep + 10000)
 end
 return reply

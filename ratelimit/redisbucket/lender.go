@@ -85,6 +85,11 @@ func (l *Lender) LeaseAll(ctx context.Context, calls []ratelimit.In) []Result {
 		if err == nil && strings.HasPrefix(calls[i].Org, "}") {
 			err = fmt.Errorf("lease of %s: the name can't start with }, which Redis Cluster has a use for", calls[i].Org)
 		}
+		if err == nil {
+			if cause := l.Healthy(calls[i].Org); cause != nil {
+				err = fmt.Errorf("lease of %s: %w: %w", calls[i].Org, ratelimit.ErrAway, cause)
+			}
+		}
 		if results[i].Err = err; err == nil {
 			due = append(due, i)
 		}
@@ -92,29 +97,36 @@ func (l *Lender) LeaseAll(ctx context.Context, calls []ratelimit.In) []Result {
 	if len(due) == 0 {
 		return results
 	}
-	if cause := l.health.why(); cause != nil {
-		for _, i := range due {
-			results[i].Err = fmt.Errorf("lease of %s: %w: %w", calls[i].Org, ratelimit.ErrAway, cause)
-		}
-		return results
-	}
 	budget, cancel := context.WithTimeout(ctx, l.budget)
 	defer cancel()
 	again := l.round(budget, calls, results, due, false)
 	if len(again) > 0 && budget.Err() == nil {
 		// Under the same numbers, so that what was carried out is only answered again.
-		again = l.round(budget, calls, results, again, false)
+		l.round(budget, calls, results, again, false)
 	}
-	switch {
-	case len(again) == 0:
-		l.health.well()
-	case ctx.Err() != nil: // the caller's own end says nothing of Redis
-	default:
-		err := results[again[0]].Err
-		l.health.fail(err, budget.Err() != nil || timedOut(err))
-		l.reload(ctx)
+	if ctx.Err() == nil { // the caller's own end says nothing of Redis
+		l.told(ctx, calls, results, due, budget.Err() != nil)
 	}
 	return results
+}
+
+// told takes what the calls that were made say of the health of each part, once for each.
+func (l *Lender) told(ctx context.Context, calls []ratelimit.In, results []Result, due []int, late bool) {
+	told := make(map[string]error)
+	for _, i := range due {
+		part := l.part(calls[i].Org)
+		if _, ok := told[part]; !ok || results[i].Err != nil {
+			told[part] = results[i].Err
+		}
+	}
+	for part, err := range told {
+		if err == nil {
+			l.health.well(part)
+			continue
+		}
+		l.health.fail(part, err, late || timedOut(err))
+		l.reload(ctx)
+	}
 }
 
 // round makes the calls that are due and answers those that failed on the way. With source the
