@@ -58,6 +58,10 @@ const (
 	KindOIDC Kind = "oidc"
 )
 
+// OIDCPrefix stands before the names of people whom the OpenID provider knows, so that nobody there can take
+// the name of a static token.
+const OIDCPrefix = "oidc:"
+
 // Identity is a caller that is known.
 type Identity struct {
 	Kind Kind

@@ -23,9 +23,6 @@ import (
 )
 
 const (
-	// Prefix stands before names that come from the provider, so that nobody there can take the name of
-	// a static token.
-	Prefix = "oidc:"
 	// retry is the pause between looks for a provider that is away, reload that between looks at the
 	// file of bindings.
 	retry  = 10 * time.Second
@@ -210,7 +207,7 @@ func (p *Provider) Identify(ctx context.Context, token string) (*access.Identity
 		return nil, fmt.Errorf("the name in the ID token is longer than %d bytes", maxName)
 	}
 	b := p.bindings.Load().of(name, texts(claims[p.o.GroupsClaim]))
-	return &access.Identity{Kind: access.KindOIDC, Name: Prefix + name, Role: b.Role, Scope: b.Scope, Expires: verified.Expiry.UTC()}, nil
+	return &access.Identity{Kind: access.KindOIDC, Name: access.OIDCPrefix + name, Role: b.Role, Scope: b.Scope, Expires: verified.Expiry.UTC()}, nil
 }
 
 // name is what a person is called by.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -200,7 +201,14 @@ func (v *View) roomFor(cmd *statepb.Command, p *statepb.Proposal) *statepb.Outco
 
 // samePerson says whether two may be one person. Names are compared and nothing else: who has a token and an
 // account of the OpenID provider by the same name is taken for one.
-func samePerson(a, b *statepb.Actor) bool { return a.GetName() == b.GetName() }
+func samePerson(a, b *statepb.Actor) bool { return bareName(a) == bareName(b) }
+
+func bareName(a *statepb.Actor) string {
+	if a.GetKind() == string(access.KindOIDC) {
+		return strings.TrimPrefix(a.GetName(), access.OIDCPrefix)
+	}
+	return a.GetName()
+}
 
 // proposalSum is of all that is to be approved: what is written, over what, and in whose name.
 func proposalSum(p *statepb.Proposal) []byte {

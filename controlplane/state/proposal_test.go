@@ -559,3 +559,24 @@ func anyProtected(t *rapid.T, v *View) *statepb.Command {
 	verdict := rapid.SampledFrom([]string{VerdictApprove, VerdictApprove, VerdictApprove, VerdictReject, VerdictWithdraw}).Draw(t, "verdict")
 	return decision(p.GetId(), verdict, sum)
 }
+
+func TestOnePersonByTwoWays(t *testing.T) {
+	alice := &statepb.Actor{Name: "alice", Kind: "token"}
+	for _, tt := range []struct {
+		name, kind string
+		same       bool
+	}{
+		{"alice", "token", true},
+		{"alice", "", true},
+		{"oidc:alice", "oidc", true},
+		{"bob", "token", false},
+		{"oidc:bob", "oidc", false},
+		{"oidc:alice@example.com", "oidc", false}, // nobody knows
+		{"oidc:alice", "token", false},            // no token is called so
+	} {
+		other := &statepb.Actor{Name: tt.name, Kind: tt.kind}
+		if samePerson(alice, other) != tt.same || samePerson(other, alice) != tt.same || !samePerson(other, other) {
+			t.Errorf("%s by %s: not %v", tt.name, tt.kind, tt.same)
+		}
+	}
+}
