@@ -3,6 +3,7 @@ package identity
 import (
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -114,13 +115,17 @@ func (l *Live) AuthorityEnds(now time.Time) time.Time {
 // Config is for mutual TLS in handshakes that begin now, at either end: it takes only peers of the
 // kinds named, which must show a certificate of one of the authorities. Who dials sets ServerName,
 // which is verified too, as always. TLS 1.3 only, and without sessions that are resumed: the
-// authorities of today judge every connection.
+// authorities of today judge every connection. Without any it takes nobody.
 func (l *Live) Config(accept ...Kind) *tls.Config {
 	m := l.held.Load()
+	trusted := m.pool
+	if trusted == nil { // which crypto/tls would take for the system's
+		trusted = x509.NewCertPool()
+	}
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{m.pair},
-		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: m.pool, RootCAs: m.pool,
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: trusted, RootCAs: trusted,
 		SessionTicketsDisabled: true,
 		VerifyConnection:       func(state tls.ConnectionState) error { return check(state, accept) },
 	}

@@ -352,6 +352,17 @@ func TestNoSessionIsResumed(t *testing.T) {
 	}
 }
 
+// TestWithoutAnAuthorityNobodyIsTrusted: crypto/tls would take those of the system instead.
+func TestWithoutAnAuthorityNobodyIsTrusted(t *testing.T) {
+	a := newAuthority(t)
+	p := newParty(t, a, Node("n1"))
+	p.CA = ""
+	c := open(t, p.Files).Config(KindNode)
+	if c.ClientCAs == nil || c.RootCAs == nil || !c.ClientCAs.Equal(x509.NewCertPool()) || !c.RootCAs.Equal(x509.NewCertPool()) {
+		t.Error("it trusts authorities that nobody named")
+	}
+}
+
 func TestAFrontShowsTheCertificateOfTheDay(t *testing.T) {
 	a := newAuthority(t)
 	p := newParty(t, a, Node("n1"))
