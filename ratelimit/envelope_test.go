@@ -160,6 +160,7 @@ func TestNeverMoreThanTheEnvelopeAndNearlyAllOfIt(t *testing.T) {
 					w.stations = append(w.stations, w.station(rtt))
 				}
 				used := w.run(c.demand, 40)
+				t.Logf("seed %d: %.1f %% of the limit used", seed, 100*used)
 				if used < c.least {
 					t.Errorf("seed %d: only %.1f %% of the limit were used, want %.0f %%", seed, 100*used, 100*c.least)
 				}

@@ -71,7 +71,7 @@ func StartCluster(t testing.TB, primaries, replicas int) *Cluster {
 // start runs one server.
 func (c *Cluster) start(dir string) {
 	c.t.Helper()
-	port := strconv.Itoa(free(c.t))
+	port := strconv.Itoa(Port(c.t))
 	addr := "127.0.0.1:" + port
 	cmd := exec.CommandContext(context.WithoutCancel(c.t.Context()), "redis-server", "--port", port, "--bind", "127.0.0.1",
 		"--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes.conf"), "--cluster-node-timeout", "1500",
@@ -86,9 +86,9 @@ func (c *Cluster) start(dir string) {
 	c.nodes[addr] = cmd
 }
 
-// free is a port that nobody uses, and neither the one 10,000 above it, at which a server of a cluster
+// Port is one that nobody uses, and neither the one 10,000 above it, at which a server of a cluster
 // listens for the others. Both are below those that the system hands out.
-func free(t testing.TB) int {
+func Port(t testing.TB) int {
 	t.Helper()
 	for range 200 {
 		port := 12_000 + rand.IntN(10_000)
