@@ -52,7 +52,8 @@ func (s Scope) Shares(next *policy.Resource, others []*policy.Resource) []policy
 
 // Claims says that a Tenant of a caller who is bound to tenants would take tokens of an issuer that another
 // tenant has too, which is not within the scope, in a way that it does not yet; or nothing. Tokens that more
-// than one tenant would take are taken for none, so that this could lock the other's clients out.
+// than one tenant would take are taken for none, so that this could lock the other's clients out. Nor may
+// such a caller have routers look for keys at themselves, as addresses without TLS do.
 func (s Scope) Claims(old, next *policy.Resource, tenants []*policy.Resource) []policy.Problem {
 	spec, ok := next.Spec.(*policy.TenantSpec)
 	if !ok || len(s.Tenants) == 0 {
@@ -68,6 +69,12 @@ func (s Scope) Claims(old, next *policy.Resource, tenants []*policy.Resource) []
 	for i, j := range spec.JWT {
 		if slices.ContainsFunc(before, func(b policy.JWTSpec) bool { return reflect.DeepEqual(b, j) }) {
 			continue
+		}
+		if strings.HasPrefix(j.JWKSURL, "http:") {
+			problems = append(problems, policy.Problem{
+				Field: fmt.Sprintf("spec.jwt[%d].jwksURL", i), Reason: "would have routers ask what listens on their own machines, which no scope allows",
+				Fix: "use https, or give the keys as jwks",
+			})
 		}
 		if slices.ContainsFunc(tenants, func(t *policy.Resource) bool { return !s.Sees(t) && has(t, j.Issuer) }) {
 			problems = append(problems, policy.Problem{

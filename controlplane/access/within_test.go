@@ -291,6 +291,15 @@ func TestATenantTakesNoTokensOfAnothersIssuer(t *testing.T) {
 			t.Errorf("%q: %v", tt.scope, got)
 		}
 	}
+	loop := document(t, "Tenant acme {jwt: [{issuer: 'https://a', audiences: [llm], jwksURL: 'http://127.0.0.1:9000/keys'}]}")
+	for text, want := range map[string]int{"tenants acme": 1, "": 0} {
+		if got := scope(text).Claims(nil, loop, nil); len(got) != want || want > 0 && got[0].Field != "spec.jwt[0].jwksURL" {
+			t.Errorf("what routers ask themselves, by %q: %v", text, got)
+		}
+	}
+	if got := scope("tenants acme").Claims(loop, loop, nil); got != nil {
+		t.Errorf("what is there already: %v", got)
+	}
 	if got := scope("tenants acme").Claims(nil, document(t, "Region us {}"), nil); got != nil {
 		t.Errorf("a region takes tokens: %v", got)
 	}
