@@ -8,8 +8,7 @@
 -- ARGV[1]  now (0: this server's clock), epoch, young, policy, sequence, ttl in µs, strict, how long
 --          the hash and the lane must be kept in ms
 -- ARGV[2]  for each limit: form, amount, period, unit, burst, cold, want, used, back, refund, and of
---          money
---          its window's start, the next one's and what was spent
+--          money its window's start, the next one's and what was spent
 -- ARGV[3…] the limits' names
 --
 -- All numbers are doubles, little end first. Answers status, epoch, validity in µs, then for each
@@ -78,85 +77,77 @@ local function began(n)
 end
 local alive = lepoch == epoch and lgen <= gen and lgen >= gen - 1
 
-local function refill(s, to, top)
-  local level, part, stamp = min(max(s.level, -s.burst), top), min(s.part, s.period - 1), s.stamp
+-- refill answers level, stamp and part of a rate as they are at a time, beside what routers hold.
+local function refill(level, stamp, part, to, top, amount, period, unit, burst)
+  level, part = min(max(level, -burst), top), min(part, period - 1)
   if to < stamp then
     stamp = to
   end
-  local units = floor((to - stamp) / s.unit)
-  if units >= floor(((top - level) * s.period - part + s.amount - 1) / s.amount) then
-    s.level, s.stamp, s.part = top, to, 0
-    return
+  local units = floor((to - stamp) / unit)
+  if units >= floor(((top - level) * period - part + amount - 1) / amount) then
+    return top, to, 0
   end
-  local inflow = units * s.amount + part
-  local whole = floor(inflow / s.period)
-  s.level, s.part, s.stamp = level + whole, inflow - whole * s.period, stamp + units * s.unit
-end
-
-local function top(s)
-  return max(s.burst - s.cur - s.prev, -s.burst)
-end
-
-local function till(s, ending, us)
-  if ending > 0 and us > s.stamp and s.form == RATE then
-    refill(s, us, top(s))
-  end
+  local inflow = units * amount + part
+  local whole = floor(inflow / period)
+  return level + whole, stamp + units * unit, inflow - whole * period
 end
 
 local path = {}
 local share, all = GRAIN, true
 local at = 1
 for i = 1, #names - 1 do
-  -- All fields at once, so that the table is made in its size.
-  local s = {form = 0, amount = 0, period = 0, unit = 0, burst = 0, level = 0, stamp = 0, part = 0,
-    gen = 0, cur = 0, prev = 0, want = 0, held = 0}
-  local cold, want, used, back, refund, from, next, spent
-  s.form, s.amount, s.period, s.unit, s.burst, cold, want, used, back, refund, from, next, spent, at =
+  local form, amount, period, unit, burst, cold, want, used, back, refund, from, next, spent
+  form, amount, period, unit, burst, cold, want, used, back, refund, from, next, spent, at =
     unpack_('<ddddddddddddd', ARGV[2], at)
-  local burst = s.burst
   if now >= next then
     from, spent = next, -1
   end
+  local level, stamp, part, stamped, cur, prev
   if stored[i + 1] then
-    s.level, s.stamp, s.part, s.gen, s.cur, s.prev = unpack_('<dddddd', stored[i + 1])
+    level, stamp, part, stamped, cur, prev = unpack_('<dddddd', stored[i + 1])
   else
-    s.gen, s.cur, s.prev = gen, 0, 0
+    stamped, cur, prev = gen, 0, 0
     cold = floor(burst / 100) * cold + floor(burst % 100 * cold / 100)
-    if s.form == SLOTS then
-      s.level, s.stamp, s.part = 0, 0, 0
-    elseif s.form == MONEY then
-      s.level, s.stamp, s.part = burst, from, burst
+    level, stamp, part = cold, lost, 0
+    if form == SLOTS then
+      level, stamp = 0, 0
+    elseif form == MONEY then
+      level, stamp, part = burst, from, burst
       if spent >= 0 then
-        s.level = max(burst - spent, -burst)
+        level = max(burst - spent, -burst)
       elseif lost >= from then
-        s.level = cold
+        level = cold
       end
     elseif lost < 0 then
-      s.level, s.stamp, s.part = burst, now, 0
-    else
-      s.level, s.stamp, s.part = cold, lost, 0
+      level, stamp = burst, now
     end
   end
 
   -- What is over, and what has flowed in.
-  if s.gen < gen then
-    till(s, s.prev, began(s.gen + 1))
-    s.prev, s.cur = s.cur, 0
-    if s.gen + 1 < gen then
-      till(s, s.prev, began(s.gen + 2))
-      s.prev = 0
+  if stamped < gen then
+    local t = began(stamped + 1)
+    if form == RATE and prev > 0 and t > stamp then
+      level, stamp, part = refill(level, stamp, part, t, max(burst - cur - prev, -burst), amount, period, unit, burst)
     end
-    s.gen = gen
+    prev, cur = cur, 0
+    if stamped + 1 < gen then
+      t = began(stamped + 2)
+      if form == RATE and prev > 0 and t > stamp then
+        level, stamp, part = refill(level, stamp, part, t, max(burst - prev, -burst), amount, period, unit, burst)
+      end
+      prev = 0
+    end
   end
-  if s.form == SLOTS then
-    s.level, s.stamp, s.part = top(s), 0, 0
-  elseif s.form == MONEY then
-    if s.stamp < from then
-      s.level, s.stamp, s.part = top(s), from, burst
-    end
-    s.level, s.part = min(max(s.level + burst - s.part, -burst), top(s)), burst
+  local top = max(burst - cur - prev, -burst)
+  if form == RATE then
+    level, stamp, part = refill(level, stamp, part, now, top, amount, period, unit, burst)
+  elseif form == SLOTS then
+    level, stamp, part = top, 0, 0
   else
-    refill(s, now, top(s))
+    if stamp < from then
+      level, stamp, part = top, from, burst
+    end
+    level, part = min(max(level + burst - part, -burst), top), burst
   end
 
   -- What the router tells.
@@ -169,29 +160,29 @@ for i = 1, #names - 1 do
   local change = refund - (used - covered)
   local carried = 0
   if alive then
-    if lgen == s.gen then
-      s.cur = max(s.cur - held, 0)
+    if lgen == gen then
+      cur = max(cur - held, 0)
     else
-      s.prev = max(s.prev - held, 0)
+      prev = max(prev - held, 0)
     end
     local returned = min(back, held - covered)
     carried = held - covered - returned
-    s.cur = s.cur + carried
+    cur = cur + carried
     change = change + returned
   end
-  if s.form == SLOTS then
-    s.level = top(s)
+  top = max(burst - cur - prev, -burst)
+  if form == SLOTS then
+    level = top
   else
-    s.level = min(max(s.level + change, -burst), top(s))
+    level = min(max(level + change, -burst), top)
   end
 
-  local there = max(s.level, 0)
+  local there = max(level, 0)
   if there < want then
     all = false
     share = min(share, floor((there * GRAIN + want - 1) / want))
   end
-  s.want, s.held = want, carried
-  path[i] = s
+  path[i] = {form, want, carried, level, stamp, part, cur, prev}
 end
 
 -- An idle hash goes away once its buckets are surely full and its leases over. The time is only
@@ -206,20 +197,20 @@ local write = {'', pack('<ddddd', gen, start, length, since, kept)}
 local answer = {pack('<ddd', 1, epoch, ttl)}
 for i = 1, #path do
   local s = path[i]
+  local form, want, held, level, stamp, part, cur, prev = s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8]
   local granted = 0
   if strict == 0 then
-    granted = min(floor((s.want * share + GRAIN - 1) / GRAIN), max(s.level, 0))
+    granted = min(floor((want * share + GRAIN - 1) / GRAIN), max(level, 0))
   elseif all then
-    granted = s.want
+    granted = want
   end
-  s.level = s.level - granted
-  if strict == 0 or s.form == SLOTS then
-    s.cur = s.cur + granted
-    s.held = s.held + granted
+  level = level - granted
+  if strict == 0 or form == SLOTS then
+    cur, held = cur + granted, held + granted
   end
-  write[#write + 1] = names[i + 1]
-  write[#write + 1] = pack('<dddddd', s.level, s.stamp, s.part, s.gen, s.cur, s.prev)
-  answer[#answer + 1] = pack('<ddd', granted, s.level, s.held)
+  write[2 * i + 1] = names[i + 1]
+  write[2 * i + 2] = pack('<dddddd', level, stamp, part, gen, cur, prev)
+  answer[i + 1] = pack('<ddd', granted, level, held)
 end
 local reply = table.concat(answer)
 redis.call('HSET', KEYS[1], unpack(write))
