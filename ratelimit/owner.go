@@ -62,7 +62,8 @@ func (h *Holding) Due(nowNs int64) bool {
 
 // Call fills in the call that is due: its number, and of each level what is wanted, was used and
 // comes back. A call that was not answered is repeated as it was, whatever in now says. The span
-// is that of [Span]; it grows where the authority has plenty.
+// is that of [Span]; it grows where the authority has plenty. The path must have the limits of the
+// Holding, in their order; their numbers may change.
 func (h *Holding) Call(in *In, span time.Duration, nowNs int64) {
 	if h.pending != nil {
 		*in = *h.pending

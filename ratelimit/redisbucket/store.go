@@ -1,6 +1,9 @@
 // Package redisbucket is the quota authority of a whole fleet: the buckets of ratelimit kept in
 // Redis, one hash for each tenant, read and written by one script call that charges all of a
 // request's limits or none. The clock is Redis's own, so that routers need not agree on the time.
+//
+// A Store decides each request; a Lender leases parts of an organisation's limits to routers,
+// which decide by themselves.
 package redisbucket
 
 import (
