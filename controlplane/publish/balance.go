@@ -52,8 +52,12 @@ func surplus(streams, routers, nodes int) int {
 	return max(0, min(above, max(1, streams/100)))
 }
 
-// move ends the n streams that came last: those of routers that have stayed longest stay.
-func (s *Server) move(n int) {
+// latest and eldest are orders in which streams are ended. To spread routers those that came last go.
+func latest(a, b *session) int { return cmp.Compare(b.number, a.number) }
+func eldest(a, b *session) int { return cmp.Compare(a.number, b.number) }
+
+// move ends the first n streams in an order.
+func (s *Server) move(n int, order func(a, b *session) int) {
 	if n <= 0 {
 		return
 	}
@@ -65,7 +69,7 @@ func (s *Server) move(n int) {
 			all = append(all, x)
 		}
 	}
-	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(b.number, a.number) })
+	slices.SortFunc(all, order)
 	for _, x := range all[:min(n, len(all))] {
 		x.moving = true
 		close(x.moved)

@@ -95,7 +95,7 @@ func TestANodeWithMoreThanItsShareLetsTheLatestGo(t *testing.T) {
 	}
 	var b balance
 	for range settledAfter {
-		r.server.move(b.next(r.server.Streams(), 6, 2))
+		r.server.move(b.next(r.server.Streams(), 6, 2), latest)
 	}
 	wantCode(t, all[5].ended(), codes.Unavailable, "more than its share")
 	eventually(t, "one has gone", func() bool { return r.server.Streams() == 5 })

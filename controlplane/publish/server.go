@@ -73,6 +73,9 @@ type Options struct {
 	// the number of nodes has changed, a node with more than its share lets some routers go, so that
 	// they spread. Nil: routers stay where they are.
 	Fleet func() (routers, nodes int)
+	// Isolated says that this node has not heard of the leader for longer than an election takes. While it
+	// is so, routers are let go, so that they find a node that has the newest table. Nil: it never is.
+	Isolated func() bool
 	// Registerer takes the metrics. Nil: none are kept.
 	Registerer prometheus.Registerer
 	// Now is time.Now when nil. Logger is slog.Default() when nil.
@@ -160,20 +163,26 @@ func (s *Server) Run(ctx context.Context) error {
 
 // spread blocks until ctx ends.
 func (s *Server) spread(ctx context.Context) {
-	if s.o.Fleet == nil {
+	if s.o.Fleet == nil && s.o.Isolated == nil {
 		<-ctx.Done()
 		return
 	}
 	tick := time.NewTicker(balanceEvery)
 	defer tick.Stop()
 	var b balance
+	var i isolation
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			routers, nodes := s.o.Fleet()
-			s.move(b.next(s.Streams(), routers, nodes))
+			if s.o.Fleet != nil {
+				routers, nodes := s.o.Fleet()
+				s.move(b.next(s.Streams(), routers, nodes), latest)
+			}
+			if s.o.Isolated != nil {
+				s.move(i.next(s.o.Isolated(), s.Streams()), eldest)
+			}
 		}
 	}
 }

@@ -45,6 +45,15 @@ func (n *Node) staleness() time.Duration {
 	return stats.SinceContact
 }
 
+// silentLeader is how long the leader may not be heard before a node counts as cut off from it.
+const silentLeader = 5 * time.Second
+
+// isolated says that this node's state may be old, and others may have a newer one.
+func (n *Node) isolated() bool {
+	age := n.staleness()
+	return age < 0 || age > silentLeader
+}
+
 // registry holds the metrics of the process and of the parts that keep none themselves.
 func (n *Node) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
