@@ -3,6 +3,7 @@ package forward
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,8 +29,10 @@ func (f *Forward) Peers() []PeerStatus { return f.peers.list(time.Now()) }
 
 // peers remembers when each node was last heard.
 type peers struct {
-	mu    sync.Mutex // guards known
+	mu    sync.Mutex // guards those below
 	known map[fleet.NodeID]sign
+	// disowned is when a node last called this one a stranger, unless it has changed its mind.
+	disowned map[fleet.NodeID]time.Time
 }
 
 // sign is a sign of life.
@@ -39,7 +42,32 @@ type sign struct {
 	at      time.Time
 }
 
-func newPeers() *peers { return &peers{known: map[fleet.NodeID]sign{}} }
+func newPeers() *peers {
+	return &peers{known: map[fleet.NodeID]sign{}, disowned: map[fleet.NodeID]time.Time{}}
+}
+
+// judged notes whether a node called this one a stranger.
+func (p *peers) judged(id fleet.NodeID, stranger bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.disowned, id)
+	if stranger {
+		p.disowned[id] = time.Now()
+	}
+}
+
+// strangers counts the nodes that have called this one so since a time.
+func (p *peers) strangers(since time.Time) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, at := range p.disowned {
+		if at.After(since) {
+			n++
+		}
+	}
+	return n
+}
 
 // heard notes what a node said of itself; level 0 comes from builds that do not tell it.
 func (p *peers) heard(id fleet.NodeID, applied uint64, level uint32) {
@@ -52,11 +80,11 @@ func (p *peers) heard(id fleet.NodeID, applied uint64, level uint32) {
 func (p *peers) keep(members []store.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id := range p.known {
-		if !slices.ContainsFunc(members, func(m store.Member) bool { return m.ID == id }) {
-			delete(p.known, id)
-		}
+	gone := func(id fleet.NodeID) bool {
+		return !slices.ContainsFunc(members, func(m store.Member) bool { return m.ID == id })
 	}
+	maps.DeleteFunc(p.known, func(id fleet.NodeID, _ sign) bool { return gone(id) })
+	maps.DeleteFunc(p.disowned, func(id fleet.NodeID, _ time.Time) bool { return gone(id) })
 }
 
 func (p *peers) list(now time.Time) []PeerStatus {
@@ -130,5 +158,12 @@ func (f *Forward) exchange(ctx context.Context, to store.Member, request *nodepb
 	}
 	if reply.GetNodeId() == string(to.ID) {
 		f.peers.heard(to.ID, reply.GetAppliedIndex(), reply.GetFeatureLevel())
+		f.peers.judged(to.ID, reply.GetStranger())
 	}
+}
+
+// Disowned says that most of the members that this node knows have lately called it a stranger: it was
+// removed, and Raft, which tells so only as well as it can, has not got through to it.
+func (f *Forward) Disowned() bool {
+	return f.peers.strangers(time.Now().Add(-3*f.o.Interval)) > len(f.store.Members())/2
 }

@@ -250,3 +250,24 @@ func TestLeadershipIsHandedOverThroughAnyNode(t *testing.T) {
 		t.Errorf("to a stranger: %v, want not a member", err)
 	}
 }
+
+func TestMostOfTheOthersMustCallANodeAStranger(t *testing.T) {
+	p := newPeers()
+	since := time.Now().Add(-time.Minute)
+	for _, step := range []struct {
+		node     fleet.NodeID
+		stranger bool
+		want     int
+	}{{"n1", false, 0}, {"n2", true, 1}, {"n1", true, 2}, {"n1", true, 2}, {"n2", false, 1}} {
+		if p.judged(step.node, step.stranger); p.strangers(since) != step.want {
+			t.Errorf("after %s said %v: %d, want %d", step.node, step.stranger, p.strangers(since), step.want)
+		}
+	}
+	if n := p.strangers(time.Now().Add(time.Minute)); n != 0 {
+		t.Errorf("what was said long ago counts: %d", n)
+	}
+	p.keep(nil)
+	if n := p.strangers(since); n != 0 {
+		t.Errorf("what nodes said that are gone counts: %d", n)
+	}
+}

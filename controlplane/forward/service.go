@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -107,5 +108,8 @@ func (s *service) Exchange(_ context.Context, r *nodepb.ExchangeRequest) (*nodep
 	if s.f.o.Exchange != nil {
 		s.f.o.Exchange(r)
 	}
-	return &nodepb.ExchangeReply{NodeId: string(s.f.store.ID()), AppliedIndex: s.f.store.View().Index(), FeatureLevel: s.f.o.format}, nil
+	return &nodepb.ExchangeReply{
+		NodeId: string(s.f.store.ID()), AppliedIndex: s.f.store.View().Index(), FeatureLevel: s.f.o.format,
+		Stranger: !slices.ContainsFunc(s.f.store.Members(), func(m store.Member) bool { return string(m.ID) == r.GetNodeId() }),
+	}, nil
 }

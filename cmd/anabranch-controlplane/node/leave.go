@@ -26,4 +26,6 @@ func (n *Node) leave(ctx context.Context) error {
 
 // ready says whether the node can be asked: it has caught up once since the start, and has not been
 // removed since.
-func (n *Node) ready() bool { return n.store.Ready() && n.store.Stats().Member }
+func (n *Node) ready() bool {
+	return n.store.Ready() && n.store.Stats().Member && !n.forward.Disowned()
+}

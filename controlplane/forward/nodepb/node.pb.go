@@ -585,6 +585,7 @@ type ExchangeReply struct {
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	AppliedIndex  uint64                 `protobuf:"varint,2,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	FeatureLevel  uint32                 `protobuf:"varint,10,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // as in the request
+	Stranger      bool                   `protobuf:"varint,11,opt,name=stranger,proto3" json:"stranger,omitempty"`                             // the caller is no member, as far as this node knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -638,6 +639,13 @@ func (x *ExchangeReply) GetFeatureLevel() uint32 {
 		return x.FeatureLevel
 	}
 	return 0
+}
+
+func (x *ExchangeReply) GetStranger() bool {
+	if x != nil {
+		return x.Stranger
+	}
+	return false
 }
 
 type ExplainRequest struct {
@@ -1236,12 +1244,13 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"\arouters\x18\x03 \x03(\v2$.anabranch.node.v1.RouterObservationR\arouters\x12#\n" +
 	"\rfeature_level\x18\n" +
 	" \x01(\rR\ffeatureLevel\x12>\n" +
-	"\asources\x18\x14 \x03(\v2$.anabranch.node.v1.SourceObservationR\asources\"r\n" +
+	"\asources\x18\x14 \x03(\v2$.anabranch.node.v1.SourceObservationR\asources\"\x8e\x01\n" +
 	"\rExchangeReply\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
 	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12#\n" +
 	"\rfeature_level\x18\n" +
-	" \x01(\rR\ffeatureLevel\"k\n" +
+	" \x01(\rR\ffeatureLevel\x12\x1a\n" +
+	"\bstranger\x18\v \x01(\bR\bstranger\"k\n" +
 	"\x0eExplainRequest\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1b\n" +
