@@ -19,6 +19,9 @@ type Status struct {
 	Ready         bool         `json:"ready"`
 	Version       string       `json:"version"`
 	TableRevision uint64       `json:"tableRevision"` // 0: none published
+	// FeatureLevel is the newest format of commands that the whole cluster applies: while it is below that
+	// of its members, what is newer is refused as upgrade_needed.
+	FeatureLevel uint32 `json:"featureLevel"`
 	// Frozen: weights are held because too much changed at once, or an operator has frozen changes.
 	Frozen bool `json:"frozen"`
 	// Freeze is what an operator said to the latter; nil: nobody did.
@@ -44,7 +47,7 @@ func (s *Server) status(c echo.Context) error {
 	leader, _ := s.o.Leader()
 	st := Status{
 		ClusterID: view.ClusterID(), Epoch: view.Epoch(), Revision: view.Index(), Leader: leader, Node: s.o.Node,
-		Ready: s.o.Ready(), Version: s.o.Version, TableRevision: view.Table().GetRef().GetRevision(), Routers: []Router{},
+		Ready: s.o.Ready(), Version: s.o.Version, TableRevision: view.Table().GetRef().GetRevision(), FeatureLevel: view.FeatureLevel(), Routers: []Router{},
 	}
 	st.Freeze, st.HeldBack, st.Returned = freezeOf(view), view.Pending(), view.ReturnedNow()
 	st.Frozen = st.Freeze != nil

@@ -166,7 +166,35 @@ func (s *supervisor) bringUp(ctx context.Context, l seed.Layout) error {
 	if err := s.start(ctx, s.ofKind(KindRouter)); err != nil {
 		return err
 	}
+	if err := s.waitLevel(ctx); err != nil {
+		return err
+	}
 	return s.waitAnswers(ctx)
+}
+
+// waitLevel waits until the cluster takes all that its nodes can do: they agree on that a moment after
+// they have met.
+func (s *supervisor) waitLevel(ctx context.Context) error {
+	api := s.api("")
+	err := until(ctx, nil, func(ctx context.Context) error {
+		var status struct{ FeatureLevel uint32 }
+		var members struct {
+			Items []struct{ FeatureLevel uint32 }
+		}
+		if err := errors.Join(api.JSON(ctx, "/v1/status", nil, &status), api.JSON(ctx, "/v1/controlplane/members", nil, &members)); err != nil {
+			return err
+		}
+		for _, m := range members.Items {
+			if m.FeatureLevel == 0 || m.FeatureLevel > status.FeatureLevel {
+				return fmt.Errorf("the feature level is %d", status.FeatureLevel)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the nodes do not agree on what they can do: %w", err)
+	}
+	return nil
 }
 
 // seed creates the resources that are not there. Those that are stay as they are: they may have been

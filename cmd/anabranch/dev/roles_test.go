@@ -60,8 +60,9 @@ func playHTTP(addr string) {
 	})
 	mux.HandleFunc("GET /die", func(http.ResponseWriter, *http.Request) { os.Exit(3) })
 	mux.HandleFunc("GET /v1/controlplane/members", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprint(w, `{"items":[{"id":"n1","leader":true}]}`)
+		_, _ = fmt.Fprint(w, `{"items":[{"id":"n1","leader":true,"featureLevel":1}]}`)
 	})
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"featureLevel":1}`) })
 	mux.HandleFunc("PUT /v1/{plural}/{name}", func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
