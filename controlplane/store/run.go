@@ -139,6 +139,7 @@ func (s *Store) stop(r *raft.Raft, transport *fence, over chan struct{}, childre
 	} else {
 		errs = append(errs, transport.Close())
 	}
+	close(s.gone)
 	s.operations.drain(s.o.scaled(drainTimeout))
 	s.raft.Store(nil)
 	close(over)

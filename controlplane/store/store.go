@@ -68,6 +68,7 @@ type Store struct {
 	once    sync.Once // guards reason
 	reason  error
 	halted  chan struct{} // closed when the node must stop
+	gone    chan struct{} // closed when Raft has ended
 	stopped chan struct{} // closed when Run is about to return
 }
 
@@ -82,7 +83,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		o: o, logger: o.Logger.With("component", "store"), views: newViews(),
 		watch: newWatch(), slots: make(chan struct{}, MaxInFlight), changing: make(chan struct{}, 1), terms: make(chan Term),
-		halted: make(chan struct{}), stopped: make(chan struct{}),
+		halted: make(chan struct{}), stopped: make(chan struct{}), gone: make(chan struct{}),
 	}
 	s.machine = &machine{views: s.views, halt: s.halt}
 	if err := s.openFolder(); err != nil {
