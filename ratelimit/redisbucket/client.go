@@ -71,63 +71,17 @@ func (o LenderOptions) connect() redis.UniversalClient {
 	logging.Disable()
 	// The time-outs of the sockets are a second line: twice the budget.
 	timeout := 2 * o.Budget
-	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	switch {
-	case o.Cluster:
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs:                      o.Addrs,
-			Username:                   o.Username,
-			Password:                   o.Password,
-			TLSConfig:                  o.TLS,
-			ContextTimeoutEnabled:      true,
-			MaxRetries:                 -1,
-			MaxRedirects:               3,
-			DialTimeout:                timeout,
-			DialerRetries:              1,
-			ReadTimeout:                timeout,
-			WriteTimeout:               timeout,
-			PoolTimeout:                timeout,
-			PoolSize:                   o.PoolSize,
-			ConnMaxLifetime:            5 * time.Minute,
-			OnConnect:                  checked,
-			DisableIdentity:            true,
-			ClusterStateReloadInterval: reload,
-			MaintNotificationsConfig:   quiet,
-		})
-	case o.Master != "":
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName:            o.Master,
-			SentinelAddrs:         o.Addrs,
-			SentinelUsername:      o.SentinelUsername,
-			SentinelPassword:      o.SentinelPassword,
-			Username:              o.Username,
-			Password:              o.Password,
-			TLSConfig:             o.TLS,
-			ContextTimeoutEnabled: true,
-			MaxRetries:            -1,
-			DialTimeout:           timeout,
-			DialerRetries:         1,
-			ReadTimeout:           timeout,
-			WriteTimeout:          timeout,
-			PoolTimeout:           timeout,
-			PoolSize:              o.PoolSize,
-			ConnMaxLifetime:       5 * time.Minute,
-			OnConnect:             checked,
-			DisableIdentity:       true,
-		})
-	}
-	network := "tcp"
-	if o.Addrs[0][0] == '/' {
-		network = "unix"
-	}
-	return redis.NewClient(&redis.Options{
-		Network:                  network,
-		Addr:                     o.Addrs[0],
+	all := redis.UniversalOptions{
+		Addrs:                    o.Addrs,
+		MasterName:               o.Master,
+		SentinelUsername:         o.SentinelUsername,
+		SentinelPassword:         o.SentinelPassword,
 		Username:                 o.Username,
 		Password:                 o.Password,
 		TLSConfig:                o.TLS,
 		ContextTimeoutEnabled:    true,
 		MaxRetries:               -1,
+		MaxRedirects:             3,
 		DialTimeout:              timeout,
 		DialerRetries:            1,
 		ReadTimeout:              timeout,
@@ -137,6 +91,15 @@ func (o LenderOptions) connect() redis.UniversalClient {
 		ConnMaxLifetime:          5 * time.Minute,
 		OnConnect:                checked,
 		DisableIdentity:          true,
-		MaintNotificationsConfig: quiet,
-	})
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	switch {
+	case o.Cluster:
+		cluster := all.Cluster()
+		cluster.ClusterStateReloadInterval = reload
+		return redis.NewClusterClient(cluster)
+	case o.Master != "":
+		return redis.NewFailoverClient(all.Failover())
+	}
+	return redis.NewClient(all.Simple())
 }
