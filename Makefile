@@ -50,6 +50,7 @@ web/dist/index.html: web/node_modules/.package-lock.json web/index.html $(shell 
 test: deps web/dist/index.html lint ## Everything that CI checks.
 	cd web && npm run --silent check && npm run --silent test
 	CGO_ENABLED=1 go test -race -vet=off -timeout 20m ./...
+	go test -vet=off -run 'CapacityIsToldFromAnyLoad|OracleIsNoWorse' ./sim/ours ./sim/rival # some of their cases only under -race
 	CGO_ENABLED=1 go test -race -vet=off -tags kubernetes -run Kubernetes ./cmd/anabranch-router
 
 .PHONY: test-short
@@ -58,7 +59,6 @@ test-short: ## The quick loop: unit tests without -race, no whole systems.
 
 .PHONY: stress
 stress: web/dist/index.html ## What is too long for CI: every test ten times under -race, then the long forms; LONG=Kills only those that match.
-	$(if $(LONG),,go test -vet=off ./sim/...)
 	$(if $(LONG),,CGO_ENABLED=1 go test -race -vet=off -count=10 -timeout 120m ./...)
 	ANABRANCH_STRESS=1 CGO_ENABLED=1 go test -race -vet=off -count=1 -timeout 180m -v -run '$(or $(LONG),.)' ./controlplane/... ./cmd/anabranch-controlplane/... ./ratelimit/redisbucket
 

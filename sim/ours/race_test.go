@@ -3,5 +3,5 @@
 package ours
 
 // racing: the race detector makes these simulations, which have one goroutine, ten times slower. The long
-// ones take fewer cases under it, and all in a plain build (make test-short, make stress).
+// ones take fewer cases under it, and all in the plain build that make test adds.
 const racing = true
