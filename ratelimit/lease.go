@@ -136,6 +136,12 @@ type Out struct {
 	Path []Grant
 }
 
+// Result is the answer to one call of several.
+type Result struct {
+	Out Out
+	Err error
+}
+
 // Lender keeps the levels of organisations and leases parts of them to routers. Implementations
 // are safe for concurrent use, but calls of one router for one path must follow each other.
 type Lender interface {

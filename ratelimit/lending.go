@@ -47,6 +47,18 @@ func (m *Lending) Lease(ctx context.Context, in In) (Out, error) {
 	return a.Lease(&in, m.now().UnixMicro()), nil
 }
 
+// LeaseAll makes several calls; an answer is for the call at the same place.
+func (m *Lending) LeaseAll(ctx context.Context, calls []In) []Result {
+	out := make([]Result, len(calls))
+	for i := range calls {
+		out[i].Out, out[i].Err = m.Lease(ctx, calls[i])
+	}
+	return out
+}
+
+// Healthy answers nil: a Lender within the process is always there.
+func (m *Lending) Healthy(string) error { return nil }
+
 // sweepEvery is after how many calls silent routers are forgotten.
 const sweepEvery = 4096
 

@@ -69,6 +69,7 @@ func Make(base, next *routerpb.Table) *routerpb.TableDelta {
 		return x.GetModel() + "\x00" + x.GetClass() + "\x00" + x.GetSource()
 	})
 	d.Rules, c.Rules = compare(base.GetRules(), next.GetRules(), (*routerpb.Rule).GetId)
+	d.Organisations, c.Organisations = compare(base.GetOrganisations(), next.GetOrganisations(), (*routerpb.Organisation).GetId)
 	return d
 }
 
@@ -120,7 +121,7 @@ func Apply(base *routerpb.Table, d *routerpb.TableDelta) (*routerpb.Table, error
 	}
 	c := d.GetChanged()
 	t := &routerpb.Table{Ref: c.GetRef(), CreatedUnixMs: c.GetCreatedUnixMs(), Region: c.GetRegion()}
-	var ok [8]bool
+	var ok [9]bool
 	t.Regions, ok[0] = assemble(base.GetRegions(), c.GetRegions(), d.GetRegions())
 	t.Clusters, ok[1] = assemble(base.GetClusters(), c.GetClusters(), d.GetClusters())
 	t.Models, ok[2] = assemble(base.GetModels(), c.GetModels(), d.GetModels())
@@ -129,7 +130,8 @@ func Apply(base *routerpb.Table, d *routerpb.TableDelta) (*routerpb.Table, error
 	t.Classes, ok[5] = assemble(base.GetClasses(), c.GetClasses(), d.GetClasses())
 	t.Weights, ok[6] = assemble(base.GetWeights(), c.GetWeights(), d.GetWeights())
 	t.Rules, ok[7] = assemble(base.GetRules(), c.GetRules(), d.GetRules())
-	for i, list := range []string{"regions", "clusters", "models", "tenants", "quotas", "classes", "weights", "rules"} {
+	t.Organisations, ok[8] = assemble(base.GetOrganisations(), c.GetOrganisations(), d.GetOrganisations())
+	for i, list := range []string{"regions", "clusters", "models", "tenants", "quotas", "classes", "weights", "rules", "organisations"} {
 		if !ok[i] {
 			return nil, fmt.Errorf("%w: runs of %s lead beyond what there is", ErrDigest, list)
 		}

@@ -27,7 +27,8 @@ func small(revision uint64) *routerpb.Table {
 			{Model: "m", Class: "interactive", Source: "us", Clusters: []*routerpb.ClusterWeight{{Cluster: "a", Weight: 1}}},
 			{Model: "m", Class: "bulk", Source: "us", Clusters: []*routerpb.ClusterWeight{{Cluster: "b", Weight: 1}}},
 		},
-		Rules: []*routerpb.Rule{{Id: "p1"}, {Id: "p2"}, {Id: "p3"}},
+		Rules:         []*routerpb.Rule{{Id: "p1"}, {Id: "p2"}, {Id: "p3"}},
+		Organisations: []*routerpb.Organisation{{Id: "o1", Version: 1}, {Id: "o2"}},
 	}
 }
 

@@ -20,6 +20,9 @@
 //               answer them.
 //   2026-11-30  version 1: API keys that expire, and signed tokens, of tenants. An older router takes
 //               neither.
+//   2026-11-30  version 1: organisations, quotas that are leased, of more kinds and narrower; what
+//               budgets were charged with, and what the ledger knows of it. An older router is sent
+//               only the quotas that it knows, and counts them in buckets of its own kind.
 
 package routerpb
 
@@ -48,6 +51,8 @@ const (
 	Feature_FEATURE_DELTA       Feature = 2 // TableDelta
 	Feature_FEATURE_EXPLAIN     Feature = 3 // Explain
 	Feature_FEATURE_TAIL        Feature = 4 // Tail and StopTail
+	Feature_FEATURE_LEASES      Feature = 5 // organisations, and quotas of all kinds that Quota names
+	Feature_FEATURE_LEDGER      Feature = 6 // it sends Spending, and takes Ledger
 )
 
 // Enum value maps for Feature.
@@ -58,6 +63,8 @@ var (
 		2: "FEATURE_DELTA",
 		3: "FEATURE_EXPLAIN",
 		4: "FEATURE_TAIL",
+		5: "FEATURE_LEASES",
+		6: "FEATURE_LEDGER",
 	}
 	Feature_value = map[string]int32{
 		"FEATURE_UNSPECIFIED": 0,
@@ -65,6 +72,8 @@ var (
 		"FEATURE_DELTA":       2,
 		"FEATURE_EXPLAIN":     3,
 		"FEATURE_TAIL":        4,
+		"FEATURE_LEASES":      5,
+		"FEATURE_LEDGER":      6,
 	}
 )
 
@@ -104,6 +113,7 @@ type FromRouter struct {
 	//	*FromRouter_Ack
 	//	*FromRouter_Explained
 	//	*FromRouter_Decisions
+	//	*FromRouter_Spending
 	Body          isFromRouter_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -191,6 +201,15 @@ func (x *FromRouter) GetDecisions() *Decisions {
 	return nil
 }
 
+func (x *FromRouter) GetSpending() *Spending {
+	if x != nil {
+		if x, ok := x.Body.(*FromRouter_Spending); ok {
+			return x.Spending
+		}
+	}
+	return nil
+}
+
 type isFromRouter_Body interface {
 	isFromRouter_Body()
 }
@@ -215,6 +234,10 @@ type FromRouter_Decisions struct {
 	Decisions *Decisions `protobuf:"bytes,5,opt,name=decisions,proto3,oneof"`
 }
 
+type FromRouter_Spending struct {
+	Spending *Spending `protobuf:"bytes,6,opt,name=spending,proto3,oneof"`
+}
+
 func (*FromRouter_Hello) isFromRouter_Body() {}
 
 func (*FromRouter_Report) isFromRouter_Body() {}
@@ -224,6 +247,8 @@ func (*FromRouter_Ack) isFromRouter_Body() {}
 func (*FromRouter_Explained) isFromRouter_Body() {}
 
 func (*FromRouter_Decisions) isFromRouter_Body() {}
+
+func (*FromRouter_Spending) isFromRouter_Body() {}
 
 type ToRouter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -236,6 +261,7 @@ type ToRouter struct {
 	//	*ToRouter_Explain
 	//	*ToRouter_Tail
 	//	*ToRouter_StopTail
+	//	*ToRouter_Ledger
 	Body          isToRouter_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -341,6 +367,15 @@ func (x *ToRouter) GetStopTail() *StopTail {
 	return nil
 }
 
+func (x *ToRouter) GetLedger() *Ledger {
+	if x != nil {
+		if x, ok := x.Body.(*ToRouter_Ledger); ok {
+			return x.Ledger
+		}
+	}
+	return nil
+}
+
 type isToRouter_Body interface {
 	isToRouter_Body()
 }
@@ -373,6 +408,10 @@ type ToRouter_StopTail struct {
 	StopTail *StopTail `protobuf:"bytes,7,opt,name=stop_tail,json=stopTail,proto3,oneof"`
 }
 
+type ToRouter_Ledger struct {
+	Ledger *Ledger `protobuf:"bytes,8,opt,name=ledger,proto3,oneof"` // to routers with FEATURE_LEDGER
+}
+
 func (*ToRouter_Welcome) isToRouter_Body() {}
 
 func (*ToRouter_Table) isToRouter_Body() {}
@@ -386,6 +425,8 @@ func (*ToRouter_Explain) isToRouter_Body() {}
 func (*ToRouter_Tail) isToRouter_Body() {}
 
 func (*ToRouter_StopTail) isToRouter_Body() {}
+
+func (*ToRouter_Ledger) isToRouter_Body() {}
 
 // TableRef orders tables: compared by epoch, then revision, within one cluster_id.
 type TableRef struct {
@@ -700,18 +741,19 @@ func (x *TablePush) GetTable() *Table {
 // TableDelta makes a table from one that the router holds: each list of the result is put together
 // from runs of the base's list and of entries that are new or differ. An unchanged list is one run.
 type TableDelta struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Nonce    uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"`    // echoed by Ack
-	Base     *TableRef              `protobuf:"bytes,2,opt,name=base,proto3" json:"base,omitempty"`       // to be held, in force or waiting, with the very content that the node thinks of
-	Changed  *Table                 `protobuf:"bytes,3,opt,name=changed,proto3" json:"changed,omitempty"` // of the result: ref, time and region; of each list only what is new or differs
-	Regions  []*Run                 `protobuf:"bytes,4,rep,name=regions,proto3" json:"regions,omitempty"`
-	Clusters []*Run                 `protobuf:"bytes,5,rep,name=clusters,proto3" json:"clusters,omitempty"`
-	Models   []*Run                 `protobuf:"bytes,6,rep,name=models,proto3" json:"models,omitempty"`
-	Tenants  []*Run                 `protobuf:"bytes,7,rep,name=tenants,proto3" json:"tenants,omitempty"`
-	Quotas   []*Run                 `protobuf:"bytes,8,rep,name=quotas,proto3" json:"quotas,omitempty"`
-	Classes  []*Run                 `protobuf:"bytes,9,rep,name=classes,proto3" json:"classes,omitempty"`
-	Weights  []*Run                 `protobuf:"bytes,10,rep,name=weights,proto3" json:"weights,omitempty"`
-	Rules    []*Run                 `protobuf:"bytes,11,rep,name=rules,proto3" json:"rules,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nonce         uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"`    // echoed by Ack
+	Base          *TableRef              `protobuf:"bytes,2,opt,name=base,proto3" json:"base,omitempty"`       // to be held, in force or waiting, with the very content that the node thinks of
+	Changed       *Table                 `protobuf:"bytes,3,opt,name=changed,proto3" json:"changed,omitempty"` // of the result: ref, time and region; of each list only what is new or differs
+	Regions       []*Run                 `protobuf:"bytes,4,rep,name=regions,proto3" json:"regions,omitempty"`
+	Clusters      []*Run                 `protobuf:"bytes,5,rep,name=clusters,proto3" json:"clusters,omitempty"`
+	Models        []*Run                 `protobuf:"bytes,6,rep,name=models,proto3" json:"models,omitempty"`
+	Tenants       []*Run                 `protobuf:"bytes,7,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	Quotas        []*Run                 `protobuf:"bytes,8,rep,name=quotas,proto3" json:"quotas,omitempty"`
+	Classes       []*Run                 `protobuf:"bytes,9,rep,name=classes,proto3" json:"classes,omitempty"`
+	Weights       []*Run                 `protobuf:"bytes,10,rep,name=weights,proto3" json:"weights,omitempty"`
+	Rules         []*Run                 `protobuf:"bytes,11,rep,name=rules,proto3" json:"rules,omitempty"`
+	Organisations []*Run                 `protobuf:"bytes,13,rep,name=organisations,proto3" json:"organisations,omitempty"`
 	// SHA-256 of the result in deterministic encoding. A router that comes to another refuses with
 	// code "digest", one that does not hold the base with "base_missing"; both get the whole table.
 	Sha256        []byte `protobuf:"bytes,12,opt,name=sha256,proto3" json:"sha256,omitempty"`
@@ -822,6 +864,13 @@ func (x *TableDelta) GetWeights() []*Run {
 func (x *TableDelta) GetRules() []*Run {
 	if x != nil {
 		return x.Rules
+	}
+	return nil
+}
+
+func (x *TableDelta) GetOrganisations() []*Run {
+	if x != nil {
+		return x.Organisations
 	}
 	return nil
 }
@@ -1393,6 +1442,7 @@ type Report struct {
 	Requests      uint64                 `protobuf:"varint,7,opt,name=requests,proto3" json:"requests,omitempty"`                               // finished in the window
 	Failures      uint64                 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"`                               // of those, answered 5xx or broken mid-stream
 	WindowMs      uint64                 `protobuf:"varint,9,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`               // what the counts of this report span
+	Quotas        []*QuotaSignal         `protobuf:"bytes,10,rep,name=quotas,proto3" json:"quotas,omitempty"`                                   // of limits that were used in the window, or of which something is held
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1490,6 +1540,346 @@ func (x *Report) GetWindowMs() uint64 {
 	return 0
 }
 
+func (x *Report) GetQuotas() []*QuotaSignal {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+// QuotaSignal is one router's sight of one limit.
+type QuotaSignal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Limit         string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`                                // id of the Quota
+	Level         int64                  `protobuf:"varint,3,opt,name=level,proto3" json:"level,omitempty"`                               // what the quota store had left when last asked, below 0 in debt
+	LevelAgeMs    int64                  `protobuf:"varint,4,opt,name=level_age_ms,json=levelAgeMs,proto3" json:"level_age_ms,omitempty"` // how long ago that was; -1: never
+	Held          int64                  `protobuf:"varint,5,opt,name=held,proto3" json:"held,omitempty"`                                 // units leased to this router; of slots, those in use included
+	InUse         int64                  `protobuf:"varint,6,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`                  // slots of requests that are open now; other kinds 0
+	Used          int64                  `protobuf:"varint,7,opt,name=used,proto3" json:"used,omitempty"`                                 // units charged in the window, settlements included; below 0: refunds outweigh
+	Admitted      uint64                 `protobuf:"varint,8,opt,name=admitted,proto3" json:"admitted,omitempty"`                         // requests in the window that it let through
+	Denied        uint64                 `protobuf:"varint,9,opt,name=denied,proto3" json:"denied,omitempty"`                             // requests in the window that it refused
+	WouldDeny     uint64                 `protobuf:"varint,10,opt,name=would_deny,json=wouldDeny,proto3" json:"would_deny,omitempty"`     // requests in the window that it, being in shadow, would have refused
+	Degraded      bool                   `protobuf:"varint,11,opt,name=degraded,proto3" json:"degraded,omitempty"`                        // kept by its degraded policy now
+	DegradedMs    uint64                 `protobuf:"varint,12,opt,name=degraded_ms,json=degradedMs,proto3" json:"degraded_ms,omitempty"`  // of the window, for how long it was
+	Owed          int64                  `protobuf:"varint,13,opt,name=owed,proto3" json:"owed,omitempty"`                                // units spent without the quota store that it has not been told of yet
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaSignal) Reset() {
+	*x = QuotaSignal{}
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaSignal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaSignal) ProtoMessage() {}
+
+func (x *QuotaSignal) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaSignal.ProtoReflect.Descriptor instead.
+func (*QuotaSignal) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *QuotaSignal) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *QuotaSignal) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *QuotaSignal) GetLevel() int64 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *QuotaSignal) GetLevelAgeMs() int64 {
+	if x != nil {
+		return x.LevelAgeMs
+	}
+	return 0
+}
+
+func (x *QuotaSignal) GetHeld() int64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *QuotaSignal) GetInUse() int64 {
+	if x != nil {
+		return x.InUse
+	}
+	return 0
+}
+
+func (x *QuotaSignal) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *QuotaSignal) GetAdmitted() uint64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *QuotaSignal) GetDenied() uint64 {
+	if x != nil {
+		return x.Denied
+	}
+	return 0
+}
+
+func (x *QuotaSignal) GetWouldDeny() uint64 {
+	if x != nil {
+		return x.WouldDeny
+	}
+	return 0
+}
+
+func (x *QuotaSignal) GetDegraded() bool {
+	if x != nil {
+		return x.Degraded
+	}
+	return false
+}
+
+func (x *QuotaSignal) GetDegradedMs() uint64 {
+	if x != nil {
+		return x.DegradedMs
+	}
+	return 0
+}
+
+func (x *QuotaSignal) GetOwed() int64 {
+	if x != nil {
+		return x.Owed
+	}
+	return 0
+}
+
+// Spending tells the ledger what budgets of money were charged with. It is sent again, as it was, until
+// a Ledger acknowledges its number; the next one is not sent before.
+type Spending struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`            // names one run of one router
+	Sequence      uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"` // counts the router's messages from 1
+	Spent         []*Spent               `protobuf:"bytes,3,rep,name=spent,proto3" json:"spent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spending) Reset() {
+	*x = Spending{}
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spending) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spending) ProtoMessage() {}
+
+func (x *Spending) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spending.ProtoReflect.Descriptor instead.
+func (*Spending) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Spending) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Spending) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *Spending) GetSpent() []*Spent {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+// Spent is micro-dollars of one budget within one of its windows.
+type Spent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Limit         string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`                                      // id of the Quota
+	WindowUnixUs  int64                  `protobuf:"varint,3,opt,name=window_unix_us,json=windowUnixUs,proto3" json:"window_unix_us,omitempty"` // start of the window
+	Micros        int64                  `protobuf:"varint,4,opt,name=micros,proto3" json:"micros,omitempty"`                                   // in Spending: the change, below 0 for refunds; in Ledger: the sum
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spent) Reset() {
+	*x = Spent{}
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spent) ProtoMessage() {}
+
+func (x *Spent) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spent.ProtoReflect.Descriptor instead.
+func (*Spent) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Spent) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *Spent) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Spent) GetWindowUnixUs() int64 {
+	if x != nil {
+		return x.WindowUnixUs
+	}
+	return 0
+}
+
+func (x *Spent) GetMicros() int64 {
+	if x != nil {
+		return x.Micros
+	}
+	return 0
+}
+
+// Ledger is what the control plane knows to be spent in the windows that are open now.
+type Ledger struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Acknowledged  uint64                 `protobuf:"varint,1,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"` // newest Spending of this router's run that is counted; 0: none
+	Whole         bool                   `protobuf:"varint,2,opt,name=whole,proto3" json:"whole,omitempty"`               // spent is all budgets; else those that changed since the message before
+	Spent         []*Spent               `protobuf:"bytes,3,rep,name=spent,proto3" json:"spent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ledger) Reset() {
+	*x = Ledger{}
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ledger) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ledger) ProtoMessage() {}
+
+func (x *Ledger) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
+func (*Ledger) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Ledger) GetAcknowledged() uint64 {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return 0
+}
+
+func (x *Ledger) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *Ledger) GetSpent() []*Spent {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
 // ClusterSignal is one router's sight of one model on one cluster. Routers report the clusters of
 // their own region in full (scraped), and of other regions what their own requests met.
 type ClusterSignal struct {
@@ -1518,7 +1908,7 @@ type ClusterSignal struct {
 
 func (x *ClusterSignal) Reset() {
 	*x = ClusterSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1920,7 @@ func (x *ClusterSignal) String() string {
 func (*ClusterSignal) ProtoMessage() {}
 
 func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1933,7 @@ func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterSignal.ProtoReflect.Descriptor instead.
 func (*ClusterSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClusterSignal) GetCluster() string {
@@ -1685,7 +2075,7 @@ type DemandSignal struct {
 
 func (x *DemandSignal) Reset() {
 	*x = DemandSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +2087,7 @@ func (x *DemandSignal) String() string {
 func (*DemandSignal) ProtoMessage() {}
 
 func (x *DemandSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +2100,7 @@ func (x *DemandSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandSignal.ProtoReflect.Descriptor instead.
 func (*DemandSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DemandSignal) GetModel() string {
@@ -1757,14 +2147,15 @@ type Table struct {
 	// Set: a slice for the routers of this region alone. It lacks the weights of other sources, the
 	// round trips between other regions, and how clusters are reached that only routers of other
 	// regions call: endpoints, gateways, discovery, names of models and credentials.
-	Region        string `protobuf:"bytes,11,opt,name=region,proto3" json:"region,omitempty"`
+	Region        string          `protobuf:"bytes,11,opt,name=region,proto3" json:"region,omitempty"`
+	Organisations []*Organisation `protobuf:"bytes,12,rep,name=organisations,proto3" json:"organisations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +2167,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +2180,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Table) GetRef() *TableRef {
@@ -1869,19 +2260,27 @@ func (x *Table) GetRegion() string {
 	return ""
 }
 
+func (x *Table) GetOrganisations() []*Organisation {
+	if x != nil {
+		return x.Organisations
+	}
+	return nil
+}
+
 type Region struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Zone          string                 `protobuf:"bytes,2,opt,name=zone,proto3" json:"zone,omitempty"`                                                                                            // jurisdiction, e.g. "eu"
 	PeerUrls      []string               `protobuf:"bytes,3,rep,name=peer_urls,json=peerUrls,proto3" json:"peer_urls,omitempty"`                                                                    // https URLs of the routers there, for the one hop
 	RttMs         map[string]float64     `protobuf:"bytes,4,rep,name=rtt_ms,json=rttMs,proto3" json:"rtt_ms,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"` // to other regions
+	QuotaStore    *QuotaStore            `protobuf:"bytes,5,opt,name=quota_store,json=quotaStore,proto3" json:"quota_store,omitempty"`                                                              // that can be the home of organisations; unset: the region has none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2292,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2305,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Region) GetId() string {
@@ -1937,6 +2336,130 @@ func (x *Region) GetRttMs() map[string]float64 {
 	return nil
 }
 
+func (x *Region) GetQuotaStore() *QuotaStore {
+	if x != nil {
+		return x.QuotaStore
+	}
+	return nil
+}
+
+// QuotaStore is a Redis and how routers of all regions reach it. Secrets are named, never told.
+type QuotaStore struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Addresses     []string               `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"` // host:port
+	Master        string                 `protobuf:"bytes,2,opt,name=master,proto3" json:"master,omitempty"`       // name of the primary that the addresses, being Sentinels, know
+	Cluster       bool                   `protobuf:"varint,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Username      string                 `protobuf:"bytes,4,opt,name=username,proto3" json:"username,omitempty"`
+	PasswordFile  string                 `protobuf:"bytes,5,opt,name=password_file,json=passwordFile,proto3" json:"password_file,omitempty"` // on the router
+	PasswordEnv   string                 `protobuf:"bytes,6,opt,name=password_env,json=passwordEnv,proto3" json:"password_env,omitempty"`
+	Tls           bool                   `protobuf:"varint,7,opt,name=tls,proto3" json:"tls,omitempty"`
+	CaFile        string                 `protobuf:"bytes,8,opt,name=ca_file,json=caFile,proto3" json:"ca_file,omitempty"`       // authorities believed; empty: the system's
+	CertFile      string                 `protobuf:"bytes,9,opt,name=cert_file,json=certFile,proto3" json:"cert_file,omitempty"` // certificate and key shown; empty: none
+	KeyFile       string                 `protobuf:"bytes,10,opt,name=key_file,json=keyFile,proto3" json:"key_file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaStore) Reset() {
+	*x = QuotaStore{}
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaStore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaStore) ProtoMessage() {}
+
+func (x *QuotaStore) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaStore.ProtoReflect.Descriptor instead.
+func (*QuotaStore) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *QuotaStore) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *QuotaStore) GetMaster() string {
+	if x != nil {
+		return x.Master
+	}
+	return ""
+}
+
+func (x *QuotaStore) GetCluster() bool {
+	if x != nil {
+		return x.Cluster
+	}
+	return false
+}
+
+func (x *QuotaStore) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *QuotaStore) GetPasswordFile() string {
+	if x != nil {
+		return x.PasswordFile
+	}
+	return ""
+}
+
+func (x *QuotaStore) GetPasswordEnv() string {
+	if x != nil {
+		return x.PasswordEnv
+	}
+	return ""
+}
+
+func (x *QuotaStore) GetTls() bool {
+	if x != nil {
+		return x.Tls
+	}
+	return false
+}
+
+func (x *QuotaStore) GetCaFile() string {
+	if x != nil {
+		return x.CaFile
+	}
+	return ""
+}
+
+func (x *QuotaStore) GetCertFile() string {
+	if x != nil {
+		return x.CertFile
+	}
+	return ""
+}
+
+func (x *QuotaStore) GetKeyFile() string {
+	if x != nil {
+		return x.KeyFile
+	}
+	return ""
+}
+
 type Cluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1958,7 +2481,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2493,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2506,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Cluster) GetId() string {
@@ -2092,7 +2615,7 @@ type Discovery struct {
 
 func (x *Discovery) Reset() {
 	*x = Discovery{}
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2627,7 @@ func (x *Discovery) String() string {
 func (*Discovery) ProtoMessage() {}
 
 func (x *Discovery) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2640,7 @@ func (x *Discovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discovery.ProtoReflect.Descriptor instead.
 func (*Discovery) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Discovery) GetKind() string {
@@ -2180,7 +2703,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2715,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2728,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Credential) GetType() string {
@@ -2283,7 +2806,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2818,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2831,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Endpoint) GetId() string {
@@ -2354,7 +2877,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2889,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2902,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Model) GetId() string {
@@ -2446,7 +2969,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2981,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2994,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Tenant) GetId() string {
@@ -2533,7 +3056,7 @@ type ExpiringKey struct {
 
 func (x *ExpiringKey) Reset() {
 	*x = ExpiringKey{}
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +3068,7 @@ func (x *ExpiringKey) String() string {
 func (*ExpiringKey) ProtoMessage() {}
 
 func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +3081,7 @@ func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpiringKey.ProtoReflect.Descriptor instead.
 func (*ExpiringKey) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExpiringKey) GetSha256() []byte {
@@ -2589,7 +3112,7 @@ type JwtRule struct {
 
 func (x *JwtRule) Reset() {
 	*x = JwtRule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +3124,7 @@ func (x *JwtRule) String() string {
 func (*JwtRule) ProtoMessage() {}
 
 func (x *JwtRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +3137,7 @@ func (x *JwtRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JwtRule.ProtoReflect.Descriptor instead.
 func (*JwtRule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JwtRule) GetIssuer() string {
@@ -2662,7 +3185,7 @@ type JwtClaim struct {
 
 func (x *JwtClaim) Reset() {
 	*x = JwtClaim{}
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2674,7 +3197,7 @@ func (x *JwtClaim) String() string {
 func (*JwtClaim) ProtoMessage() {}
 
 func (x *JwtClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2687,7 +3210,7 @@ func (x *JwtClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JwtClaim.ProtoReflect.Descriptor instead.
 func (*JwtClaim) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *JwtClaim) GetName() string {
@@ -2704,25 +3227,195 @@ func (x *JwtClaim) GetValue() string {
 	return ""
 }
 
-// Quota is one tenant's limit that holds over all routers.
+// Organisation is the tenants whose quotas are kept together, in one quota store.
+type Organisation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Home          string                 `protobuf:"bytes,2,opt,name=home,proto3" json:"home,omitempty"`                                   // region whose quota store keeps its levels; empty: the router's own
+	FormerHome    string                 `protobuf:"bytes,3,opt,name=former_home,json=formerHome,proto3" json:"former_home,omitempty"`     // region that was home before, or empty for the router's own; see moved
+	Moved         bool                   `protobuf:"varint,4,opt,name=moved,proto3" json:"moved,omitempty"`                                // former_home means something: its store is to be told of the new epoch before the new home is asked
+	Epoch         int64                  `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                                // numbers the homes, upwards but not one by one
+	Young         bool                   `protobuf:"varint,6,opt,name=young,proto3" json:"young,omitempty"`                                // its quotas are new: a store that has never heard of it has lost nothing
+	Version       int64                  `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`                            // of its quotas, upwards; a store refuses calls by an older one
+	ColdPercent   uint32                 `protobuf:"varint,8,opt,name=cold_percent,json=coldPercent,proto3" json:"cold_percent,omitempty"` // of a rate's burst that is there when the store has lost its memory
+	Shares        []*Share               `protobuf:"bytes,9,rep,name=shares,proto3" json:"shares,omitempty"`                               // of regions, for when they are cut off from the store
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Organisation) Reset() {
+	*x = Organisation{}
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Organisation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Organisation) ProtoMessage() {}
+
+func (x *Organisation) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Organisation.ProtoReflect.Descriptor instead.
+func (*Organisation) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Organisation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Organisation) GetHome() string {
+	if x != nil {
+		return x.Home
+	}
+	return ""
+}
+
+func (x *Organisation) GetFormerHome() string {
+	if x != nil {
+		return x.FormerHome
+	}
+	return ""
+}
+
+func (x *Organisation) GetMoved() bool {
+	if x != nil {
+		return x.Moved
+	}
+	return false
+}
+
+func (x *Organisation) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Organisation) GetYoung() bool {
+	if x != nil {
+		return x.Young
+	}
+	return false
+}
+
+func (x *Organisation) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Organisation) GetColdPercent() uint32 {
+	if x != nil {
+		return x.ColdPercent
+	}
+	return 0
+}
+
+func (x *Organisation) GetShares() []*Share {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+// Share is a region's part of all limits of an organisation.
+type Share struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	Parts         uint32                 `protobuf:"varint,2,opt,name=parts,proto3" json:"parts,omitempty"` // of a million; all together no more than that
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Share) Reset() {
+	*x = Share{}
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Share) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Share) ProtoMessage() {}
+
+func (x *Share) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Share.ProtoReflect.Descriptor instead.
+func (*Share) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Share) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Share) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+// Quota is one limit that holds over all routers: of an organisation, one of its tenants, or some of
+// that tenant's requests.
 type Quota struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`    // requests | input-tokens | output-tokens | total-tokens
-	Limit         int64                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"` // units per period
-	PeriodMs      int64                  `protobuf:"varint,5,opt,name=period_ms,json=periodMs,proto3" json:"period_ms,omitempty"`
-	Burst         int64                  `protobuf:"varint,6,opt,name=burst,proto3" json:"burst,omitempty"`      // bucket size in units
-	Degraded      string                 `protobuf:"bytes,7,opt,name=degraded,proto3" json:"degraded,omitempty"` // share | open | closed: while Redis is away
-	Model         string                 `protobuf:"bytes,8,opt,name=model,proto3" json:"model,omitempty"`       // empty: all models
-	Share         float64                `protobuf:"fixed64,9,opt,name=share,proto3" json:"share,omitempty"`     // 0..1: this router region's part of the limit in degraded "share"
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`                      // empty: all of the organisation
+	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`                          // requests | input-tokens | output-tokens | total-tokens | concurrent-requests | money
+	Limit         int64                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                       // units per period; concurrent-requests: at the same time; money: micro-dollars per window
+	PeriodMs      int64                  `protobuf:"varint,5,opt,name=period_ms,json=periodMs,proto3" json:"period_ms,omitempty"` // 0 for concurrent-requests and money
+	Burst         int64                  `protobuf:"varint,6,opt,name=burst,proto3" json:"burst,omitempty"`                       // bucket size in units; for concurrent-requests and money as limit
+	Degraded      string                 `protobuf:"bytes,7,opt,name=degraded,proto3" json:"degraded,omitempty"`                  // share | open | closed: while the quota store is away
+	Model         string                 `protobuf:"bytes,8,opt,name=model,proto3" json:"model,omitempty"`                        // base model; empty: all models
+	Share         float64                `protobuf:"fixed64,9,opt,name=share,proto3" json:"share,omitempty"`                      // for routers without FEATURE_LEASES: as Organisation.shares
+	Organisation  string                 `protobuf:"bytes,10,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	KeySha256     [][]byte               `protobuf:"bytes,11,rep,name=key_sha256,json=keySha256,proto3" json:"key_sha256,omitempty"`               // only requests with one of these API keys of the tenant; empty: all
+	Shadow        bool                   `protobuf:"varint,12,opt,name=shadow,proto3" json:"shadow,omitempty"`                                     // counted, never refused
+	Overrun       string                 `protobuf:"bytes,13,opt,name=overrun,proto3" json:"overrun,omitempty"`                                    // finish | cut: what becomes of a stream that needs more than there is
+	Calendar      string                 `protobuf:"bytes,14,opt,name=calendar,proto3" json:"calendar,omitempty"`                                  // money: day | month
+	TimeZone      string                 `protobuf:"bytes,15,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`                  // money: IANA name; empty: UTC
+	WarnPercent   []uint32               `protobuf:"varint,16,rep,packed,name=warn_percent,json=warnPercent,proto3" json:"warn_percent,omitempty"` // money: of the budget, upwards
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2734,7 +3427,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2747,7 +3440,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Quota) GetId() string {
@@ -2813,6 +3506,55 @@ func (x *Quota) GetShare() float64 {
 	return 0
 }
 
+func (x *Quota) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *Quota) GetKeySha256() [][]byte {
+	if x != nil {
+		return x.KeySha256
+	}
+	return nil
+}
+
+func (x *Quota) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
+func (x *Quota) GetOverrun() string {
+	if x != nil {
+		return x.Overrun
+	}
+	return ""
+}
+
+func (x *Quota) GetCalendar() string {
+	if x != nil {
+		return x.Calendar
+	}
+	return ""
+}
+
+func (x *Quota) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *Quota) GetWarnPercent() []uint32 {
+	if x != nil {
+		return x.WarnPercent
+	}
+	return nil
+}
+
 // Class is a TrafficPolicy as the routers need it.
 type Class struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
@@ -2838,7 +3580,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2850,7 +3592,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2863,7 +3605,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Class) GetId() string {
@@ -2990,7 +3732,7 @@ type Hedge struct {
 
 func (x *Hedge) Reset() {
 	*x = Hedge{}
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3002,7 +3744,7 @@ func (x *Hedge) String() string {
 func (*Hedge) ProtoMessage() {}
 
 func (x *Hedge) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3015,7 +3757,7 @@ func (x *Hedge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hedge.ProtoReflect.Descriptor instead.
 func (*Hedge) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Hedge) GetMaxShare() float64 {
@@ -3054,7 +3796,7 @@ type Ejection struct {
 
 func (x *Ejection) Reset() {
 	*x = Ejection{}
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +3808,7 @@ func (x *Ejection) String() string {
 func (*Ejection) ProtoMessage() {}
 
 func (x *Ejection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +3821,7 @@ func (x *Ejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ejection.ProtoReflect.Descriptor instead.
 func (*Ejection) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Ejection) GetConnectFailures() uint32 {
@@ -3138,7 +3880,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3150,7 +3892,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3163,7 +3905,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Weights) GetModel() string {
@@ -3206,7 +3948,7 @@ type ClusterWeight struct {
 
 func (x *ClusterWeight) Reset() {
 	*x = ClusterWeight{}
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3218,7 +3960,7 @@ func (x *ClusterWeight) String() string {
 func (*ClusterWeight) ProtoMessage() {}
 
 func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3231,7 +3973,7 @@ func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWeight.ProtoReflect.Descriptor instead.
 func (*ClusterWeight) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ClusterWeight) GetCluster() string {
@@ -3281,7 +4023,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3293,7 +4035,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3306,7 +4048,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Rule) GetId() string {
@@ -3384,7 +4126,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3396,7 +4138,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3409,7 +4151,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Match) GetTenants() []string {
@@ -3444,7 +4186,7 @@ type HeaderMatch struct {
 
 func (x *HeaderMatch) Reset() {
 	*x = HeaderMatch{}
-	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	mi := &file_api_routerpb_router_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3456,7 +4198,7 @@ func (x *HeaderMatch) String() string {
 func (*HeaderMatch) ProtoMessage() {}
 
 func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	mi := &file_api_routerpb_router_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3469,7 +4211,7 @@ func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderMatch.ProtoReflect.Descriptor instead.
 func (*HeaderMatch) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HeaderMatch) GetName() string {
@@ -3507,7 +4249,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_api_routerpb_router_proto_msgTypes[39]
+	mi := &file_api_routerpb_router_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3519,7 +4261,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[39]
+	mi := &file_api_routerpb_router_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3532,7 +4274,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Arm) GetId() string {
@@ -3575,7 +4317,7 @@ type Shadow struct {
 
 func (x *Shadow) Reset() {
 	*x = Shadow{}
-	mi := &file_api_routerpb_router_proto_msgTypes[40]
+	mi := &file_api_routerpb_router_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3587,7 +4329,7 @@ func (x *Shadow) String() string {
 func (*Shadow) ProtoMessage() {}
 
 func (x *Shadow) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[40]
+	mi := &file_api_routerpb_router_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3600,7 +4342,7 @@ func (x *Shadow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shadow.ProtoReflect.Descriptor instead.
 func (*Shadow) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Shadow) GetShare() float64 {
@@ -3628,15 +4370,16 @@ var File_api_routerpb_router_proto protoreflect.FileDescriptor
 
 const file_api_routerpb_router_proto_rawDesc = "" +
 	"\n" +
-	"\x19api/routerpb/router.proto\x12\x13anabranch.router.v1\"\xad\x02\n" +
+	"\x19api/routerpb/router.proto\x12\x13anabranch.router.v1\"\xea\x02\n" +
 	"\n" +
 	"FromRouter\x122\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.anabranch.router.v1.HelloH\x00R\x05hello\x125\n" +
 	"\x06report\x18\x02 \x01(\v2\x1b.anabranch.router.v1.ReportH\x00R\x06report\x12,\n" +
 	"\x03ack\x18\x03 \x01(\v2\x18.anabranch.router.v1.AckH\x00R\x03ack\x12>\n" +
 	"\texplained\x18\x04 \x01(\v2\x1e.anabranch.router.v1.ExplainedH\x00R\texplained\x12>\n" +
-	"\tdecisions\x18\x05 \x01(\v2\x1e.anabranch.router.v1.DecisionsH\x00R\tdecisionsB\x06\n" +
-	"\x04body\"\x97\x03\n" +
+	"\tdecisions\x18\x05 \x01(\v2\x1e.anabranch.router.v1.DecisionsH\x00R\tdecisions\x12;\n" +
+	"\bspending\x18\x06 \x01(\v2\x1d.anabranch.router.v1.SpendingH\x00R\bspendingB\x06\n" +
+	"\x04body\"\xce\x03\n" +
 	"\bToRouter\x128\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1c.anabranch.router.v1.WelcomeH\x00R\awelcome\x126\n" +
 	"\x05table\x18\x02 \x01(\v2\x1e.anabranch.router.v1.TablePushH\x00R\x05table\x12/\n" +
@@ -3644,7 +4387,8 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x05delta\x18\x04 \x01(\v2\x1f.anabranch.router.v1.TableDeltaH\x00R\x05delta\x128\n" +
 	"\aexplain\x18\x05 \x01(\v2\x1c.anabranch.router.v1.ExplainH\x00R\aexplain\x12/\n" +
 	"\x04tail\x18\x06 \x01(\v2\x19.anabranch.router.v1.TailH\x00R\x04tail\x12<\n" +
-	"\tstop_tail\x18\a \x01(\v2\x1d.anabranch.router.v1.StopTailH\x00R\bstopTailB\x06\n" +
+	"\tstop_tail\x18\a \x01(\v2\x1d.anabranch.router.v1.StopTailH\x00R\bstopTail\x125\n" +
+	"\x06ledger\x18\b \x01(\v2\x1b.anabranch.router.v1.LedgerH\x00R\x06ledgerB\x06\n" +
 	"\x04body\"[\n" +
 	"\bTableRef\x12\x1d\n" +
 	"\n" +
@@ -3669,7 +4413,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"at_unix_ms\x18\x01 \x01(\x03R\batUnixMs\"S\n" +
 	"\tTablePush\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x120\n" +
-	"\x05table\x18\x02 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\"\xbd\x04\n" +
+	"\x05table\x18\x02 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\"\xfd\x04\n" +
 	"\n" +
 	"TableDelta\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x121\n" +
@@ -3683,7 +4427,8 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\aclasses\x18\t \x03(\v2\x18.anabranch.router.v1.RunR\aclasses\x122\n" +
 	"\aweights\x18\n" +
 	" \x03(\v2\x18.anabranch.router.v1.RunR\aweights\x12.\n" +
-	"\x05rules\x18\v \x03(\v2\x18.anabranch.router.v1.RunR\x05rules\x12\x16\n" +
+	"\x05rules\x18\v \x03(\v2\x18.anabranch.router.v1.RunR\x05rules\x12>\n" +
+	"\rorganisations\x18\r \x03(\v2\x18.anabranch.router.v1.RunR\rorganisations\x12\x16\n" +
 	"\x06sha256\x18\f \x01(\fR\x06sha256\"?\n" +
 	"\x03Run\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x12\n" +
@@ -3725,7 +4470,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x18\n" +
 	"\arecords\x18\x02 \x03(\fR\arecords\x12\x18\n" +
 	"\adropped\x18\x03 \x01(\x04R\adropped\x12\x18\n" +
-	"\arefused\x18\x04 \x01(\bR\arefused\"\xf2\x02\n" +
+	"\arefused\x18\x04 \x01(\bR\arefused\"\xac\x03\n" +
 	"\x06Report\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x01 \x01(\x03R\batUnixMs\x127\n" +
@@ -3736,7 +4481,40 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x0equota_store_ok\x18\x06 \x01(\bR\fquotaStoreOk\x12\x1a\n" +
 	"\brequests\x18\a \x01(\x04R\brequests\x12\x1a\n" +
 	"\bfailures\x18\b \x01(\x04R\bfailures\x12\x1b\n" +
-	"\twindow_ms\x18\t \x01(\x04R\bwindowMs\"\xa8\x04\n" +
+	"\twindow_ms\x18\t \x01(\x04R\bwindowMs\x128\n" +
+	"\x06quotas\x18\n" +
+	" \x03(\v2 .anabranch.router.v1.QuotaSignalR\x06quotas\"\xe2\x02\n" +
+	"\vQuotaSignal\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x14\n" +
+	"\x05level\x18\x03 \x01(\x03R\x05level\x12 \n" +
+	"\flevel_age_ms\x18\x04 \x01(\x03R\n" +
+	"levelAgeMs\x12\x12\n" +
+	"\x04held\x18\x05 \x01(\x03R\x04held\x12\x15\n" +
+	"\x06in_use\x18\x06 \x01(\x03R\x05inUse\x12\x12\n" +
+	"\x04used\x18\a \x01(\x03R\x04used\x12\x1a\n" +
+	"\badmitted\x18\b \x01(\x04R\badmitted\x12\x16\n" +
+	"\x06denied\x18\t \x01(\x04R\x06denied\x12\x1d\n" +
+	"\n" +
+	"would_deny\x18\n" +
+	" \x01(\x04R\twouldDeny\x12\x1a\n" +
+	"\bdegraded\x18\v \x01(\bR\bdegraded\x12\x1f\n" +
+	"\vdegraded_ms\x18\f \x01(\x04R\n" +
+	"degradedMs\x12\x12\n" +
+	"\x04owed\x18\r \x01(\x03R\x04owed\"j\n" +
+	"\bSpending\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x120\n" +
+	"\x05spent\x18\x03 \x03(\v2\x1a.anabranch.router.v1.SpentR\x05spent\"\x7f\n" +
+	"\x05Spent\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\tR\x05limit\x12$\n" +
+	"\x0ewindow_unix_us\x18\x03 \x01(\x03R\fwindowUnixUs\x12\x16\n" +
+	"\x06micros\x18\x04 \x01(\x03R\x06micros\"t\n" +
+	"\x06Ledger\x12\"\n" +
+	"\facknowledged\x18\x01 \x01(\x04R\facknowledged\x12\x14\n" +
+	"\x05whole\x18\x02 \x01(\bR\x05whole\x120\n" +
+	"\x05spent\x18\x03 \x03(\v2\x1a.anabranch.router.v1.SpentR\x05spent\"\xa8\x04\n" +
 	"\rClusterSignal\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
@@ -3764,7 +4542,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12$\n" +
 	"\x0erequests_per_s\x18\x03 \x01(\x01R\frequestsPerS\x12\x1c\n" +
 	"\n" +
-	"work_per_s\x18\x04 \x01(\x01R\bworkPerS\"\xa7\x04\n" +
+	"work_per_s\x18\x04 \x01(\x01R\bworkPerS\"\xf0\x04\n" +
 	"\x05Table\x12/\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1d.anabranch.router.v1.TableRefR\x03ref\x12&\n" +
 	"\x0fcreated_unix_ms\x18\x02 \x01(\x03R\rcreatedUnixMs\x125\n" +
@@ -3777,16 +4555,32 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\aweights\x18\t \x03(\v2\x1c.anabranch.router.v1.WeightsR\aweights\x12/\n" +
 	"\x05rules\x18\n" +
 	" \x03(\v2\x19.anabranch.router.v1.RuleR\x05rules\x12\x16\n" +
-	"\x06region\x18\v \x01(\tR\x06region\"\xc2\x01\n" +
+	"\x06region\x18\v \x01(\tR\x06region\x12G\n" +
+	"\rorganisations\x18\f \x03(\v2!.anabranch.router.v1.OrganisationR\rorganisations\"\x84\x02\n" +
 	"\x06Region\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12\x1b\n" +
 	"\tpeer_urls\x18\x03 \x03(\tR\bpeerUrls\x12=\n" +
-	"\x06rtt_ms\x18\x04 \x03(\v2&.anabranch.router.v1.Region.RttMsEntryR\x05rttMs\x1a8\n" +
+	"\x06rtt_ms\x18\x04 \x03(\v2&.anabranch.router.v1.Region.RttMsEntryR\x05rttMs\x12@\n" +
+	"\vquota_store\x18\x05 \x01(\v2\x1f.anabranch.router.v1.QuotaStoreR\n" +
+	"quotaStore\x1a8\n" +
 	"\n" +
 	"RttMsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xae\x04\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xa3\x02\n" +
+	"\n" +
+	"QuotaStore\x12\x1c\n" +
+	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x16\n" +
+	"\x06master\x18\x02 \x01(\tR\x06master\x12\x18\n" +
+	"\acluster\x18\x03 \x01(\bR\acluster\x12\x1a\n" +
+	"\busername\x18\x04 \x01(\tR\busername\x12#\n" +
+	"\rpassword_file\x18\x05 \x01(\tR\fpasswordFile\x12!\n" +
+	"\fpassword_env\x18\x06 \x01(\tR\vpasswordEnv\x12\x10\n" +
+	"\x03tls\x18\a \x01(\bR\x03tls\x12\x17\n" +
+	"\aca_file\x18\b \x01(\tR\x06caFile\x12\x1b\n" +
+	"\tcert_file\x18\t \x01(\tR\bcertFile\x12\x19\n" +
+	"\bkey_file\x18\n" +
+	" \x01(\tR\akeyFile\"\xae\x04\n" +
 	"\aCluster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x12\n" +
@@ -3860,7 +4654,21 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06claims\x18\x05 \x03(\v2\x1d.anabranch.router.v1.JwtClaimR\x06claims\"4\n" +
 	"\bJwtClaim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xd4\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x86\x02\n" +
+	"\fOrganisation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04home\x18\x02 \x01(\tR\x04home\x12\x1f\n" +
+	"\vformer_home\x18\x03 \x01(\tR\n" +
+	"formerHome\x12\x14\n" +
+	"\x05moved\x18\x04 \x01(\bR\x05moved\x12\x14\n" +
+	"\x05epoch\x18\x05 \x01(\x03R\x05epoch\x12\x14\n" +
+	"\x05young\x18\x06 \x01(\bR\x05young\x12\x18\n" +
+	"\aversion\x18\a \x01(\x03R\aversion\x12!\n" +
+	"\fcold_percent\x18\b \x01(\rR\vcoldPercent\x122\n" +
+	"\x06shares\x18\t \x03(\v2\x1a.anabranch.router.v1.ShareR\x06shares\"5\n" +
+	"\x05Share\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
+	"\x05parts\x18\x02 \x01(\rR\x05parts\"\xa5\x03\n" +
 	"\x05Quota\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -3870,7 +4678,16 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x05burst\x18\x06 \x01(\x03R\x05burst\x12\x1a\n" +
 	"\bdegraded\x18\a \x01(\tR\bdegraded\x12\x14\n" +
 	"\x05model\x18\b \x01(\tR\x05model\x12\x14\n" +
-	"\x05share\x18\t \x01(\x01R\x05share\"\xcd\x04\n" +
+	"\x05share\x18\t \x01(\x01R\x05share\x12\"\n" +
+	"\forganisation\x18\n" +
+	" \x01(\tR\forganisation\x12\x1d\n" +
+	"\n" +
+	"key_sha256\x18\v \x03(\fR\tkeySha256\x12\x16\n" +
+	"\x06shadow\x18\f \x01(\bR\x06shadow\x12\x18\n" +
+	"\aoverrun\x18\r \x01(\tR\aoverrun\x12\x1a\n" +
+	"\bcalendar\x18\x0e \x01(\tR\bcalendar\x12\x1b\n" +
+	"\ttime_zone\x18\x0f \x01(\tR\btimeZone\x12!\n" +
+	"\fwarn_percent\x18\x10 \x03(\rR\vwarnPercent\"\xcd\x04\n" +
 	"\x05Class\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x16\n" +
@@ -3937,13 +4754,15 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06Shadow\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
-	"\bclusters\x18\x03 \x03(\tR\bclusters*o\n" +
+	"\bclusters\x18\x03 \x03(\tR\bclusters*\x97\x01\n" +
 	"\aFeature\x12\x17\n" +
 	"\x13FEATURE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rFEATURE_SLICE\x10\x01\x12\x11\n" +
 	"\rFEATURE_DELTA\x10\x02\x12\x13\n" +
 	"\x0fFEATURE_EXPLAIN\x10\x03\x12\x10\n" +
-	"\fFEATURE_TAIL\x10\x042^\n" +
+	"\fFEATURE_TAIL\x10\x04\x12\x12\n" +
+	"\x0eFEATURE_LEASES\x10\x05\x12\x12\n" +
+	"\x0eFEATURE_LEDGER\x10\x062^\n" +
 	"\rRouterControl\x12M\n" +
 	"\aConnect\x12\x1f.anabranch.router.v1.FromRouter\x1a\x1d.anabranch.router.v1.ToRouter(\x010\x01B\x18Z\x16anabranch/api/routerpbb\x06proto3"
 
@@ -3960,7 +4779,7 @@ func file_api_routerpb_router_proto_rawDescGZIP() []byte {
 }
 
 var file_api_routerpb_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_api_routerpb_router_proto_goTypes = []any{
 	(Feature)(0),           // 0: anabranch.router.v1.Feature
 	(*FromRouter)(nil),     // 1: anabranch.router.v1.FromRouter
@@ -3980,32 +4799,39 @@ var file_api_routerpb_router_proto_goTypes = []any{
 	(*StopTail)(nil),       // 15: anabranch.router.v1.StopTail
 	(*Decisions)(nil),      // 16: anabranch.router.v1.Decisions
 	(*Report)(nil),         // 17: anabranch.router.v1.Report
-	(*ClusterSignal)(nil),  // 18: anabranch.router.v1.ClusterSignal
-	(*DemandSignal)(nil),   // 19: anabranch.router.v1.DemandSignal
-	(*Table)(nil),          // 20: anabranch.router.v1.Table
-	(*Region)(nil),         // 21: anabranch.router.v1.Region
-	(*Cluster)(nil),        // 22: anabranch.router.v1.Cluster
-	(*Discovery)(nil),      // 23: anabranch.router.v1.Discovery
-	(*Credential)(nil),     // 24: anabranch.router.v1.Credential
-	(*Endpoint)(nil),       // 25: anabranch.router.v1.Endpoint
-	(*Model)(nil),          // 26: anabranch.router.v1.Model
-	(*Tenant)(nil),         // 27: anabranch.router.v1.Tenant
-	(*ExpiringKey)(nil),    // 28: anabranch.router.v1.ExpiringKey
-	(*JwtRule)(nil),        // 29: anabranch.router.v1.JwtRule
-	(*JwtClaim)(nil),       // 30: anabranch.router.v1.JwtClaim
-	(*Quota)(nil),          // 31: anabranch.router.v1.Quota
-	(*Class)(nil),          // 32: anabranch.router.v1.Class
-	(*Hedge)(nil),          // 33: anabranch.router.v1.Hedge
-	(*Ejection)(nil),       // 34: anabranch.router.v1.Ejection
-	(*Weights)(nil),        // 35: anabranch.router.v1.Weights
-	(*ClusterWeight)(nil),  // 36: anabranch.router.v1.ClusterWeight
-	(*Rule)(nil),           // 37: anabranch.router.v1.Rule
-	(*Match)(nil),          // 38: anabranch.router.v1.Match
-	(*HeaderMatch)(nil),    // 39: anabranch.router.v1.HeaderMatch
-	(*Arm)(nil),            // 40: anabranch.router.v1.Arm
-	(*Shadow)(nil),         // 41: anabranch.router.v1.Shadow
-	nil,                    // 42: anabranch.router.v1.Region.RttMsEntry
-	nil,                    // 43: anabranch.router.v1.Cluster.ModelNamesEntry
+	(*QuotaSignal)(nil),    // 18: anabranch.router.v1.QuotaSignal
+	(*Spending)(nil),       // 19: anabranch.router.v1.Spending
+	(*Spent)(nil),          // 20: anabranch.router.v1.Spent
+	(*Ledger)(nil),         // 21: anabranch.router.v1.Ledger
+	(*ClusterSignal)(nil),  // 22: anabranch.router.v1.ClusterSignal
+	(*DemandSignal)(nil),   // 23: anabranch.router.v1.DemandSignal
+	(*Table)(nil),          // 24: anabranch.router.v1.Table
+	(*Region)(nil),         // 25: anabranch.router.v1.Region
+	(*QuotaStore)(nil),     // 26: anabranch.router.v1.QuotaStore
+	(*Cluster)(nil),        // 27: anabranch.router.v1.Cluster
+	(*Discovery)(nil),      // 28: anabranch.router.v1.Discovery
+	(*Credential)(nil),     // 29: anabranch.router.v1.Credential
+	(*Endpoint)(nil),       // 30: anabranch.router.v1.Endpoint
+	(*Model)(nil),          // 31: anabranch.router.v1.Model
+	(*Tenant)(nil),         // 32: anabranch.router.v1.Tenant
+	(*ExpiringKey)(nil),    // 33: anabranch.router.v1.ExpiringKey
+	(*JwtRule)(nil),        // 34: anabranch.router.v1.JwtRule
+	(*JwtClaim)(nil),       // 35: anabranch.router.v1.JwtClaim
+	(*Organisation)(nil),   // 36: anabranch.router.v1.Organisation
+	(*Share)(nil),          // 37: anabranch.router.v1.Share
+	(*Quota)(nil),          // 38: anabranch.router.v1.Quota
+	(*Class)(nil),          // 39: anabranch.router.v1.Class
+	(*Hedge)(nil),          // 40: anabranch.router.v1.Hedge
+	(*Ejection)(nil),       // 41: anabranch.router.v1.Ejection
+	(*Weights)(nil),        // 42: anabranch.router.v1.Weights
+	(*ClusterWeight)(nil),  // 43: anabranch.router.v1.ClusterWeight
+	(*Rule)(nil),           // 44: anabranch.router.v1.Rule
+	(*Match)(nil),          // 45: anabranch.router.v1.Match
+	(*HeaderMatch)(nil),    // 46: anabranch.router.v1.HeaderMatch
+	(*Arm)(nil),            // 47: anabranch.router.v1.Arm
+	(*Shadow)(nil),         // 48: anabranch.router.v1.Shadow
+	nil,                    // 49: anabranch.router.v1.Region.RttMsEntry
+	nil,                    // 50: anabranch.router.v1.Cluster.ModelNamesEntry
 }
 var file_api_routerpb_router_proto_depIdxs = []int32{
 	4,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
@@ -4013,62 +4839,71 @@ var file_api_routerpb_router_proto_depIdxs = []int32{
 	10, // 2: anabranch.router.v1.FromRouter.ack:type_name -> anabranch.router.v1.Ack
 	12, // 3: anabranch.router.v1.FromRouter.explained:type_name -> anabranch.router.v1.Explained
 	16, // 4: anabranch.router.v1.FromRouter.decisions:type_name -> anabranch.router.v1.Decisions
-	5,  // 5: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
-	7,  // 6: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
-	6,  // 7: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
-	8,  // 8: anabranch.router.v1.ToRouter.delta:type_name -> anabranch.router.v1.TableDelta
-	11, // 9: anabranch.router.v1.ToRouter.explain:type_name -> anabranch.router.v1.Explain
-	13, // 10: anabranch.router.v1.ToRouter.tail:type_name -> anabranch.router.v1.Tail
-	15, // 11: anabranch.router.v1.ToRouter.stop_tail:type_name -> anabranch.router.v1.StopTail
-	3,  // 12: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
-	0,  // 13: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
-	20, // 14: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
-	3,  // 15: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
-	20, // 16: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
-	9,  // 17: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
-	9,  // 18: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
-	9,  // 19: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
-	9,  // 20: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
-	9,  // 21: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
-	9,  // 22: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
-	9,  // 23: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
-	9,  // 24: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
-	3,  // 25: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
-	14, // 26: anabranch.router.v1.Tail.filter:type_name -> anabranch.router.v1.DecisionFilter
-	3,  // 27: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
-	18, // 28: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
-	19, // 29: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
-	3,  // 30: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
-	21, // 31: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
-	22, // 32: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
-	26, // 33: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
-	27, // 34: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
-	31, // 35: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
-	32, // 36: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
-	35, // 37: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
-	37, // 38: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
-	42, // 39: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
-	25, // 40: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
-	24, // 41: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
-	23, // 42: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
-	43, // 43: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
-	28, // 44: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
-	29, // 45: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
-	30, // 46: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
-	34, // 47: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
-	33, // 48: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
-	36, // 49: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
-	38, // 50: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
-	40, // 51: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
-	41, // 52: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
-	39, // 53: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
-	1,  // 54: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
-	2,  // 55: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
-	55, // [55:56] is the sub-list for method output_type
-	54, // [54:55] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	19, // 5: anabranch.router.v1.FromRouter.spending:type_name -> anabranch.router.v1.Spending
+	5,  // 6: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
+	7,  // 7: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
+	6,  // 8: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
+	8,  // 9: anabranch.router.v1.ToRouter.delta:type_name -> anabranch.router.v1.TableDelta
+	11, // 10: anabranch.router.v1.ToRouter.explain:type_name -> anabranch.router.v1.Explain
+	13, // 11: anabranch.router.v1.ToRouter.tail:type_name -> anabranch.router.v1.Tail
+	15, // 12: anabranch.router.v1.ToRouter.stop_tail:type_name -> anabranch.router.v1.StopTail
+	21, // 13: anabranch.router.v1.ToRouter.ledger:type_name -> anabranch.router.v1.Ledger
+	3,  // 14: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
+	0,  // 15: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
+	24, // 16: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
+	3,  // 17: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
+	24, // 18: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
+	9,  // 19: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
+	9,  // 20: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
+	9,  // 21: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
+	9,  // 22: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
+	9,  // 23: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
+	9,  // 24: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
+	9,  // 25: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
+	9,  // 26: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
+	9,  // 27: anabranch.router.v1.TableDelta.organisations:type_name -> anabranch.router.v1.Run
+	3,  // 28: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
+	14, // 29: anabranch.router.v1.Tail.filter:type_name -> anabranch.router.v1.DecisionFilter
+	3,  // 30: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
+	22, // 31: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
+	23, // 32: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
+	18, // 33: anabranch.router.v1.Report.quotas:type_name -> anabranch.router.v1.QuotaSignal
+	20, // 34: anabranch.router.v1.Spending.spent:type_name -> anabranch.router.v1.Spent
+	20, // 35: anabranch.router.v1.Ledger.spent:type_name -> anabranch.router.v1.Spent
+	3,  // 36: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
+	25, // 37: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
+	27, // 38: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
+	31, // 39: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
+	32, // 40: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
+	38, // 41: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
+	39, // 42: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
+	42, // 43: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
+	44, // 44: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
+	36, // 45: anabranch.router.v1.Table.organisations:type_name -> anabranch.router.v1.Organisation
+	49, // 46: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
+	26, // 47: anabranch.router.v1.Region.quota_store:type_name -> anabranch.router.v1.QuotaStore
+	30, // 48: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
+	29, // 49: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
+	28, // 50: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
+	50, // 51: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
+	33, // 52: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
+	34, // 53: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
+	35, // 54: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
+	37, // 55: anabranch.router.v1.Organisation.shares:type_name -> anabranch.router.v1.Share
+	41, // 56: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
+	40, // 57: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
+	43, // 58: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
+	45, // 59: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
+	47, // 60: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
+	48, // 61: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
+	46, // 62: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
+	1,  // 63: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
+	2,  // 64: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
+	64, // [64:65] is the sub-list for method output_type
+	63, // [63:64] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_api_routerpb_router_proto_init() }
@@ -4082,6 +4917,7 @@ func file_api_routerpb_router_proto_init() {
 		(*FromRouter_Ack)(nil),
 		(*FromRouter_Explained)(nil),
 		(*FromRouter_Decisions)(nil),
+		(*FromRouter_Spending)(nil),
 	}
 	file_api_routerpb_router_proto_msgTypes[1].OneofWrappers = []any{
 		(*ToRouter_Welcome)(nil),
@@ -4091,6 +4927,7 @@ func file_api_routerpb_router_proto_init() {
 		(*ToRouter_Explain)(nil),
 		(*ToRouter_Tail)(nil),
 		(*ToRouter_StopTail)(nil),
+		(*ToRouter_Ledger)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4098,7 +4935,7 @@ func file_api_routerpb_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_routerpb_router_proto_rawDesc), len(file_api_routerpb_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   43,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,9 @@
 //               answer them.
 //   2026-11-30  version 1: API keys that expire, and signed tokens, of tenants. An older router takes
 //               neither.
+//   2026-11-30  version 1: organisations, quotas that are leased, of more kinds and narrower; what
+//               budgets were charged with, and what the ledger knows of it. An older router is sent
+//               only the quotas that it knows, and counts them in buckets of its own kind.
 
 package routerpb
 

@@ -14,7 +14,7 @@ func Slice(t *routerpb.Table, region fleet.RegionID) *routerpb.Table {
 	own := string(region)
 	s := &routerpb.Table{
 		Ref: t.GetRef(), CreatedUnixMs: t.GetCreatedUnixMs(), Region: own,
-		Models: t.GetModels(), Tenants: t.GetTenants(), Quotas: t.GetQuotas(), Classes: t.GetClasses(), Rules: t.GetRules(),
+		Models: t.GetModels(), Tenants: t.GetTenants(), Quotas: t.GetQuotas(), Classes: t.GetClasses(), Rules: t.GetRules(), Organisations: t.GetOrganisations(),
 	}
 	for _, r := range t.GetRegions() {
 		s.Regions = append(s.Regions, sliceRegion(r, own))
@@ -35,7 +35,7 @@ func sliceRegion(r *routerpb.Region, own string) *routerpb.Region {
 	if r.GetId() == own {
 		return r
 	}
-	out := &routerpb.Region{Id: r.GetId(), Zone: r.GetZone(), PeerUrls: r.GetPeerUrls()}
+	out := &routerpb.Region{Id: r.GetId(), Zone: r.GetZone(), PeerUrls: r.GetPeerUrls(), QuotaStore: r.GetQuotaStore()}
 	if ms, told := r.GetRttMs()[own]; told {
 		out.RttMs = map[string]float64{own: ms}
 	}

@@ -63,12 +63,6 @@ func (l *Lender) Check(ctx context.Context) error {
 	return nil
 }
 
-// Result is the answer to one call of several.
-type Result struct {
-	Out ratelimit.Out
-	Err error
-}
-
 // Lease implements ratelimit.Lender.
 func (l *Lender) Lease(ctx context.Context, in ratelimit.In) (ratelimit.Out, error) {
 	r := l.LeaseAll(ctx, []ratelimit.In{in})[0]
@@ -77,8 +71,8 @@ func (l *Lender) Lease(ctx context.Context, in ratelimit.In) (ratelimit.Out, err
 
 // LeaseAll makes several calls in one round trip (of a cluster, one to each server). They are
 // independent, and an answer is for the call at the same place. No two may be of the same lane.
-func (l *Lender) LeaseAll(ctx context.Context, calls []ratelimit.In) []Result {
-	results := make([]Result, len(calls))
+func (l *Lender) LeaseAll(ctx context.Context, calls []ratelimit.In) []ratelimit.Result {
+	results := make([]ratelimit.Result, len(calls))
 	var due []int
 	for i := range calls {
 		err := calls[i].Validate()
@@ -111,7 +105,7 @@ func (l *Lender) LeaseAll(ctx context.Context, calls []ratelimit.In) []Result {
 }
 
 // told takes what the calls that were made say of the health of each part, once for each.
-func (l *Lender) told(ctx context.Context, calls []ratelimit.In, results []Result, due []int, late bool) {
+func (l *Lender) told(ctx context.Context, calls []ratelimit.In, results []ratelimit.Result, due []int, late bool) {
 	told := make(map[string]error)
 	for _, i := range due {
 		part := l.part(calls[i].Org)
@@ -131,7 +125,7 @@ func (l *Lender) told(ctx context.Context, calls []ratelimit.In, results []Resul
 
 // round makes the calls that are due and answers those that failed on the way. With source the
 // whole script is sent.
-func (l *Lender) round(ctx context.Context, calls []ratelimit.In, results []Result, due []int, source bool) (failed []int) {
+func (l *Lender) round(ctx context.Context, calls []ratelimit.In, results []ratelimit.Result, due []int, source bool) (failed []int) {
 	replies := make([]*redis.Cmd, len(due))
 	send := func(c redis.Scripter, at int) {
 		in := &calls[due[at]]
