@@ -11,7 +11,7 @@ import (
 // Format is the newest format of commands that this build applies. A change of what an existing
 // command does, also of the verdicts of policy.Check and policy.CheckDelete, is a new format:
 // replicas of two builds must agree on every entry. [FormatOf] says which commands need it.
-const Format = 3
+const Format = 4
 
 // The codes of an outcome; empty means done.
 const (

@@ -58,8 +58,11 @@ func operationFormat(cmd *statepb.Command) uint32 {
 }
 
 func kindFormat(kind policy.Kind) uint32 {
-	if slices.Contains(firstKinds, kind) {
+	switch {
+	case slices.Contains(firstKinds, kind):
 		return 1
+	case kind == policy.KindSafetyRule:
+		return 3
 	}
 	return Format
 }

@@ -95,6 +95,7 @@ func TestACommandSaysWhichFormatItNeeds(t *testing.T) {
 	for _, cmd := range []*statepb.Command{
 		decision(1, VerdictApprove, nil), expireAll(),
 		command(&statepb.Put{Kind: "Region", BreakGlass: glass}), command(&statepb.Delete{Kind: "Region", BreakGlass: glass}),
+		command(&statepb.Put{Kind: "SafetyRule"}), command(&statepb.Delete{Kind: "SafetyRule"}),
 	} {
 		if got := FormatOf(cmd); got != 3 {
 			t.Errorf("%v needs %d", cmd, got)
