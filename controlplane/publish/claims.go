@@ -1,6 +1,9 @@
 package publish
 
 import (
+	"cmp"
+	"sync"
+
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
@@ -47,7 +50,7 @@ func shallow(r *routerpb.Report) *routerpb.Report {
 	return &routerpb.Report{
 		AtUnixMs: r.GetAtUnixMs(), Applied: r.GetApplied(), Demand: r.GetDemand(), InFlight: r.GetInFlight(), QuotaStoreOk: r.GetQuotaStoreOk(),
 		Requests: r.GetRequests(), Failures: r.GetFailures(), WindowMs: r.GetWindowMs(),
-		Clusters: append([]*routerpb.ClusterSignal(nil), r.GetClusters()...),
+		Clusters: append([]*routerpb.ClusterSignal(nil), r.GetClusters()...), Quotas: r.GetQuotas(),
 	}
 }
 
@@ -62,7 +65,9 @@ func met(c *routerpb.ClusterSignal) *routerpb.ClusterSignal {
 
 // reported takes in a report, as far as it is the router's to make.
 func (x *session) reported(r *routerpb.Report) {
-	kept, struck := within(r, x.region, x.s.o.View())
+	view := x.s.o.View()
+	kept, struck := within(r, x.region, view)
+	kept = x.s.limits.of(view.Table()).inForce(kept)
 	x.seen.Report, x.seen.Received = kept, x.s.o.Now()
 	if struck > 0 {
 		x.s.metrics.struck(struck)
@@ -74,4 +79,45 @@ func (x *session) reported(r *routerpb.Report) {
 	if applied := kept.GetApplied(); applied != nil && newer(applied, x.holds) {
 		x.holds, x.digest = applied, nil // never back: the report may have been written before the last table
 	}
+}
+
+// known are the limits of a table: the organisation of each, by id.
+type known map[string]string
+
+// limitCache has what is known of the table that was asked for last. The zero cache is empty.
+type limitCache struct {
+	mu    sync.Mutex // guards what is below
+	table *routerpb.Table
+	known known
+}
+
+// of gives the limits of a table; it is not to be written to.
+func (l *limitCache) of(t *routerpb.Table) known {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.table != t || l.known == nil {
+		l.table, l.known = t, make(known, len(t.GetQuotas()))
+		for _, q := range t.GetQuotas() {
+			l.known[q.GetId()] = cmp.Or(q.GetOrganisation(), q.GetTenant()) // a tenant of none is its own
+		}
+	}
+	return l.known
+}
+
+// inForce keeps of what a report says of limits that of those in force, and no more of it than there are:
+// what is kept of routers does not grow with what they make up. A router that has not taken the table yet
+// may speak of limits that are gone. The report itself is never changed, and returned if nothing has to go.
+func (k known) inForce(r *routerpb.Report) *routerpb.Report {
+	var kept []*routerpb.QuotaSignal
+	for _, q := range r.GetQuotas() {
+		if organisation, ok := k[q.GetLimit()]; ok && organisation == q.GetOrganisation() && len(kept) < len(k) {
+			kept = append(kept, q)
+		}
+	}
+	if len(kept) == len(r.GetQuotas()) {
+		return r
+	}
+	out := shallow(r)
+	out.Quotas = kept
+	return out
 }

@@ -3,6 +3,7 @@ package publish
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -96,4 +97,57 @@ func TestWhatARouterMayNotSayIsCountedAndLoggedOnce(t *testing.T) {
 	if n := strings.Count(r.logs.String(), "clusters of another region"); n != 1 {
 		t.Errorf("it was logged %d times", n)
 	}
+}
+
+func TestARouterSpeaksOfLimitsInForceOnly(t *testing.T) {
+	said := func(pairs ...string) (out []*routerpb.QuotaSignal) {
+		for i := 0; i < len(pairs); i += 2 {
+			out = append(out, &routerpb.QuotaSignal{Organisation: pairs[i], Limit: pairs[i+1], Held: int64(i)})
+		}
+		return out
+	}
+	table := &routerpb.Table{Quotas: []*routerpb.Quota{{Id: "q/requests", Organisation: "acme"}, {Id: "q/money", Organisation: "acme"}, {Id: "g/requests", Organisation: "globex"}}}
+	for name, c := range map[string]struct {
+		table *routerpb.Table
+		says  []*routerpb.QuotaSignal
+		kept  []*routerpb.QuotaSignal
+	}{
+		"all in force":       {table, said("acme", "q/requests", "globex", "g/requests"), said("acme", "q/requests", "globex", "g/requests")},
+		"nothing":            {table, nil, nil},
+		"made up":            {table, append(said("acme", "q/requests"), said("acme", "z/requests")...), said("acme", "q/requests")},
+		"of somebody else":   {table, said("globex", "q/requests"), nil},
+		"more than there is": {table, said("acme", "q/money", "acme", "q/money", "acme", "q/money", "acme", "q/money"), said("acme", "q/money", "acme", "q/money", "acme", "q/money")},
+		"without a table":    {nil, said("acme", "q/requests"), nil},
+	} {
+		var cache limitCache
+		cache.of(&routerpb.Table{Quotas: []*routerpb.Quota{{Id: "z/requests", Organisation: "acme"}}}) // of the table before
+		r := &routerpb.Report{
+			AtUnixMs: 1, Applied: &routerpb.TableRef{Revision: 3}, Demand: []*routerpb.DemandSignal{{Model: "m"}}, InFlight: 4, QuotaStoreOk: true,
+			Requests: 5, Failures: 6, WindowMs: 1000, Clusters: []*routerpb.ClusterSignal{full("us-a")}, Quotas: c.says,
+		}
+		before, want := proto.CloneOf(r), proto.CloneOf(r)
+		want.Quotas = c.kept
+		if kept := cache.of(c.table).inForce(r); !proto.Equal(kept, want) || !proto.Equal(r, before) {
+			t.Errorf("%s: kept %v", name, kept)
+		}
+	}
+}
+
+// A report that has to lose something of clusters keeps what it says of limits.
+func TestLimitsComeThroughWithReports(t *testing.T) {
+	r := newRig(t, nil)
+	r.spread()
+	r.apply(&statepb.Command{Op: &statepb.Command_Publish{Publish: &statepb.Publish{Table: &routerpb.Table{
+		Regions: []*routerpb.Region{{Id: "us"}}, Clusters: []*routerpb.Cluster{{Id: "c"}}, Models: []*routerpb.Model{{Id: "m"}},
+		Quotas: []*routerpb.Quota{{Id: "q/requests", Tenant: "acme", Organisation: "acme"}},
+	}}}})
+	x := r.join("r1", nil)
+	x.say(&routerpb.FromRouter{Body: &routerpb.FromRouter_Report{Report: &routerpb.Report{
+		AtUnixMs: 1, WindowMs: 1000, Clusters: []*routerpb.ClusterSignal{full("eu-a")},
+		Quotas: []*routerpb.QuotaSignal{{Organisation: "acme", Limit: "q/requests", Admitted: 7}, {Organisation: "acme", Limit: "q/other", Admitted: 9}},
+	}}})
+	eventually(t, "the limit is known", func() bool {
+		all := r.signals.Snapshot(time.Now()).Limits("acme")
+		return len(all) == 1 && all[0].ID == "q/requests" && all[0].Admitted == 7
+	})
 }

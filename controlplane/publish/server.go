@@ -103,6 +103,7 @@ type Server struct {
 	logger  *slog.Logger
 	metrics *metrics
 	forms   forms
+	limits  limitCache
 
 	stop     chan struct{} // closed when Run ends
 	children sync.WaitGroup

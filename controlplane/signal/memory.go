@@ -53,6 +53,7 @@ type memory struct {
 	obs    Observation
 	demand map[stream]Demand // smoothed
 	recent []past            // oldest first
+	quotas uses
 }
 
 func newMemory() *memory { return &memory{demand: map[stream]Demand{}} }
@@ -74,16 +75,18 @@ func (m *memory) take(obs Observation) {
 		return
 	}
 	first := before.Report == nil
-	m.smooth(obs.Report, obs.Received.Sub(before.Received), first)
-	m.remember(obs.Report, obs.Received)
-}
-
-// smooth moves the averages by the time since the report before; the first report is taken whole.
-func (m *memory) smooth(r *routerpb.Report, passed time.Duration, first bool) {
-	weight := 1 - math.Exp(-max(passed.Seconds(), 0)/smoothing.Seconds())
+	weight := 1 - math.Exp(-max(obs.Received.Sub(before.Received).Seconds(), 0)/smoothing.Seconds())
 	if first {
 		weight = 1
 	}
+	m.smooth(obs.Report, weight)
+	m.remember(obs.Report, obs.Received)
+	m.quotas = m.quotas.spoken(obs.Report, obs.Received, weight)
+}
+
+// smooth moves the averages by a weight that is for the time since the report before; the first report is
+// taken whole.
+func (m *memory) smooth(r *routerpb.Report, weight float64) {
 	latest := map[stream]Demand{}
 	for _, d := range r.GetDemand() {
 		key := stream{fleet.ModelID(d.GetModel()), fleet.ClassID(d.GetClass())}
@@ -108,11 +111,17 @@ func (m *memory) smooth(r *routerpb.Report, passed time.Duration, first bool) {
 	}
 }
 
-func (m *memory) remember(r *routerpb.Report, at time.Time) {
+// spanOf is what the counts of a report span; 1 s where it says nothing sensible.
+func spanOf(r *routerpb.Report) time.Duration {
 	span := time.Duration(r.GetWindowMs()) * time.Millisecond
 	if span <= 0 || span > StaleFor {
-		span = time.Second
+		return time.Second
 	}
+	return span
+}
+
+func (m *memory) remember(r *routerpb.Report, at time.Time) {
+	span := spanOf(r)
 	p := past{
 		at:     at,
 		span:   span,

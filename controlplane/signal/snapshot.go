@@ -23,6 +23,7 @@ type Snapshot struct {
 	went     map[routeKey]float64
 	regions  map[fleet.RegionID]Region
 	capacity map[place]float64
+	voices   []voice // of routers that are not absent and speak of limits
 }
 
 type demandKey struct {
@@ -84,6 +85,9 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 		s.Routers = append(s.Routers, obs)
 		if m.obs.Freshness(now) == Absent {
 			continue
+		}
+		if len(m.quotas) > 0 {
+			s.voices = append(s.voices, voice{m.obs.Region(), m.obs.Received, m.quotas})
 		}
 		recent := since(m.recent, now.Add(-recently))
 		s.addRegion(m, recent)
