@@ -63,6 +63,11 @@ type In struct {
 	// Seq numbers the calls of a router for a path, upwards from 1. A repetition keeps its number
 	// and its content.
 	Seq int64
+	// Region is the router's. Empty: none that has a share.
+	Region string
+	// Shares are those of all regions of the organisation: while one of them that holds or wants something is not heard
+	// for [SilentAfter], its share of what flows in is set aside. At most MaxShares; empty: nothing ever is.
+	Shares []Share
 	// TTL is how long what is granted and carried may be spent, counted by the router from the sending;
 	// from MinTTL to MaxTTL.
 	TTL time.Duration
@@ -84,6 +89,9 @@ const (
 	MaxTTL = 10 * time.Second
 	// DefaultTTL is how long a lease lasts where nobody says otherwise.
 	DefaultTTL = time.Second
+	// SilentAfter is how long a region is not heard before its share is set aside: three times as long as a
+	// router with anything in hand waits between two calls at DefaultTTL.
+	SilentAfter = 1500 * time.Millisecond
 	// grain is the fineness to which the scarcest level cuts the others: one in 65,536. MaxWant × grain < 2^53.
 	grain = 1 << 16
 )
@@ -132,6 +140,9 @@ type Out struct {
 	Epoch int64
 	// Valid is how long what is held may be spent, from the first sending of the call.
 	Valid time.Duration
+	// Gap is when the share of the router's region was last set aside. Zero unless Granted, and for
+	// a region without a share.
+	Gap Gap
 	// Path has the grant of each level, in the order of the call. Empty unless Granted.
 	Path []Grant
 }
@@ -165,6 +176,11 @@ func (in *In) Validate() error {
 		return fmt.Errorf("lease of %s: ttl %v must be whole microseconds from %v to %v", in.Org, in.TTL, MinTTL, MaxTTL)
 	case len(in.Path) == 0 || len(in.Path) > MaxPath:
 		return fmt.Errorf("lease of %s: path has %d limits, want 1 to %d", in.Org, len(in.Path), MaxPath)
+	case len(in.Region) > maxID:
+		return fmt.Errorf("lease of %s: region's name is %d bytes long, want at most %d", in.Org, len(in.Region), maxID)
+	}
+	if err := validateShares(in.Shares); err != nil {
+		return fmt.Errorf("lease of %s: %w", in.Org, err)
 	}
 	for i := range in.Path {
 		if err := in.Path[i].validate(); err != nil {
