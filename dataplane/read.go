@@ -53,7 +53,7 @@ func (r *Router) read(x *trip, q *http.Request) bool {
 		name = adapter
 	}
 	x.key = r.key(x, q, name)
-	return x.obey(q, model, adapter)
+	return r.obey(x, q, model, adapter)
 }
 
 // key is the affinity key: of what the client says belongs together, else of how its prompt begins.

@@ -42,32 +42,33 @@ type Router struct {
 	random func() uint64
 	log    *slog.Logger
 
-	places   *endpoint.Registry
-	admit    *admit.Admitter
-	meter    *meter.Meter
-	relay    *proxy.Relay
-	secrets  *credential.Store
-	keys     *bearer.Keys
-	tokens   *bearer.Checker
-	affinity *route.Affinity
-	budget   dispatch.Budget
-	hedges   hedges
-	shadows  *shadows
-	gate     *queue.Gate
-	finders  *discover.Discoverer
-	sight    dispatch.Sight
-	local    func(fleet.ClusterID, *table.Tenant) route.Place // of sight
-	lines    *lines
-	peers    *peers
-	waiting  *waiting
-	doubts   dispatch.Doubts
-	explain  *explanations
-	tails    *tails
-	metrics  *metrics
-	series   *series
-	prefixes *prefixes
-	traces   *trace.Tracer
-	registry *prometheus.Registry
+	places    *endpoint.Registry
+	admit     *admit.Admitter
+	meter     *meter.Meter
+	estimates *meter.Estimates
+	relay     *proxy.Relay
+	secrets   *credential.Store
+	keys      *bearer.Keys
+	tokens    *bearer.Checker
+	affinity  *route.Affinity
+	budget    dispatch.Budget
+	hedges    hedges
+	shadows   *shadows
+	gate      *queue.Gate
+	finders   *discover.Discoverer
+	sight     dispatch.Sight
+	local     func(fleet.ClusterID, *table.Tenant) route.Place // of sight
+	lines     *lines
+	peers     *peers
+	waiting   *waiting
+	doubts    dispatch.Doubts
+	explain   *explanations
+	tails     *tails
+	metrics   *metrics
+	series    *series
+	prefixes  *prefixes
+	traces    *trace.Tracer
+	registry  *prometheus.Registry
 
 	bodies   bodies
 	inFlight atomic.Int64 // clients' requests
@@ -86,17 +87,18 @@ func New(o Options) (*Router, error) {
 	o.defaults()
 	r := &Router{
 		o: o, region: o.Region, tables: o.Tables, now: o.Now, random: o.Random,
-		log:      o.Logger.With("component", "router"),
-		relay:    proxy.New(proxy.Options{PeerTLS: o.PeerTLS}),
-		secrets:  credential.New(credential.Options{Dir: o.SecretsDir, Now: o.Now, Logger: o.Logger}),
-		affinity: route.NewAffinity(o.Now()),
-		waiting:  newWaiting(),
-		explain:  &explanations{},
-		lines:    newLines(o.Requests, o.Logger.With("component", "router")),
-		traces:   trace.New(o.Traces, o.Version),
-		registry: o.Registry,
-		series:   &series{to: o.Registry},
-		prefixes: newPrefixes(o.Now()),
+		log:       o.Logger.With("component", "router"),
+		relay:     proxy.New(proxy.Options{PeerTLS: o.PeerTLS}),
+		secrets:   credential.New(credential.Options{Dir: o.SecretsDir, Now: o.Now, Logger: o.Logger}),
+		affinity:  route.NewAffinity(o.Now()),
+		waiting:   newWaiting(),
+		explain:   &explanations{},
+		lines:     newLines(o.Requests, o.Logger.With("component", "router")),
+		traces:    trace.New(o.Traces, o.Version),
+		registry:  o.Registry,
+		series:    &series{to: o.Registry},
+		estimates: meter.NewEstimates(),
+		prefixes:  newPrefixes(o.Now()),
 	}
 	r.bodies.most = o.MaxBodies
 	r.peers = newPeers(r.relay.Peer())
@@ -207,6 +209,10 @@ func (r *Router) Applied(t *table.Table) {
 		_, there := t.Tenant(id)
 		return there
 	})
+	r.estimates.Keep(
+		func(id fleet.TenantID) bool { _, there := t.Tenant(id); return there },
+		func(id fleet.ModelID) bool { m, _, there := t.Model(string(id)); return there && m.ID == id },
+	)
 	has := func(id fleet.ClusterID) bool { return t.Clusters[id] != nil }
 	r.budget.Keep(has)
 	r.doubts.Keep(has)
@@ -240,7 +246,7 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 
-	ticket, decision := r.admit.Take(ctx, t, x.tenant, x.request.Model, x.prompt, x.output)
+	ticket, decision := r.admit.Take(ctx, t, x.tenant, x.request.Model, x.prompt, r.reserve(x))
 	admit.WriteHeaders(w.Header(), decision)
 	if !decision.Allowed {
 		x.refuse(denied(decision))
@@ -250,6 +256,7 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		ticket.Cluster = x.served
 		usage, fate := x.account()
 		r.meter.Settle(ticket, usage, fate)
+		r.learn(x)
 	}()
 	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, r.answer(x))) // what quotas deny is no demand
 
@@ -281,4 +288,5 @@ func (r *Router) serveHop(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	r.send(ctx, x, time.Time{})
+	r.learn(x)
 }

@@ -13,7 +13,7 @@ import (
 
 // obey finds what policy says of the request: its rule, the arm of a split, the model that is really
 // asked for, and its class. False: it has been answered.
-func (x *trip) obey(q *http.Request, asked *table.Model, adapter string) bool {
+func (r *Router) obey(x *trip, q *http.Request, asked *table.Model, adapter string) bool {
 	if x.hop {
 		if !x.told(q.Header) {
 			return false
@@ -36,7 +36,7 @@ func (x *trip) obey(q *http.Request, asked *table.Model, adapter string) bool {
 		}
 	}
 	x.only = only
-	x.models(model, adapter)
+	r.models(x, model, adapter)
 	route.Under(x.asks(), x.request.Blocks)
 	return true
 }
@@ -60,14 +60,15 @@ func (x *trip) told(h http.Header) bool {
 }
 
 // models fills in what follows from the model.
-func (x *trip) models(m *table.Model, adapter string) {
+func (r *Router) models(x *trip, m *table.Model, adapter string) {
 	x.model, x.adapter = m, adapter
 	x.trail.Tenant, x.trail.Copy, x.trail.Adapter = x.tenant.ID, x.shadow, adapter != ""
 	x.class = x.table.ClassOf(x.rule, m.ID)
 	if c, ok := x.table.ClassNamed(x.wanted, m.ID); ok && x.wanted != "" {
 		x.class = c
 	}
-	x.prompt = admit.InputTokens(x.request.PromptBytes)
+	x.expects = r.estimates
+	x.prompt = r.estimates.Input(x.tenant.ID, m.ID, x.request.PromptBytes)
 	x.output = admit.OutputTokens(x.request.MaxTokens)
 	x.record.Model, x.record.Adapter, x.record.Class = m.ID, adapter, x.class.ID
 	x.record.Policy, x.record.Arm = x.policy(), x.armID()

@@ -143,7 +143,7 @@ func (r *Router) copied(x *trip, s *table.Shadow) *trip {
 		body: x.body, request: x.request, rule: x.rule, only: s.Clusters,
 	}
 	c.record = &Record{ID: c.id, At: c.start, Region: r.region, Tenant: x.tenant.ID}
-	c.models(model, adapter)
+	r.models(c, model, adapter)
 	if c.asks() != x.asks() { // the blocks stand under that name already, and are the request's too
 		c.request.Blocks = slices.Clone(c.request.Blocks)
 		route.Under(c.asks(), c.request.Blocks)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
-	"anabranch/dataplane/admit"
 	"anabranch/dataplane/bearer"
 	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
@@ -57,10 +56,11 @@ type trip struct {
 	key     uint64            // of affinity
 	prefix  uint64            // of pick mode prefix-hash
 	prompt  int64             // tokens, estimated
-	output  int64             // tokens, reserved
+	output  int64             // tokens, as the queue counts it
 	out     []byte            // the body as the last place got it
 	outName string            // of the model in it
 	load    endpoint.Load
+	expects *meter.Estimates
 
 	attempts int
 	kind     string // of the next attempt: first, retry or exempt
@@ -197,53 +197,6 @@ func (r *Router) authenticate(x *trip, q *http.Request) bool {
 	x.fairness = fairness(tenant, q.Header)
 	x.record.Tenant = tenant.ID
 	return true
-}
-
-// account is what the request used, and how it ended for its quotas.
-func (x *trip) account() (meter.Usage, meter.Fate) {
-	last := x.last
-	switch {
-	case last == nil || !last.Committed && !x.reached:
-		return meter.Usage{}, meter.NotSent
-	case !last.Committed && last.ClientGone: // the prompt has been computed for it, or was about to be
-		return meter.Usage{}, meter.Broken
-	case !last.Committed, x.status >= 400:
-		return meter.Usage{}, meter.FailedBeforeContent
-	}
-	u := meter.Usage(x.used())
-	if last.Broken {
-		return u, meter.Broken
-	}
-	return u, meter.Completed
-}
-
-// used is the usage that the place of the last attempt told. Where it told none, and in an answer that
-// ended too soon for the last word of it, what came of the answer counts, if it is more: the content
-// events of a stream, and of an answer that is not streamed its text.
-func (x *trip) used() inference.Usage {
-	u := x.last.Usage
-	if !x.last.HasUsage || x.last.Broken {
-		u.Completion = max(u.Completion, x.last.Events, x.textTokens())
-	}
-	return u
-}
-
-// textTokens estimates the tokens of an answer that is not streamed by its text, as prompts are estimated,
-// and at most as many as the request allows. 0: by this API there comes something else than text.
-func (x *trip) textTokens() int64 {
-	switch x.request.API {
-	case inference.Chat, inference.Completions, inference.Responses, inference.Messages:
-	default:
-		return 0
-	}
-	if x.last.Text == 0 {
-		return 0
-	}
-	tokens := admit.InputTokens(int(x.last.Text))
-	if allowed := x.request.MaxTokens; allowed > 0 && tokens/x.request.Choices >= allowed {
-		return allowed * x.request.Choices
-	}
-	return tokens
 }
 
 // whose finds the tenant of an API key or a signed token at a time.
