@@ -157,8 +157,7 @@ func (u *upgrade) leader() *node {
 func TestAClusterOfTheFormatBeforeServesThroughARollingUpgrade(t *testing.T) {
 	t.Parallel()
 	newer := &statepb.Command{
-		Actor: &statepb.Actor{Name: "ann", Role: "admin"},
-		Op:    &statepb.Command_RevokeToken{RevokeToken: &statepb.RevokeToken{Name: "nobody"}},
+		Op: &statepb.Command_CountSpending{CountSpending: &statepb.CountSpending{Runs: []*statepb.SpendingRun{{Run: "r/1", Sequence: 1}}}},
 	}
 	before := state.FormatOf(newer) - 1
 	u := plantOld(t, before)

@@ -120,6 +120,10 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 		return v.decide(cmd, op.DecideProposal)
 	case *statepb.Command_ExpireProposals:
 		return v.expire(cmd)
+	case *statepb.Command_CountSpending:
+		return v.countSpending(cmd, op.CountSpending)
+	case *statepb.Command_WarnBudget:
+		return v.warnBudget(cmd, op.WarnBudget)
 	}
 	return &statepb.Outcome{}
 }

@@ -258,7 +258,7 @@ func muddled(t *rapid.T, index uint64) *statepb.Command {
 		policy.KindRateCard:      fmt.Sprintf(`{"region":%q}`, other.Draw(t, "region")),
 	}[kind]
 	var cmd *statepb.Command
-	switch rapid.IntRange(0, 9).Draw(t, "op") {
+	switch rapid.IntRange(0, 11).Draw(t, "op") {
 	case 0:
 		cmd = command(&statepb.Delete{Kind: string(kind), Name: name, Manager: writer(t), Force: name == "c"})
 	case 1:
@@ -275,6 +275,12 @@ func muddled(t *rapid.T, index uint64) *statepb.Command {
 		cmd = raise(rapid.Uint32Range(1, Format).Draw(t, "level"))
 	case 4:
 		cmd = command(&statepb.Note{Action: rapid.SampledFrom([]string{"refused", "delete"}).Draw(t, "action"), Kind: string(kind), Name: name})
+	case 5:
+		cmd = spending(rapid.Uint64Range(1, 3).Draw(t, "sequence"), name, &routerpb.Spent{
+			Organisation: name, Limit: other.Draw(t, "limit"), Micros: 7, WindowUnixUs: rapid.Int64Range(0, 4).Draw(t, "window"),
+		})
+	case 6:
+		cmd = warning(name, other.Draw(t, "limit"), rapid.Int64Range(0, 4).Draw(t, "window"), rapid.Uint32Range(0, 3).Draw(t, "percent"))
 	default:
 		doc := fmt.Sprintf(`{"labels":{"z":%q,"a":"2","m":"3"},"spec":%s}`, other.Draw(t, "label"), spec)
 		cmd = command(&statepb.Put{

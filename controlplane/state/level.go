@@ -53,6 +53,8 @@ func operationFormat(cmd *statepb.Command) uint32 {
 		*statepb.Command_Note, *statepb.Command_ArchiveAudit, *statepb.Command_StartRollout, *statepb.Command_SteerChange,
 		*statepb.Command_DecideProposal, *statepb.Command_ExpireProposals:
 		return 3
+	case *statepb.Command_CountSpending, *statepb.Command_WarnBudget:
+		return 4
 	}
 	return Format
 }

@@ -103,6 +103,14 @@ func TestACommandSaysWhichFormatItNeeds(t *testing.T) {
 	}
 }
 
+func TestTheLedgerNeedsFormat4(t *testing.T) {
+	for _, cmd := range []*statepb.Command{spending(1, "r"), warning("o", "l", 0, 1)} {
+		if got := FormatOf(cmd); got != 4 {
+			t.Errorf("%v needs %d", cmd, got)
+		}
+	}
+}
+
 func TestASnapshotHasTheFormatOfTheFeatureLevel(t *testing.T) {
 	h := start(t)
 	for _, want := range []uint32{1, 2} {

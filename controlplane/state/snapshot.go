@@ -103,7 +103,7 @@ func (v *View) bytes() ([]byte, error) {
 		Tokens: v.tokens, Tables: v.tables, Health: v.health, Reasons: v.reasons,
 		Audit: v.audit.all(), Nodes: v.nodes, EpochDue: v.epochDue, Lineage: v.lineage,
 		FeatureLevel: v.level, Answers: v.answers, AuditAnchor: v.audit.anchor,
-		Rollouts: v.rollingProto(), Proposals: v.proposalsProto(),
+		Rollouts: v.rollingProto(), Proposals: v.proposalsProto(), Ledger: v.ledger.proto(),
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -159,6 +159,9 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 		return nil, err
 	}
 	if err := v.restoreProposals(s.GetProposals()); err != nil {
+		return nil, err
+	}
+	if err := v.ledger.read(s.GetLedger()); err != nil {
 		return nil, err
 	}
 	if err := VerifyAudit(s.GetAudit()); err != nil {

@@ -40,6 +40,7 @@ func TestSumsSayWhichPartDiffers(t *testing.T) {
 		"proposals": func(v *View) {
 			v.proposals = []*statepb.Proposal{{Id: 1}}
 		},
+		"ledger":  func(v *View) { v.ledger.runs = []*statepb.SpendingRun{{Run: "r/1", Sequence: 1}} },
 		"cluster": func(v *View) { v.epoch++ },
 	} {
 		other := *h.View

@@ -54,7 +54,8 @@ type View struct {
 	roll      rolling
 	proposals []*statepb.Proposal    // by id; replaced, never written to
 	broken    []*statepb.BrokenGlass // oldest first
-	forgotten uint64                 // revision up to which changes of proposals may be forgotten
+	ledger    ledger
+	forgotten uint64 // revision up to which changes of proposals may be forgotten
 }
 
 // shelf holds the resources of one kind, sorted by name.

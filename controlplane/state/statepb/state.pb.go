@@ -18,6 +18,7 @@
 //   2026-11-30  format 3: tokens that are made, rotated and revoked; actors say how they were known.
 //   2026-11-30  format 3: writes of protected resources are proposals that others approve, or break the
 //               glass.
+//   2026-11-30  format 4: the ledger of budgets of money, and warnings about them.
 
 package statepb
 
@@ -66,6 +67,8 @@ type Command struct {
 	//	*Command_ArchiveAudit
 	//	*Command_DecideProposal
 	//	*Command_ExpireProposals
+	//	*Command_CountSpending
+	//	*Command_WarnBudget
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -305,6 +308,24 @@ func (x *Command) GetExpireProposals() *ExpireProposals {
 	return nil
 }
 
+func (x *Command) GetCountSpending() *CountSpending {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CountSpending); ok {
+			return x.CountSpending
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetWarnBudget() *WarnBudget {
+	if x != nil {
+		if x, ok := x.Op.(*Command_WarnBudget); ok {
+			return x.WarnBudget
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -381,6 +402,14 @@ type Command_ExpireProposals struct {
 	ExpireProposals *ExpireProposals `protobuf:"bytes,41,opt,name=expire_proposals,json=expireProposals,proto3,oneof"`
 }
 
+type Command_CountSpending struct {
+	CountSpending *CountSpending `protobuf:"bytes,45,opt,name=count_spending,json=countSpending,proto3,oneof"`
+}
+
+type Command_WarnBudget struct {
+	WarnBudget *WarnBudget `protobuf:"bytes,46,opt,name=warn_budget,json=warnBudget,proto3,oneof"`
+}
+
 func (*Command_Noop) isCommand_Op() {}
 
 func (*Command_Init) isCommand_Op() {}
@@ -416,6 +445,10 @@ func (*Command_ArchiveAudit) isCommand_Op() {}
 func (*Command_DecideProposal) isCommand_Op() {}
 
 func (*Command_ExpireProposals) isCommand_Op() {}
+
+func (*Command_CountSpending) isCommand_Op() {}
+
+func (*Command_WarnBudget) isCommand_Op() {}
 
 // Once makes a command do what it does once, however often it is met with the same actor and key
 // within 24 hours. What was refused is not remembered.
@@ -1575,6 +1608,381 @@ func (*ExpireProposals) Descriptor() ([]byte, []int) {
 	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
+// CountSpending adds to the ledger what routers have told. If the message of one of the runs is counted
+// already nothing of the command is, so that each is counted once whoever proposes it.
+type CountSpending struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Runs          []*SpendingRun         `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`   // by name; the time is stamped by Apply
+	Spent         []*routerpb.Spent      `protobuf:"bytes,2,rep,name=spent,proto3" json:"spent,omitempty"` // of all of them together
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountSpending) Reset() {
+	*x = CountSpending{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountSpending) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountSpending) ProtoMessage() {}
+
+func (x *CountSpending) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountSpending.ProtoReflect.Descriptor instead.
+func (*CountSpending) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CountSpending) GetRuns() []*SpendingRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *CountSpending) GetSpent() []*routerpb.Spent {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+// SpendingRun is how far one run of a router is counted.
+type SpendingRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`                              // the router's id, "/", and its own name of the run
+	Sequence      uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`                   // of its last message
+	AtUnixMs      int64                  `protobuf:"varint,3,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // when that was counted
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpendingRun) Reset() {
+	*x = SpendingRun{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpendingRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpendingRun) ProtoMessage() {}
+
+func (x *SpendingRun) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpendingRun.ProtoReflect.Descriptor instead.
+func (*SpendingRun) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SpendingRun) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *SpendingRun) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *SpendingRun) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+// WarnBudget says in the audit trail that a part of a budget is spent, once in each window.
+type WarnBudget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Limit         string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	WindowUnixUs  int64                  `protobuf:"varint,3,opt,name=window_unix_us,json=windowUnixUs,proto3" json:"window_unix_us,omitempty"` // start of the window
+	Percent       uint32                 `protobuf:"varint,4,opt,name=percent,proto3" json:"percent,omitempty"`                                 // of the budget, > 0
+	Detail        string                 `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`                                    // for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarnBudget) Reset() {
+	*x = WarnBudget{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarnBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarnBudget) ProtoMessage() {}
+
+func (x *WarnBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarnBudget.ProtoReflect.Descriptor instead.
+func (*WarnBudget) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *WarnBudget) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *WarnBudget) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *WarnBudget) GetWindowUnixUs() int64 {
+	if x != nil {
+		return x.WindowUnixUs
+	}
+	return 0
+}
+
+func (x *WarnBudget) GetPercent() uint32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *WarnBudget) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// Ledger is what is spent of budgets of money.
+type Ledger struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Budgets       []*Budget              `protobuf:"bytes,1,rep,name=budgets,proto3" json:"budgets,omitempty"` // by organisation and limit
+	Runs          []*SpendingRun         `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`       // by name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ledger) Reset() {
+	*x = Ledger{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ledger) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ledger) ProtoMessage() {}
+
+func (x *Ledger) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
+func (*Ledger) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Ledger) GetBudgets() []*Budget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *Ledger) GetRuns() []*SpendingRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+// Budget is one limit of an organisation that counts money.
+type Budget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Limit         string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Windows       []*BudgetWindow        `protobuf:"bytes,3,rep,name=windows,proto3" json:"windows,omitempty"`    // the newest, oldest first
+	Revision      uint64                 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"` // index of the last command that counted something
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Budget) Reset() {
+	*x = Budget{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Budget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Budget) ProtoMessage() {}
+
+func (x *Budget) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Budget.ProtoReflect.Descriptor instead.
+func (*Budget) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Budget) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *Budget) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Budget) GetWindows() []*BudgetWindow {
+	if x != nil {
+		return x.Windows
+	}
+	return nil
+}
+
+func (x *Budget) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// BudgetWindow is what is spent in a day or month.
+type BudgetWindow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	StartUnixUs   int64                  `protobuf:"varint,1,opt,name=start_unix_us,json=startUnixUs,proto3" json:"start_unix_us,omitempty"`
+	Micros        int64                  `protobuf:"varint,2,opt,name=micros,proto3" json:"micros,omitempty"`                                    // micro-dollars; refunds that come before their charge bring it below 0
+	WarnedPercent uint32                 `protobuf:"varint,3,opt,name=warned_percent,json=warnedPercent,proto3" json:"warned_percent,omitempty"` // the highest of all warnings; 0: there was none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetWindow) Reset() {
+	*x = BudgetWindow{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetWindow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetWindow) ProtoMessage() {}
+
+func (x *BudgetWindow) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetWindow.ProtoReflect.Descriptor instead.
+func (*BudgetWindow) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *BudgetWindow) GetStartUnixUs() int64 {
+	if x != nil {
+		return x.StartUnixUs
+	}
+	return 0
+}
+
+func (x *BudgetWindow) GetMicros() int64 {
+	if x != nil {
+		return x.Micros
+	}
+	return 0
+}
+
+func (x *BudgetWindow) GetWarnedPercent() uint32 {
+	if x != nil {
+		return x.WarnedPercent
+	}
+	return 0
+}
+
 // Proposal is a write of something protected that holds once others have approved it.
 type Proposal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1602,7 +2010,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +2022,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +2035,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Proposal) GetId() uint64 {
@@ -1773,7 +2181,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +2193,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +2206,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Approval) GetActor() *Actor {
@@ -1830,7 +2238,7 @@ type BrokenGlass struct {
 
 func (x *BrokenGlass) Reset() {
 	*x = BrokenGlass{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +2250,7 @@ func (x *BrokenGlass) String() string {
 func (*BrokenGlass) ProtoMessage() {}
 
 func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2263,7 @@ func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokenGlass.ProtoReflect.Descriptor instead.
 func (*BrokenGlass) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BrokenGlass) GetRevision() uint64 {
@@ -1912,7 +2320,7 @@ type Proposals struct {
 
 func (x *Proposals) Reset() {
 	*x = Proposals{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2332,7 @@ func (x *Proposals) String() string {
 func (*Proposals) ProtoMessage() {}
 
 func (x *Proposals) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2345,7 @@ func (x *Proposals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposals.ProtoReflect.Descriptor instead.
 func (*Proposals) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Proposals) GetProposals() []*Proposal {
@@ -1977,7 +2385,7 @@ type Publish struct {
 
 func (x *Publish) Reset() {
 	*x = Publish{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2397,7 @@ func (x *Publish) String() string {
 func (*Publish) ProtoMessage() {}
 
 func (x *Publish) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2410,7 @@ func (x *Publish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publish.ProtoReflect.Descriptor instead.
 func (*Publish) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Publish) GetTable() *routerpb.Table {
@@ -2055,7 +2463,7 @@ type StartRollout struct {
 
 func (x *StartRollout) Reset() {
 	*x = StartRollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2475,7 @@ func (x *StartRollout) String() string {
 func (*StartRollout) ProtoMessage() {}
 
 func (x *StartRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2488,7 @@ func (x *StartRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRollout.ProtoReflect.Descriptor instead.
 func (*StartRollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StartRollout) GetConfigRevision() uint64 {
@@ -2140,7 +2548,7 @@ type SteerChange struct {
 
 func (x *SteerChange) Reset() {
 	*x = SteerChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2560,7 @@ func (x *SteerChange) String() string {
 func (*SteerChange) ProtoMessage() {}
 
 func (x *SteerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2573,7 @@ func (x *SteerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerChange.ProtoReflect.Descriptor instead.
 func (*SteerChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SteerChange) GetAct() string {
@@ -2234,7 +2642,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2654,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2667,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Rollout) GetId() uint64 {
@@ -2379,7 +2787,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2799,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2812,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Freeze) GetAtUnixMs() int64 {
@@ -2440,7 +2848,7 @@ type HeldConfig struct {
 
 func (x *HeldConfig) Reset() {
 	*x = HeldConfig{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2860,7 @@ func (x *HeldConfig) String() string {
 func (*HeldConfig) ProtoMessage() {}
 
 func (x *HeldConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2873,7 @@ func (x *HeldConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldConfig.ProtoReflect.Descriptor instead.
 func (*HeldConfig) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HeldConfig) GetResources() []*Resource {
@@ -2505,7 +2913,7 @@ type Rollouts struct {
 
 func (x *Rollouts) Reset() {
 	*x = Rollouts{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2925,7 @@ func (x *Rollouts) String() string {
 func (*Rollouts) ProtoMessage() {}
 
 func (x *Rollouts) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2938,7 @@ func (x *Rollouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollouts.ProtoReflect.Descriptor instead.
 func (*Rollouts) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Rollouts) GetRollouts() []*Rollout {
@@ -2598,7 +3006,7 @@ type ClusterHealth struct {
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +3018,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +3031,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -2694,7 +3102,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2706,7 +3114,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2719,7 +3127,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -2763,7 +3171,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +3183,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +3196,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PutNode) GetId() string {
@@ -2828,7 +3236,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2840,7 +3248,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2853,7 +3261,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -2876,7 +3284,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +3296,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +3309,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Denied) GetAction() string {
@@ -2947,7 +3355,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2959,7 +3367,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2972,7 +3380,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Note) GetAction() string {
@@ -3024,7 +3432,7 @@ type ArchiveAudit struct {
 
 func (x *ArchiveAudit) Reset() {
 	*x = ArchiveAudit{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3036,7 +3444,7 @@ func (x *ArchiveAudit) String() string {
 func (*ArchiveAudit) ProtoMessage() {}
 
 func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3049,7 +3457,7 @@ func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
 func (*ArchiveAudit) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ArchiveAudit) GetFrom() uint64 {
@@ -3102,7 +3510,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3522,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3535,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -3201,7 +3609,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3213,7 +3621,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3226,7 +3634,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -3381,7 +3789,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3393,7 +3801,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3406,7 +3814,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FieldChange) GetField() string {
@@ -3444,7 +3852,7 @@ type AuditAnchor struct {
 
 func (x *AuditAnchor) Reset() {
 	*x = AuditAnchor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3456,7 +3864,7 @@ func (x *AuditAnchor) String() string {
 func (*AuditAnchor) ProtoMessage() {}
 
 func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3469,7 +3877,7 @@ func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
 func (*AuditAnchor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AuditAnchor) GetDropped() uint64 {
@@ -3522,7 +3930,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3942,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3955,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Resource) GetKind() string {
@@ -3610,7 +4018,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3622,7 +4030,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3635,7 +4043,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Manager) GetName() string {
@@ -3675,7 +4083,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3687,7 +4095,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3700,7 +4108,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -3814,7 +4222,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3826,7 +4234,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3839,7 +4247,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *History) GetKind() string {
@@ -3874,7 +4282,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3886,7 +4294,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3899,7 +4307,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -3936,6 +4344,7 @@ type Snapshot struct {
 	AuditAnchor   *AuditAnchor           `protobuf:"bytes,22,opt,name=audit_anchor,json=auditAnchor,proto3" json:"audit_anchor,omitempty"`
 	Rollouts      *Rollouts              `protobuf:"bytes,24,opt,name=rollouts,proto3" json:"rollouts,omitempty"`
 	Proposals     *Proposals             `protobuf:"bytes,25,opt,name=proposals,proto3" json:"proposals,omitempty"`                // unset: there are none
+	Ledger        *Ledger                `protobuf:"bytes,26,opt,name=ledger,proto3" json:"ledger,omitempty"`                      // unset: there is none
 	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"` // no table is published before the epoch has risen
 	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                    // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
@@ -3944,7 +4353,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4365,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4378,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -4098,6 +4507,13 @@ func (x *Snapshot) GetProposals() *Proposals {
 	return nil
 }
 
+func (x *Snapshot) GetLedger() *Ledger {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
 func (x *Snapshot) GetEpochDue() bool {
 	if x != nil {
 		return x.EpochDue
@@ -4116,8 +4532,7 @@ var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xaf\n" +
-	"\n" +
+	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xbe\v\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1c\n" +
 	"\tignorable\x18\x02 \x01(\bR\tignorable\x12\x1c\n" +
@@ -4146,7 +4561,10 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\fsteer_change\x18# \x01(\v2\x1f.anabranch.state.v1.SteerChangeH\x00R\vsteerChange\x12G\n" +
 	"\rarchive_audit\x18$ \x01(\v2 .anabranch.state.v1.ArchiveAuditH\x00R\farchiveAudit\x12M\n" +
 	"\x0fdecide_proposal\x18( \x01(\v2\".anabranch.state.v1.DecideProposalH\x00R\x0edecideProposal\x12P\n" +
-	"\x10expire_proposals\x18) \x01(\v2#.anabranch.state.v1.ExpireProposalsH\x00R\x0fexpireProposalsB\x04\n" +
+	"\x10expire_proposals\x18) \x01(\v2#.anabranch.state.v1.ExpireProposalsH\x00R\x0fexpireProposals\x12J\n" +
+	"\x0ecount_spending\x18- \x01(\v2!.anabranch.state.v1.CountSpendingH\x00R\rcountSpending\x12A\n" +
+	"\vwarn_budget\x18. \x01(\v2\x1e.anabranch.state.v1.WarnBudgetH\x00R\n" +
+	"warnBudgetB\x04\n" +
 	"\x02op\"?\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
@@ -4255,7 +4673,34 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\averdict\x18\x02 \x01(\tR\averdict\x12\x16\n" +
 	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\x11\n" +
-	"\x0fExpireProposals\"\xbb\x04\n" +
+	"\x0fExpireProposals\"v\n" +
+	"\rCountSpending\x123\n" +
+	"\x04runs\x18\x01 \x03(\v2\x1f.anabranch.state.v1.SpendingRunR\x04runs\x120\n" +
+	"\x05spent\x18\x02 \x03(\v2\x1a.anabranch.router.v1.SpentR\x05spent\"Y\n" +
+	"\vSpendingRun\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x03 \x01(\x03R\batUnixMs\"\x9e\x01\n" +
+	"\n" +
+	"WarnBudget\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\tR\x05limit\x12$\n" +
+	"\x0ewindow_unix_us\x18\x03 \x01(\x03R\fwindowUnixUs\x12\x18\n" +
+	"\apercent\x18\x04 \x01(\rR\apercent\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\"s\n" +
+	"\x06Ledger\x124\n" +
+	"\abudgets\x18\x01 \x03(\v2\x1a.anabranch.state.v1.BudgetR\abudgets\x123\n" +
+	"\x04runs\x18\x02 \x03(\v2\x1f.anabranch.state.v1.SpendingRunR\x04runs\"\x9a\x01\n" +
+	"\x06Budget\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\tR\x05limit\x12:\n" +
+	"\awindows\x18\x03 \x03(\v2 .anabranch.state.v1.BudgetWindowR\awindows\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x04R\brevision\"q\n" +
+	"\fBudgetWindow\x12\"\n" +
+	"\rstart_unix_us\x18\x01 \x01(\x03R\vstartUnixUs\x12\x16\n" +
+	"\x06micros\x18\x02 \x01(\x03R\x06micros\x12%\n" +
+	"\x0ewarned_percent\x18\x03 \x01(\rR\rwarnedPercent\"\xbb\x04\n" +
 	"\bProposal\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x14\n" +
@@ -4469,7 +4914,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\trevisions\x18\x03 \x03(\v2\x1c.anabranch.state.v1.RevisionR\trevisions\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xbd\a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xf1\a\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -4490,7 +4935,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\ahistory\x18\x17 \x03(\v2\x1b.anabranch.state.v1.HistoryR\ahistory\x12B\n" +
 	"\faudit_anchor\x18\x16 \x01(\v2\x1f.anabranch.state.v1.AuditAnchorR\vauditAnchor\x128\n" +
 	"\brollouts\x18\x18 \x01(\v2\x1c.anabranch.state.v1.RolloutsR\brollouts\x12;\n" +
-	"\tproposals\x18\x19 \x01(\v2\x1d.anabranch.state.v1.ProposalsR\tproposals\x12\x1b\n" +
+	"\tproposals\x18\x19 \x01(\v2\x1d.anabranch.state.v1.ProposalsR\tproposals\x122\n" +
+	"\x06ledger\x18\x1a \x01(\v2\x1a.anabranch.state.v1.LedgerR\x06ledger\x12\x1b\n" +
 	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
 	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
@@ -4506,7 +4952,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Once)(nil),            // 1: anabranch.state.v1.Once
@@ -4525,35 +4971,42 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Delete)(nil),          // 14: anabranch.state.v1.Delete
 	(*DecideProposal)(nil),  // 15: anabranch.state.v1.DecideProposal
 	(*ExpireProposals)(nil), // 16: anabranch.state.v1.ExpireProposals
-	(*Proposal)(nil),        // 17: anabranch.state.v1.Proposal
-	(*Approval)(nil),        // 18: anabranch.state.v1.Approval
-	(*BrokenGlass)(nil),     // 19: anabranch.state.v1.BrokenGlass
-	(*Proposals)(nil),       // 20: anabranch.state.v1.Proposals
-	(*Publish)(nil),         // 21: anabranch.state.v1.Publish
-	(*StartRollout)(nil),    // 22: anabranch.state.v1.StartRollout
-	(*SteerChange)(nil),     // 23: anabranch.state.v1.SteerChange
-	(*Rollout)(nil),         // 24: anabranch.state.v1.Rollout
-	(*Freeze)(nil),          // 25: anabranch.state.v1.Freeze
-	(*HeldConfig)(nil),      // 26: anabranch.state.v1.HeldConfig
-	(*Rollouts)(nil),        // 27: anabranch.state.v1.Rollouts
-	(*ClusterHealth)(nil),   // 28: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),    // 29: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),         // 30: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),       // 31: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),          // 32: anabranch.state.v1.Denied
-	(*Note)(nil),            // 33: anabranch.state.v1.Note
-	(*ArchiveAudit)(nil),    // 34: anabranch.state.v1.ArchiveAudit
-	(*Outcome)(nil),         // 35: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 36: anabranch.state.v1.AuditEntry
-	(*FieldChange)(nil),     // 37: anabranch.state.v1.FieldChange
-	(*AuditAnchor)(nil),     // 38: anabranch.state.v1.AuditAnchor
-	(*Resource)(nil),        // 39: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 40: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 41: anabranch.state.v1.Revision
-	(*History)(nil),         // 42: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 43: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 44: anabranch.state.v1.Snapshot
-	(*routerpb.Table)(nil),  // 45: anabranch.router.v1.Table
+	(*CountSpending)(nil),   // 17: anabranch.state.v1.CountSpending
+	(*SpendingRun)(nil),     // 18: anabranch.state.v1.SpendingRun
+	(*WarnBudget)(nil),      // 19: anabranch.state.v1.WarnBudget
+	(*Ledger)(nil),          // 20: anabranch.state.v1.Ledger
+	(*Budget)(nil),          // 21: anabranch.state.v1.Budget
+	(*BudgetWindow)(nil),    // 22: anabranch.state.v1.BudgetWindow
+	(*Proposal)(nil),        // 23: anabranch.state.v1.Proposal
+	(*Approval)(nil),        // 24: anabranch.state.v1.Approval
+	(*BrokenGlass)(nil),     // 25: anabranch.state.v1.BrokenGlass
+	(*Proposals)(nil),       // 26: anabranch.state.v1.Proposals
+	(*Publish)(nil),         // 27: anabranch.state.v1.Publish
+	(*StartRollout)(nil),    // 28: anabranch.state.v1.StartRollout
+	(*SteerChange)(nil),     // 29: anabranch.state.v1.SteerChange
+	(*Rollout)(nil),         // 30: anabranch.state.v1.Rollout
+	(*Freeze)(nil),          // 31: anabranch.state.v1.Freeze
+	(*HeldConfig)(nil),      // 32: anabranch.state.v1.HeldConfig
+	(*Rollouts)(nil),        // 33: anabranch.state.v1.Rollouts
+	(*ClusterHealth)(nil),   // 34: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 35: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 36: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 37: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 38: anabranch.state.v1.Denied
+	(*Note)(nil),            // 39: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 40: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 41: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 42: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 43: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 44: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 45: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 46: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 47: anabranch.state.v1.Revision
+	(*History)(nil),         // 48: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 49: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 50: anabranch.state.v1.Snapshot
+	(*routerpb.Spent)(nil),  // 51: anabranch.router.v1.Spent
+	(*routerpb.Table)(nil),  // 52: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
@@ -4562,71 +5015,79 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	8,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
 	13, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
 	14, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
-	21, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	30, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	31, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	32, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	27, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
+	36, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	37, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	38, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
 	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
 	11, // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
 	12, // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
-	33, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
-	22, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
-	23, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
-	34, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	39, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	28, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
+	29, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
+	40, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
 	15, // 18: anabranch.state.v1.Command.decide_proposal:type_name -> anabranch.state.v1.DecideProposal
 	16, // 19: anabranch.state.v1.Command.expire_proposals:type_name -> anabranch.state.v1.ExpireProposals
-	40, // 20: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
-	5,  // 21: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	9,  // 22: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	10, // 23: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
-	9,  // 24: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
-	6,  // 25: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
-	13, // 26: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
-	14, // 27: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
-	18, // 28: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
-	6,  // 29: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
-	6,  // 30: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
-	6,  // 31: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
-	17, // 32: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
-	19, // 33: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
-	45, // 34: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	28, // 35: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	29, // 36: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	45, // 37: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
-	29, // 38: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	45, // 39: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
-	29, // 40: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
-	39, // 41: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
-	39, // 42: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
-	43, // 43: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	24, // 44: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
-	26, // 45: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
-	26, // 46: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
-	29, // 47: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	25, // 48: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
-	2,  // 49: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	37, // 50: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
-	40, // 51: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	41, // 52: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	9,  // 53: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	39, // 54: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	45, // 55: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	28, // 56: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	29, // 57: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	36, // 58: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	30, // 59: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	43, // 60: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 61: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	42, // 62: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	38, // 63: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
-	27, // 64: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
-	20, // 65: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
-	66, // [66:66] is the sub-list for method output_type
-	66, // [66:66] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	17, // 20: anabranch.state.v1.Command.count_spending:type_name -> anabranch.state.v1.CountSpending
+	19, // 21: anabranch.state.v1.Command.warn_budget:type_name -> anabranch.state.v1.WarnBudget
+	46, // 22: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	5,  // 23: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	9,  // 24: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	10, // 25: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
+	9,  // 26: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
+	18, // 27: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
+	51, // 28: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
+	21, // 29: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
+	18, // 30: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
+	22, // 31: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
+	6,  // 32: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
+	13, // 33: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
+	14, // 34: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
+	24, // 35: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
+	6,  // 36: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
+	6,  // 37: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
+	6,  // 38: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
+	23, // 39: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
+	25, // 40: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
+	52, // 41: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	34, // 42: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	35, // 43: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	52, // 44: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
+	35, // 45: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	52, // 46: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
+	35, // 47: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
+	45, // 48: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
+	45, // 49: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
+	49, // 50: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	30, // 51: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
+	32, // 52: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
+	32, // 53: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
+	35, // 54: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	31, // 55: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
+	2,  // 56: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	43, // 57: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	46, // 58: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	47, // 59: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	9,  // 60: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	45, // 61: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	52, // 62: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	34, // 63: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	35, // 64: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	42, // 65: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	36, // 66: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	49, // 67: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 68: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	48, // 69: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	44, // 70: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	33, // 71: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
+	26, // 72: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
+	20, // 73: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
+	74, // [74:74] is the sub-list for method output_type
+	74, // [74:74] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -4653,8 +5114,10 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_ArchiveAudit)(nil),
 		(*Command_DecideProposal)(nil),
 		(*Command_ExpireProposals)(nil),
+		(*Command_CountSpending)(nil),
+		(*Command_WarnBudget)(nil),
 	}
-	file_controlplane_state_statepb_state_proto_msgTypes[17].OneofWrappers = []any{
+	file_controlplane_state_statepb_state_proto_msgTypes[23].OneofWrappers = []any{
 		(*Proposal_Put)(nil),
 		(*Proposal_Delete)(nil),
 	}
@@ -4664,7 +5127,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
