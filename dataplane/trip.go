@@ -201,7 +201,7 @@ func (r *Router) authenticate(x *trip, q *http.Request) bool {
 
 // whose finds the tenant of an API key or a signed token at a time.
 func (r *Router) whose(t *table.Table, key string, now time.Time) (*table.Tenant, *proxy.Error) {
-	tenant, expired := t.TenantByKey(key, now)
+	tenant, _, expired := t.TenantByKey(key, now)
 	switch {
 	case tenant != nil:
 		return tenant, nil

@@ -2963,6 +2963,7 @@ type Tenant struct {
 	Residency     []string               `protobuf:"bytes,5,rep,name=residency,proto3" json:"residency,omitempty"`                           // zones where its requests may be served; empty: anywhere
 	ExpiringKeys  []*ExpiringKey         `protobuf:"bytes,6,rep,name=expiring_keys,json=expiringKeys,proto3" json:"expiring_keys,omitempty"` // those that do: older routers don't take them
 	Jwt           []*JwtRule             `protobuf:"bytes,7,rep,name=jwt,proto3" json:"jwt,omitempty"`                                       // signed tokens that are the tenant's
+	Organisation  string                 `protobuf:"bytes,8,opt,name=organisation,proto3" json:"organisation,omitempty"`                     // whose limits hold for it too; empty: it is one of its own, by its own name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3044,6 +3045,13 @@ func (x *Tenant) GetJwt() []*JwtRule {
 		return x.Jwt
 	}
 	return nil
+}
+
+func (x *Tenant) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
 }
 
 type ExpiringKey struct {
@@ -3231,14 +3239,16 @@ func (x *JwtClaim) GetValue() string {
 type Organisation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Home          string                 `protobuf:"bytes,2,opt,name=home,proto3" json:"home,omitempty"`                                   // region whose quota store keeps its levels; empty: the router's own
-	FormerHome    string                 `protobuf:"bytes,3,opt,name=former_home,json=formerHome,proto3" json:"former_home,omitempty"`     // region that was home before, or empty for the router's own; see moved
-	Moved         bool                   `protobuf:"varint,4,opt,name=moved,proto3" json:"moved,omitempty"`                                // former_home means something: its store is to be told of the new epoch before the new home is asked
-	Epoch         int64                  `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                                // numbers the homes, upwards but not one by one
-	Young         bool                   `protobuf:"varint,6,opt,name=young,proto3" json:"young,omitempty"`                                // its quotas are new: a store that has never heard of it has lost nothing
-	Version       int64                  `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`                            // of its quotas, upwards; a store refuses calls by an older one
-	ColdPercent   uint32                 `protobuf:"varint,8,opt,name=cold_percent,json=coldPercent,proto3" json:"cold_percent,omitempty"` // of a rate's burst that is there when the store has lost its memory
-	Shares        []*Share               `protobuf:"bytes,9,rep,name=shares,proto3" json:"shares,omitempty"`                               // of regions, for when they are cut off from the store
+	Home          string                 `protobuf:"bytes,2,opt,name=home,proto3" json:"home,omitempty"`                                      // region whose quota store keeps its levels; empty: the router's own
+	FormerHome    string                 `protobuf:"bytes,3,opt,name=former_home,json=formerHome,proto3" json:"former_home,omitempty"`        // region that was home before, or empty for the router's own; see moved
+	Moved         bool                   `protobuf:"varint,4,opt,name=moved,proto3" json:"moved,omitempty"`                                   // former_home means something: its store is to be told of the new epoch before the new home is asked
+	Epoch         int64                  `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                                   // numbers the homes, upwards but not one by one
+	Young         bool                   `protobuf:"varint,6,opt,name=young,proto3" json:"young,omitempty"`                                   // its quotas are new: a store that has never heard of it has lost nothing
+	Version       int64                  `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`                               // of its quotas, upwards; a store refuses calls by an older one
+	ColdPercent   uint32                 `protobuf:"varint,8,opt,name=cold_percent,json=coldPercent,proto3" json:"cold_percent,omitempty"`    // of a rate's burst that is there when the store has lost its memory
+	Shares        []*Share               `protobuf:"bytes,9,rep,name=shares,proto3" json:"shares,omitempty"`                                  // of regions, for when they are cut off from the store
+	SinceUnixMs   int64                  `protobuf:"varint,10,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"` // when its first quota came; 0: not told
+	MovedUnixMs   int64                  `protobuf:"varint,11,opt,name=moved_unix_ms,json=movedUnixMs,proto3" json:"moved_unix_ms,omitempty"` // when home last changed; 0: never
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3334,6 +3344,20 @@ func (x *Organisation) GetShares() []*Share {
 		return x.Shares
 	}
 	return nil
+}
+
+func (x *Organisation) GetSinceUnixMs() int64 {
+	if x != nil {
+		return x.SinceUnixMs
+	}
+	return 0
+}
+
+func (x *Organisation) GetMovedUnixMs() int64 {
+	if x != nil {
+		return x.MovedUnixMs
+	}
+	return 0
 }
 
 // Share is a region's part of all limits of an organisation.
@@ -4633,7 +4657,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\routput_weight\x18\x04 \x01(\x01R\foutputWeight\x121\n" +
 	"\x15input_micros_per_mtok\x18\x05 \x01(\x04R\x12inputMicrosPerMtok\x123\n" +
 	"\x16output_micros_per_mtok\x18\x06 \x01(\x04R\x13outputMicrosPerMtok\x12&\n" +
-	"\x0fcreated_unix_ms\x18\a \x01(\x03R\rcreatedUnixMs\"\xfc\x01\n" +
+	"\x0fcreated_unix_ms\x18\a \x01(\x03R\rcreatedUnixMs\"\xa0\x02\n" +
 	"\x06Tenant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x12\x1a\n" +
@@ -4642,7 +4666,8 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"key_sha256\x18\x04 \x03(\fR\tkeySha256\x12\x1c\n" +
 	"\tresidency\x18\x05 \x03(\tR\tresidency\x12E\n" +
 	"\rexpiring_keys\x18\x06 \x03(\v2 .anabranch.router.v1.ExpiringKeyR\fexpiringKeys\x12.\n" +
-	"\x03jwt\x18\a \x03(\v2\x1c.anabranch.router.v1.JwtRuleR\x03jwt\"M\n" +
+	"\x03jwt\x18\a \x03(\v2\x1c.anabranch.router.v1.JwtRuleR\x03jwt\x12\"\n" +
+	"\forganisation\x18\b \x01(\tR\forganisation\"M\n" +
 	"\vExpiringKey\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\fR\x06sha256\x12&\n" +
 	"\x0fexpires_unix_ms\x18\x02 \x01(\x03R\rexpiresUnixMs\"\xa5\x01\n" +
@@ -4654,7 +4679,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06claims\x18\x05 \x03(\v2\x1d.anabranch.router.v1.JwtClaimR\x06claims\"4\n" +
 	"\bJwtClaim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x86\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xce\x02\n" +
 	"\fOrganisation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04home\x18\x02 \x01(\tR\x04home\x12\x1f\n" +
@@ -4665,7 +4690,10 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x05young\x18\x06 \x01(\bR\x05young\x12\x18\n" +
 	"\aversion\x18\a \x01(\x03R\aversion\x12!\n" +
 	"\fcold_percent\x18\b \x01(\rR\vcoldPercent\x122\n" +
-	"\x06shares\x18\t \x03(\v2\x1a.anabranch.router.v1.ShareR\x06shares\"5\n" +
+	"\x06shares\x18\t \x03(\v2\x1a.anabranch.router.v1.ShareR\x06shares\x12\"\n" +
+	"\rsince_unix_ms\x18\n" +
+	" \x01(\x03R\vsinceUnixMs\x12\"\n" +
+	"\rmoved_unix_ms\x18\v \x01(\x03R\vmovedUnixMs\"5\n" +
 	"\x05Share\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05parts\x18\x02 \x01(\rR\x05parts\"\xa5\x03\n" +

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // budgets are for days of places, and a container may have no zoneinfo
 
 	"github.com/spf13/cobra"
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // budgets are for days of places, and a container may have no zoneinfo
 
 	"github.com/spf13/cobra"
 

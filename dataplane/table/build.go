@@ -33,6 +33,8 @@ const (
 	CodeWeightSum = "weights_sum"     // shares don't sum to 1
 	CodeServes    = "weight_model"    // a share for a cluster that doesn't serve the model
 	CodeWidens    = "rule_widens"     // an arm that goes where its rule doesn't
+	CodeLarge     = "limit_too_large" // a limit that can't be counted exactly
+	CodePath      = "path_too_long"   // requests with more limits than can be counted together, or too many ways to combine them
 )
 
 // Invalid says why a table is refused.
@@ -81,13 +83,15 @@ func Build(pb *routerpb.Table) (*Table, error) {
 		keys:     make(map[[sha256.Size]byte]key, len(pb.Tenants)),
 		tokens:   make(map[string][]*TokenRule),
 		quotas:   make(map[fleet.TenantID]*tenantQuotas),
+		orgs:     make(map[string]*Organisation, len(pb.Organisations)),
+		ways:     make(map[fleet.TenantID]*ways),
 		classes:  make(map[classKey]*Class, len(pb.Classes)),
 		weights:  make(map[weightKey][]Weight, len(pb.Weights)),
 		rules:    make(map[string]*Rule, len(pb.Rules)),
 		index:    index{models: make(map[fleet.ModelID]set), tenants: make(map[fleet.TenantID]set)},
 	}
 	for _, step := range []func(*routerpb.Table) error{
-		t.addRegions, t.addModels, t.addClusters, t.addTenants, t.addQuotas, t.addClasses, t.addWeights, t.addRules,
+		t.addRegions, t.addModels, t.addClusters, t.addTenants, t.addOrganisations, t.addQuotas, t.addClasses, t.addWeights, t.addRules,
 	} {
 		if err := step(pb); err != nil {
 			return nil, err
@@ -122,6 +126,10 @@ func (t *Table) addRegions(pb *routerpb.Table) error {
 				return invalid(CodeValue, at+".rtt_ms", "to %q is %v, want 0 to %d", to, ms, int64(maxMs))
 			}
 			r.RTT[fleet.RegionID(to)] = milliseconds(ms)
+		}
+		var err error
+		if r.QuotaStore, err = quotaStore(at+".quota_store", p.QuotaStore); err != nil {
+			return err
 		}
 		t.Regions[id] = r
 	}

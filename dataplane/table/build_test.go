@@ -151,7 +151,7 @@ func TestBuildRefuses(t *testing.T) {
 		{"a quota twice", func(p *routerpb.Table) { p.Quotas[1].Id = "q1" }, CodeDuplicate, "quotas[1].id"},
 		{"a quota of nobody", func(p *routerpb.Table) { p.Quotas[0].Tenant = "nobody" }, CodeUnknown, "quotas[0].tenant"},
 		{"a quota of bananas", func(p *routerpb.Table) { p.Quotas[0].Kind = "bananas" }, CodeValue, "quotas[0].kind"},
-		{"a quota of nothing", func(p *routerpb.Table) { p.Quotas[0].Limit = 0 }, CodeValue, "quotas[0]"},
+		{"a quota of nothing", func(p *routerpb.Table) { p.Quotas[0].Limit = 0 }, CodeValue, "quotas[0].limit"},
 		{"a share above 1", func(p *routerpb.Table) { p.Quotas[1].Share = 2 }, CodeValue, "quotas[1].share"},
 		{"an unknown degraded mode", func(p *routerpb.Table) { p.Quotas[1].Degraded = "maybe" }, CodeValue, "quotas[1].degraded"},
 

@@ -46,6 +46,8 @@ type Region struct {
 	PeerURLs []string
 	// RTT holds the known round trips to other regions; see [Table.RTT].
 	RTT map[fleet.RegionID]time.Duration
+	// QuotaStore can be the home of organisations. Nil: the region has none.
+	QuotaStore *QuotaStore
 	// Clusters of the region in the table's order.
 	Clusters []*Cluster
 }
@@ -189,6 +191,9 @@ type Tenant struct {
 	Priority int32
 	// Residency lists zones or regions where its requests may be served. Empty: anywhere.
 	Residency []string
+	// Organisation whose limits hold for it too; one of its own by its own name if the control plane gave
+	// none. It need not have any: see [Table.Organisation].
+	Organisation string
 }
 
 // Allows says whether the tenant's requests may be served in a region of a zone.

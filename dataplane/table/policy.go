@@ -24,7 +24,10 @@ func (t *Table) addTenants(pb *routerpb.Table) error {
 		if slices.Contains(p.Residency, "") {
 			return invalid(CodeValue, at+".residency", "holds an empty name")
 		}
-		x := &Tenant{ID: id, Tier: p.Tier, Priority: p.Priority, Residency: p.Residency}
+		x := &Tenant{ID: id, Tier: p.Tier, Priority: p.Priority, Residency: p.Residency, Organisation: p.Organisation}
+		if x.Organisation == "" {
+			x.Organisation = p.Id
+		}
 		for j, k := range p.KeySha256 {
 			if err := t.addKey(fmt.Sprintf("%s.key_sha256[%d]", at, j), x, k, 0); err != nil {
 				return err
@@ -54,55 +57,7 @@ func (t *Table) addKey(at string, of *Tenant, sum []byte, expires int64) error {
 	if other, dup := t.keys[[sha256.Size]byte(sum)]; dup {
 		return invalid(CodeDuplicate, at, "is another key of %q too", other.tenant.ID)
 	}
-	t.keys[[sha256.Size]byte(sum)] = key{of, expires}
-	return nil
-}
-
-func (t *Table) addQuotas(pb *routerpb.Table) error {
-	ids := make(map[string]bool, len(pb.Quotas))
-	for i, p := range pb.Quotas {
-		at := fmt.Sprintf("quotas[%d]", i)
-		q := &Quota{
-			ID: p.GetId(), Tenant: fleet.TenantID(p.GetTenant()), Kind: p.GetKind(), Limit: p.GetLimit(),
-			PeriodMs: p.GetPeriodMs(), Burst: p.GetBurst(), Degraded: p.GetDegraded(),
-			Model: fleet.ModelID(p.GetModel()), Share: p.GetShare(),
-		}
-		switch {
-		case q.ID == "":
-			return invalid(CodeValue, at+".id", "is empty")
-		case ids[q.ID]:
-			return invalid(CodeDuplicate, at+".id", "%q is there twice", q.ID)
-		case t.tenants[q.Tenant] == nil:
-			return invalid(CodeUnknown, at+".tenant", "%q is not a tenant of the table", q.Tenant)
-		case !slices.Contains([]string{"requests", "input-tokens", "output-tokens", "total-tokens"}, q.Kind):
-			return invalid(CodeValue, at+".kind", "is %q", q.Kind)
-		case q.Limit <= 0 || q.PeriodMs <= 0 || q.Burst <= 0:
-			return invalid(CodeValue, at, "limit, period_ms and burst are %d, %d, %d; all must be > 0", q.Limit, q.PeriodMs, q.Burst)
-		case !finite(q.Share) || q.Share < 0 || q.Share > 1:
-			return invalid(CodeValue, at+".share", "is %v, want 0 to 1", q.Share)
-		case !slices.Contains([]string{"", "share", "open", "closed"}, q.Degraded):
-			return invalid(CodeValue, at+".degraded", "is %q, want share, open or closed", q.Degraded)
-		}
-		if q.Degraded == "" {
-			q.Degraded = "share"
-		}
-		ids[q.ID] = true
-		of := t.quotas[q.Tenant]
-		if of == nil {
-			of = &tenantQuotas{byModel: make(map[fleet.ModelID][]*Quota)}
-			t.quotas[q.Tenant] = of
-		}
-		if q.Model == "" {
-			of.all = append(of.all, q)
-		} else {
-			of.byModel[q.Model] = append(of.byModel[q.Model], q)
-		}
-	}
-	for _, of := range t.quotas {
-		for m, own := range of.byModel {
-			of.byModel[m] = slices.Concat(of.all, own)
-		}
-	}
+	t.keys[[sha256.Size]byte(sum)] = key{tenant: of, expires: expires}
 	return nil
 }
 

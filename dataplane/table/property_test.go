@@ -146,7 +146,7 @@ func TestLookupsAgreeWithTheMessage(t *testing.T) {
 						}
 					}
 				}
-				if got, _ := tab.TenantByKey(key, time.Now()); (got != nil) != (want != "") || got != nil && string(got.ID) != want {
+				if got, _, _ := tab.TenantByKey(key, time.Now()); (got != nil) != (want != "") || got != nil && string(got.ID) != want {
 					t.Fatalf("%s is of %v, want %q", key, got, want)
 				}
 			}

@@ -32,6 +32,10 @@ type Table struct {
 	keys     map[[sha256.Size]byte]key
 	tokens   map[string][]*TokenRule // by issuer
 	quotas   map[fleet.TenantID]*tenantQuotas
+	orgs     map[string]*Organisation // that have quotas
+	ways     map[fleet.TenantID]*ways // of tenants with limits
+	keyed    []*ways                  // of API keys with limits of their own, by KeyID - 1
+	paths    []*Path
 	classes  map[classKey]*Class
 	weights  map[weightKey][]Weight
 	rules    map[string]*Rule // by policy
@@ -87,20 +91,21 @@ func (t *Table) Tenant(id fleet.TenantID) (*Tenant, bool) {
 type key struct {
 	tenant  *Tenant
 	expires int64 // Unix ms; 0: never
+	id      KeyID
 }
 
-// TenantByKey finds who an API key belongs to. The key is compared by its SHA-256, which is all
-// that the table knows of it. expired says that it was somebody's, and is not any more; then there is
-// no tenant.
-func (t *Table) TenantByKey(key string, now time.Time) (of *Tenant, expired bool) {
+// TenantByKey finds who an API key belongs to, and whether quotas single it out. The key is compared by
+// its SHA-256, which is all that the table knows of it. expired says that it was somebody's, and is not
+// any more; then there is no tenant.
+func (t *Table) TenantByKey(key string, now time.Time) (of *Tenant, id KeyID, expired bool) {
 	if key == "" {
-		return nil, false
+		return nil, 0, false
 	}
 	k, ok := t.keys[sha256.Sum256([]byte(key))]
 	if ok && k.expires != 0 && now.UnixMilli() >= k.expires {
-		return nil, true
+		return nil, 0, true
 	}
-	return k.tenant, false
+	return k.tenant, k.id, false
 }
 
 // Quotas are the limits that a tenant's request for a base model counts against: those for all

@@ -70,7 +70,7 @@ func TestTenantByKey(t *testing.T) {
 		{"k-acme", "acme"}, {"k-acme-2", "acme"}, {"k-initech", "initech"}, {"K-ACME", ""}, {"", ""}, {"k-acme ", ""},
 	}
 	for _, tt := range tests {
-		got, expired := tab.TenantByKey(tt.key, time.Now())
+		got, _, expired := tab.TenantByKey(tt.key, time.Now())
 		if (got != nil) != (tt.want != "") || got != nil && string(got.ID) != tt.want || expired {
 			t.Errorf("TenantByKey(%q) = %v, %v, want %q", tt.key, got, expired, tt.want)
 		}
@@ -255,12 +255,12 @@ func TestAKeyEndsAtItsMoment(t *testing.T) {
 		at      time.Time
 		expired bool
 	}{{end.Add(-time.Millisecond), false}, {end, true}, {end.Add(time.Hour), true}} {
-		got, expired := tab.TenantByKey("k-old", tt.at)
+		got, _, expired := tab.TenantByKey("k-old", tt.at)
 		if expired != tt.expired || (got == nil) != tt.expired || got != nil && got.ID != "initech" {
 			t.Errorf("at %s: %v, %v", tt.at, got, expired)
 		}
 	}
-	if got, expired := tab.TenantByKey("k-initech", end.Add(time.Hour)); got == nil || expired {
+	if got, _, expired := tab.TenantByKey("k-initech", end.Add(time.Hour)); got == nil || expired {
 		t.Error("the other key ended with it")
 	}
 }
