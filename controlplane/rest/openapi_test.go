@@ -146,6 +146,8 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["RolloutList"] = List[Rollout]{}
 	structs["CollectSpec"] = policy.CollectSpec{}
 	structs["Source"], structs["SourceList"] = Source{}, List[Source]{}
+	structs["Usage"], structs["LimitUsage"], structs["LimitUsageList"], structs["RegionLimitUsage"] = Usage{}, LimitUsage{}, List[LimitUsage]{}, RegionLimitUsage{}
+	structs["RemainingEstimate"], structs["BudgetUsage"] = RemainingEstimate{}, BudgetUsage{}
 	structs["TableVersion"], structs["TableVersionList"], structs["TableChange"], structs["WeightMove"] = TableVersion{}, List[TableVersion]{}, TableChange{}, WeightMove{}
 	structs["ListCount"], structs["ListChange"], structs["TableDiff"] = ListCount{}, plan.ListChange{}, TableDiff{}
 	structs["Version"], structs["VersionList"], structs["ResourceDiff"], structs["RollbackOrder"] = Version{}, List[Version]{}, ResourceDiff{}, RollbackOrder{}

@@ -135,6 +135,8 @@ func (s *Server) routes() *echo.Echo {
 	s.changeRoutes(e)
 	s.proposalRoutes(e)
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
+	e.GET("/v1/tenants/:name/usage", s.usage, s.may(read, filtered), timed)
+	e.GET("/v1/usage", s.usages, s.may(read, filtered), timed)
 	e.GET("/v1/sources", s.sources, s.may(read, anyScope), timed)
 	e.GET("/v1/explain/:id", s.explain, s.may(read, filtered), timed)
 	e.GET("/v1/decisions", s.decisions, s.may(read, filtered))
