@@ -16,6 +16,10 @@ const (
 	HungryEvery = 50 * time.Millisecond
 	// smoothing is the time constant of the demand's moving average.
 	smoothing = 500 * time.Millisecond
+	// spreading is that of its variance, which bursts must not surprise again and again.
+	spreading = 5 * time.Second
+	// roomy is how many times what it wants to hold the authority must have for a router to hold more.
+	roomy = 8
 	// idle is the part of a unit that is not worth holding one for.
 	idle = 0.01
 )
@@ -24,16 +28,32 @@ const (
 // not less than MinSpan.
 func Span(roundTrip time.Duration) time.Duration { return min(max(MinSpan, 3*roundTrip), MaxSpan) }
 
-// demand is an exponentially weighted moving average of units per second.
-type demand struct{ rate float64 }
+// demand is what is asked for, as exponentially weighted moving averages.
+type demand struct {
+	rate   float64 // units per second
+	spread float64 // variance of the units of a second
+}
 
 func (d *demand) add(units int64, over time.Duration) {
 	if over <= 0 {
 		return
 	}
 	// What came after a long silence came lately.
-	now := float64(max(units, 0)) / min(over, smoothing).Seconds()
-	d.rate += (1 - math.Exp(-over.Seconds()/smoothing.Seconds())) * (now - d.rate)
+	lately := min(over, smoothing).Seconds()
+	now := float64(max(units, 0))
+	off := now - d.rate*lately
+	d.spread += (1 - math.Exp(-over.Seconds()/spreading.Seconds())) * (off*off/lately - d.spread)
+	d.rate += (1 - math.Exp(-over.Seconds()/smoothing.Seconds())) * (now/lately - d.rate)
+}
+
+// of is what to have ready for a span: the demand that is expected, and twice its standard deviation,
+// or nothing where nothing has come for long.
+func (d *demand) of(span time.Duration) float64 {
+	expected := d.rate * span.Seconds()
+	if expected < idle {
+		return 0
+	}
+	return expected + 2*math.Sqrt(d.spread*span.Seconds())
 }
 
 // Due says whether the authority should be called now: because somebody waits, half of what was
@@ -158,11 +178,7 @@ func (l *heldLevel) wanted(span time.Duration, use int64) int64 {
 		}
 		return max(use, int64(l.demand.rate)) + 1
 	}
-	units := l.demand.rate * span.Seconds()
-	if units < idle {
-		return 0
-	}
-	return int64(math.Ceil(min(units, MaxWant)))
+	return int64(math.Ceil(min(l.demand.of(span), MaxWant)))
 }
 
 // Answer takes the authority's answer to the last call, and says whether it changed anything: a
@@ -189,16 +205,19 @@ func (h *Holding) Answer(out Out, nowNs int64) bool {
 		l := &h.levels[i]
 		want := call.Path[i].Want
 		short = short || g.Granted < want
-		plenty = plenty && g.Level > call.Path[i].Limit.Burst/2
+		plenty = plenty && g.Level > min(call.Path[i].Limit.Burst/2, roomy*l.target.Load())
 		// What had been dropped here and is still held there is held again, and the other way round.
 		l.left.Add(g.Held - l.base)
 		l.base = g.Held
 	}
 	h.hungry.Store(short)
-	if plenty {
+	switch {
+	case plenty:
 		h.span = min(2*max(h.span, MinSpan), MaxSpan)
-	} else {
+	case short:
 		h.span = 0
+	default:
+		h.span /= 2
 	}
 	h.untilNs.Store(until)
 	if nowNs >= until {

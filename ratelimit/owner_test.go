@@ -1,0 +1,116 @@
+package ratelimit
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// ready runs a router whose requests cost as much as next says, each ms, and answers what it held at
+// most in the last of the seconds.
+func ready(t *testing.T, a *Account, r *router, seconds int64, next func() int64) int64 {
+	t.Helper()
+	var most int64
+	for now := ms; now < seconds*1000*ms; now += ms {
+		if cost := next(); cost > 0 {
+			r.Spend([]int64{cost}, now)
+		}
+		if r.Due(now) {
+			r.refresh(t, a, now)
+		}
+		if now > (seconds-1)*1000*ms {
+			most = max(most, r.Left(0, now))
+		}
+	}
+	return most
+}
+
+func TestMoreIsHeldReadyWhereDemandVaries(t *testing.T) {
+	// Both ask for 2000 a second on average, of which a quarter is 500.
+	l := rate("tpm", 600_000, 12_000)
+	steady := newRouter("steady", l)
+	even := ready(t, &Account{}, steady, 8, func() int64 { return 2 })
+	random := rand.New(rand.NewPCG(1, 1))
+	rough := ready(t, &Account{}, newRouter("rough", l), 8, func() int64 {
+		if random.IntN(200) == 0 {
+			return 400
+		}
+		return 0
+	})
+	// With 20 of 400 in a second the standard deviation of a span is some 900.
+	if rough < even+900 {
+		t.Errorf("%d are held where demand comes in lumps, %d where it is even", rough, even)
+	}
+	if even > 2*2000*2 {
+		t.Errorf("%d are held of an even demand of 2000 a second", even)
+	}
+}
+
+func TestARouterHoldsMoreOnlyWhereThereIsPlenty(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		burst       int64
+		taken       int64 // by another, who goes on holding it
+		least, most int64
+	}{
+		{"nearly all is there", 100_000, 0, 1500, 2500},
+		{"less than half, but much more than is wanted", 100_000, 70_000, 1500, 2500},
+		{"not much more than is wanted", 9000, 7500, 200, 700},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := Limit{ID: "tpm", Kind: TotalTokens, Amount: 60_000, PeriodMs: 60_000, Burst: c.burst}
+			a, r, other := &Account{}, newRouter("r", l), newRouter("other", l)
+			most := int64(0)
+			if c.taken > 0 {
+				other.Spend([]int64{c.taken}, ms)
+			}
+			for now := ms; now < 6000*ms; now += ms {
+				r.Spend([]int64{1}, now)
+				if r.Due(now) {
+					r.refresh(t, a, now)
+				}
+				if c.taken > 0 && now%(200*ms) == ms { // before its demand is forgotten
+					in := other.call(now)
+					in.Path[0].Want = max(c.taken-held(a, other), 0)
+					in.Path[0].Used, in.Path[0].Back = 0, 0
+					other.Answer(a.Lease(&in, now/1000), now)
+				}
+				if now > 4000*ms {
+					most = max(most, r.Left(0, now))
+				}
+			}
+			if most < c.least || most > c.most {
+				t.Errorf("it holds %d of a demand of 1000 a second, want %d to %d", most, c.least, c.most)
+			}
+		})
+	}
+}
+
+// held is what the account last told the router that it holds.
+func held(a *Account, r *router) int64 {
+	in := In{Router: r.name}
+	for _, l := range r.limits {
+		in.Path = append(in.Path, Level{Limit: l})
+	}
+	if out := a.lanes[in.Lane()].out; len(out.Path) > 0 {
+		return out.Path[0].Held
+	}
+	return 0
+}
+
+func TestDemandIsForgottenWithItsSpread(t *testing.T) {
+	var d demand
+	for range 50 {
+		d.add(0, 100*time.Millisecond)
+		d.add(1000, 100*time.Millisecond)
+	}
+	if got, mean := d.of(time.Second), d.rate; got < mean+2000 || got > mean+8000 {
+		t.Errorf("%.0f are wanted for a second of %.0f that comes in lumps of 1000", got, mean)
+	}
+	for range 60 {
+		d.add(0, 100*time.Millisecond)
+	}
+	if got := d.of(MinSpan); got != 0 {
+		t.Errorf("after six quiet seconds %.2f are wanted", got)
+	}
+}
