@@ -59,6 +59,7 @@ func (r *Router) begun(x *trip, p *place, kind string) *try {
 	t.a = proxy.Attempt{
 		Body: x.bodyFor(p), Client: x.q.Header, KeepUsage: x.request.IncludeUsage,
 		FirstByte: r.bound(x, p, t.began), Stall: p.stall(x, t.began), Keep: x.rescuable(p),
+		Named: x.request.API == inference.Responses || x.request.API == inference.Messages,
 	}
 	return t
 }

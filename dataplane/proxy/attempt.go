@@ -69,6 +69,16 @@ type Attempt struct {
 	// Keep remembers what is needed to continue a stream of a chat completion or completion
 	// elsewhere, should it break; see [Result.Interrupted].
 	Keep bool
+	// Passed is asked when a stream has come to more than Reserve output tokens, with how many it has, of
+	// all parts of the answer: as its place counts them on the way, or one for each event that has
+	// content, which is what they are at the least. It says up to how many the stream may go on before it
+	// is asked again, or with what error it is cut off, see [Result.Cut]. It is called between two events,
+	// by one attempt of a [Race] only, and should take no longer than a sum. Nil: nobody counts.
+	Passed  func(tokens int64) (reserve int64, cut *Error)
+	Reserve int64
+	// Named: clients of the API tell events by their names, so that the error event that ends a stream
+	// must have one.
+	Named bool
 	// Resume continues an answer of which the client has a part. Nil: it is a new one.
 	Resume *Partial
 

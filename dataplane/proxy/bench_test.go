@@ -38,15 +38,18 @@ func BenchmarkDo(b *testing.B) {
 	for name, c := range map[string]struct {
 		answer func() *http.Response
 		keep   bool
+		passed func(int64) (int64, *Error)
 	}{
-		"whole":  {func() *http.Response { return plain(200, nil, answer) }, false},
-		"stream": {func() *http.Response { return streamed(io.EOF, sixtySix()...) }, false},
-		"kept":   {func() *http.Response { return streamed(io.EOF, sixtySix()...) }, true},
+		"whole":  {func() *http.Response { return plain(200, nil, answer) }, false, nil},
+		"stream": {func() *http.Response { return streamed(io.EOF, sixtySix()...) }, false, nil},
+		"kept":   {func() *http.Response { return streamed(io.EOF, sixtySix()...) }, true, nil},
+		// A stream that passes what is set aside for it three times.
+		"topped up": {func() *http.Response { return streamed(io.EOF, sixtySix()...) }, false, func(n int64) (int64, *Error) { return n + 19, nil }},
 		"in pieces": {func() *http.Response {
 			r := streamed(io.EOF)
 			r.Body = &pieces{rest: cutAt([]byte(strings.Join(sixtySix(), "")), []byte{99}), err: io.EOF}
 			return r
-		}, false},
+		}, false, nil},
 	} {
 		b.Run(name, func(b *testing.B) {
 			relay := New(Options{})
@@ -54,7 +57,7 @@ func BenchmarkDo(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				a := try(once(c.answer()))
-				a.Client, a.Keep = client, c.keep
+				a.Client, a.Keep, a.Passed = client, c.keep, c.passed
 				a.Set = []Field{{HeaderFairness, "acme"}, {HeaderObjective, "standard"}}
 				w := &nowhereTo{http.Header{}}
 				b.StartTimer()

@@ -57,21 +57,47 @@ type errorFields struct {
 
 // JSON is the body: {"error": {message, type, code, param, origin}}.
 func (e *Error) JSON() []byte {
-	f := errorFields{Message: e.Message, Type: e.Type, Code: e.Code, Origin: e.Origin}
-	if e.Param != "" {
-		f.Param = &e.Param
-	}
-	b, err := json.Marshal(errorBody{f})
+	b, err := json.Marshal(errorBody{e.fields()})
 	if err != nil {
 		panic(err) // strings can always be marshalled
 	}
 	return b
 }
 
+func (e *Error) fields() errorFields {
+	f := errorFields{Message: e.Message, Type: e.Type, Code: e.Code, Origin: e.Origin}
+	if e.Param != "" {
+		f.Param = &e.Param
+	}
+	return f
+}
+
 // Event is the body as the one SSE event that ends a broken stream. Only whole events are ever sent
 // on before it, so it stands on its own.
 func (e *Error) Event() []byte {
 	return append(append([]byte("data: "), e.JSON()...), "\n\n"...)
+}
+
+// event is the event for clients that tell events by their names if named: those of the responses and the
+// messages API, each of which finds in it what its own errors have.
+// https://docs.anthropic.com/en/docs/build-with-claude/streaming#error-events
+// https://platform.openai.com/docs/api-reference/responses-streaming/error
+func (e *Error) event(named bool) []byte {
+	if !named {
+		return e.Event()
+	}
+	f := e.fields()
+	b, err := json.Marshal(struct {
+		Type    string      `json:"type"`
+		Code    string      `json:"code"`
+		Message string      `json:"message"`
+		Param   *string     `json:"param"`
+		Error   errorFields `json:"error"`
+	}{"error", f.Code, f.Message, f.Param, f})
+	if err != nil {
+		panic(err) // strings can always be marshalled
+	}
+	return append(append([]byte("event: error\ndata: "), b...), "\n\n"...)
 }
 
 // Write answers with the error. Nothing may have been written before.

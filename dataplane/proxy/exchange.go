@@ -43,6 +43,7 @@ type exchange struct {
 	firstAt   time.Time     // of the first content
 	lastAt    time.Time     // of the newest content
 	patientTo time.Time     // of the write deadline
+	watch     int64         // tokens of this attempt from which on Passed is asked
 	quiet     time.Duration // that the place may be silent for between two writes
 	control   *http.ResponseController
 }

@@ -18,6 +18,8 @@ type Result struct {
 	// Broken: committed, but the answer is not whole. The connection must be aborted, or the
 	// client would take it for whole.
 	Broken bool
+	// Cut: broken by [Attempt.Passed], whose error the stream ended with.
+	Cut bool
 	// Interrupted: broken by the place, and can be continued elsewhere. No error event has been
 	// written yet: the caller makes another attempt with Resume set to Partial, or calls
 	// [Relay.BreakOff]. Of an attempt that resumes, it also says so of failures before content.

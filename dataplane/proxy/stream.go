@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -24,6 +25,7 @@ const doneEvent = "data: [DONE]\n\n"
 var (
 	errMalformed  = errors.New("the stream is not what it says")
 	errErrorEvent = errors.New("the stream ended with an error event")
+	errCut        = errors.New("more than may be set aside for the stream")
 )
 
 // stream relays an event stream. Events that only say that it has begun are held back until
@@ -37,6 +39,10 @@ func (x *exchange) stream(answer *http.Response) {
 		readers.Put(s.events)
 	}()
 	x.quiet = x.stall()
+	x.watch = math.MaxInt64
+	if x.a.Passed != nil {
+		x.watch = x.a.Reserve - x.before()
+	}
 	if x.a.Keep {
 		s.kept = &kept{}
 	}
@@ -141,8 +147,45 @@ func (s *streaming) take(event inference.Event) (over bool) {
 		s.complete()
 		return true
 	}
+	if frame.Kind == inference.Content && !frame.FinishReason &&
+		(x.result.Events > x.watch || frame.HasUsage && x.result.Usage.Completion > x.watch) {
+		if cut := x.passed(); cut != nil {
+			s.cut(cut)
+			return true
+		}
+	}
 	s.listen(event, now)
 	return false
+}
+
+// passed asks on, and says with what error the stream is to be cut off; nil: it goes on.
+func (x *exchange) passed() *Error {
+	reserve, cut := x.a.Passed(x.before() + max(x.result.Events, x.result.Usage.Completion))
+	x.watch = reserve - x.before()
+	return cut
+}
+
+// before is how many tokens the answer had before this attempt.
+func (x *exchange) before() int64 {
+	if x.a.Resume == nil {
+		return 0
+	}
+	return x.a.Resume.Tokens
+}
+
+// cut ends a stream that the caller does not let go on: with an error event, and at once at the place.
+func (s *streaming) cut(why *Error) {
+	x, r := s.x, &s.x.result
+	r.Outcome, r.Broken, r.Cut, r.Err, r.Cause = failover.Ignored, true, true, why, errCut
+	s.last(append(s.gap(), why.event(x.a.Named)...))
+}
+
+// gap is what must stand before an event of the router's own.
+func (s *streaming) gap() []byte {
+	if s.closed {
+		return nil
+	}
+	return []byte("\n\n") // whatever ended its last line
 }
 
 // listen sets the bound for the next event. A comment says only that the connection is there, so the
@@ -289,10 +332,7 @@ func (s *streaming) broke(cause error, last []byte) {
 	if r.ClientGone {
 		return
 	}
-	var send []byte
-	if !s.closed {
-		send = append(send, "\n\n"...) // whatever ended its last line
-	}
+	send := s.gap()
 	mendable := r.Outcome == failover.ServerFault && s.kept.some(x)
 	switch {
 	case mendable && s.finished:
@@ -302,13 +342,13 @@ func (s *streaming) broke(cause error, last []byte) {
 			send = append(send, doneEvent...)
 			break
 		}
-		send = append(send, r.Err.Event()...)
+		send = append(send, r.Err.event(x.a.Named)...)
 	case mendable:
 		r.Interrupted, r.Partial = true, s.kept.partial(x)
 	case last != nil:
 		send = append(send, last...)
 	default:
-		send = append(send, r.Err.Event()...)
+		send = append(send, r.Err.event(x.a.Named)...)
 	}
 	if len(send) > 0 {
 		s.last(send)
