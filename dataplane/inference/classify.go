@@ -53,7 +53,7 @@ type event struct {
 	kind, object, delta span
 	id, created, model  span
 	failed              bool // there is an error
-	listed              bool // choices is a list, which chunk tells
+	listed              bool // choices is a list, which chunk tells, or null
 	chunk               chunk
 	usage               Usage // of usage
 	hasUsage            bool
@@ -76,9 +76,10 @@ func (e *event) member(w *walk) {
 	case "model":
 		e.model = w.skip(1)
 	case "choices":
-		e.listed = w.peek() == '['
-		if e.listed {
-			e.chunk = chunk{}
+		c := w.peek()
+		e.listed = c == '[' || c == 'n' // null is how some servers write an empty list
+		e.chunk = chunk{}
+		if c == '[' {
 			e.chunk.list(w)
 			return
 		}

@@ -98,6 +98,7 @@ func slowClassify(data []byte) (t told) {
 	t.id, t.created, t.model = string(top["id"]), string(top["created"]), string(top["model"])
 	f := &t.frame
 	choices, listed := listOf(top["choices"])
+	listed = listed || string(top["choices"]) == "null"
 	switch {
 	case isString(top["type"]):
 		slowTyped(top, f)

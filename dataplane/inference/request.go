@@ -73,6 +73,7 @@ type Request struct {
 
 	streamOptionsAt span // its value
 	includeUsageAt  span // its value within
+	continuousAt    span // of continuous_usage_stats there
 	salt            uint64
 	at              [promptFields]span
 }
@@ -264,8 +265,11 @@ func (r *Request) fillStreamOptions(b []byte, at span) (err error) {
 	}
 	r.HasStreamOptions, r.streamOptionsAt = true, at
 	for k, v := range members(b, at.from) {
-		if k.is(b, "include_usage") {
+		switch {
+		case k.is(b, "include_usage"):
 			r.includeUsageAt = v
+		case k.is(b, "continuous_usage_stats"):
+			r.continuousAt = v
 		}
 	}
 	r.IncludeUsage, err = boolean(b, r.includeUsageAt, "stream_options.include_usage")

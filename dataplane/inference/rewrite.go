@@ -11,11 +11,12 @@ const (
 )
 
 // Rewrite returns the body with another model name and, for a stream of a shape that sends usage
-// only when asked ([Chat], [Completions]), with stream_options.include_usage set if wantUsage.
-// Everything else stays byte for byte; if nothing changes it is body itself. The body must be the
+// only when asked ([Chat], [Completions]), with stream_options.include_usage set if wantUsage. Where
+// that was not set, vLLM and SGLang pass over continuous_usage_stats, and shall go on to: the client
+// doesn't expect usage in each chunk. Everything else stays byte for byte; if nothing changes it is body itself. The body must be the
 // one that r was read from.
 func (r Request) Rewrite(body []byte, model string, wantUsage bool) []byte {
-	var edits [2]edit
+	var edits [3]edit
 	n := 0
 	if model != r.Model {
 		quoted, err := json.Marshal(model)
@@ -27,6 +28,10 @@ func (r Request) Rewrite(body []byte, model string, wantUsage bool) []byte {
 	if wantUsage && r.Stream && !r.IncludeUsage && (r.API == Chat || r.API == Completions) {
 		edits[n] = r.askUsage(body)
 		n++
+		if r.continuousAt.first(body) == 't' {
+			edits[n] = edit{r.continuousAt, []byte("false")}
+			n++
+		}
 	}
 	if n == 0 {
 		return body

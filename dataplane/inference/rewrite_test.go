@@ -43,6 +43,42 @@ func TestRewrite(t *testing.T) {
 			`{"stream_options":{"include_usage":true},"model":"m","stream":true}`,
 		},
 		{
+			"usage in the place of its null", "/v1/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":null,"x":[]}}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true,"x":[]}}`,
+		},
+		{
+			"the usage that counts of two", "/v1/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true,"include_usage":false}}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true,"include_usage":true}}`,
+		},
+		{
+			"usage by another spelling of the name", "/v1/completions", `{"model":"m","stream":true,"stream_options":{"include\u005fusage":false}}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include\u005fusage":true}}`,
+		},
+		{
+			"options that count of two", "/v1/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"stream_options":{"a":1}}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true},"stream_options":{"include_usage":true,"a":1}}`,
+		},
+		{
+			"usage at the end and not in each chunk", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"continuous_usage_stats":true}}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":false}}`,
+		},
+		{
+			"nor where it was turned off", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":false, "continuous_usage_stats": true}}`, "longer", true,
+			`{"model":"longer","stream":true,"stream_options":{"include_usage":true, "continuous_usage_stats": false}}`,
+		},
+		{
+			"usage in each chunk for those who asked", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
+		},
+		{
+			"options of the responses API stay", "/v1/responses", `{"model":"m","stream":true,"stream_options":{"include_obfuscation":false}}`, "m", true,
+			`{"model":"m","stream":true,"stream_options":{"include_obfuscation":false}}`,
+		},
+		{
+			"options without a stream stay", "/v1/chat/completions", `{"model":"m","stream":false,"stream_options":{"continuous_usage_stats":true}}`, "m", true,
+			`{"model":"m","stream":false,"stream_options":{"continuous_usage_stats":true}}`,
+		},
+		{
 			"usage in the place of null", "/v1/chat/completions", `{"stream_options":null,"model":"m","stream":true}`, "m", true,
 			`{"stream_options":{"include_usage":true},"model":"m","stream":true}`,
 		},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,6 +87,41 @@ func TestTheUsageEventIsForThoseWhoAsked(t *testing.T) {
 		}
 		if r := f.result(t); !r.HasUsage {
 			t.Errorf("asked %v: usage is not known", keep)
+		}
+	}
+}
+
+// TestUsageInOtherPlacesPasses: only what does nothing but count is left out for those who did not ask.
+func TestUsageInOtherPlacesPasses(t *testing.T) {
+	nothing := `data: {"choices":[{"index":0,"delta":{"content":"tok"}}],"usage":null}` + "\n\n"
+	ends := `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":1}}` + "\n\n"
+	filters := `data: {"choices":[],"prompt_filter_results":[]}` + "\n\n"
+	unlisted := `data: {"choices":null,"usage":{"prompt_tokens":11,"completion_tokens":1}}` + "\n\n"
+	for name, c := range map[string]struct {
+		parts        []string
+		asked, other string
+	}{
+		"none in each chunk":       {[]string{role, nothing, finish, counted, done}, role + nothing + finish + counted + done, role + nothing + finish + done},
+		"in the last of an answer": {[]string{role, content, ends, done}, role + content + ends + done, role + content + ends + done},
+		"in each chunk":            {[]string{role, counts(1), finish, counted, done}, role + counts(1) + finish + counted + done, role + counts(1) + finish + done},
+		"beside other news":        {[]string{filters, role, content, finish, counted, done}, filters + role + content + finish + counted + done, filters + role + content + finish + done},
+		"with no list at all":      {[]string{role, content, finish, unlisted, done}, role + content + finish + unlisted + done, role + content + finish + done},
+	} {
+		for _, keep := range []bool{true, false} {
+			want := c.other
+			if keep {
+				want = c.asked
+			}
+			a := try(once(streamed(io.EOF, c.parts...)))
+			a.KeepUsage = keep
+			w := httptest.NewRecorder()
+			r := New(Options{}).Do(t.Context(), w, a)
+			if w.Body.String() != want {
+				t.Errorf("%s, asked %v: %q, want %q", name, keep, w.Body, want)
+			}
+			if !r.HasUsage || r.Usage.Prompt != 11 || r.Events != 1 {
+				t.Errorf("%s: %+v", name, r)
+			}
 		}
 	}
 }
