@@ -61,6 +61,11 @@ type Options struct {
 	Signals Signals
 	// Inquiries ask routers. Nil: they are asked nothing.
 	Inquiries Inquiries
+	// Spendings take in what routers spent of budgets. Nil: it is not counted.
+	Spendings Spendings
+	// LedgerEvery is the least time between two messages to a router about what others spent. 0:
+	// DefaultLedger.
+	LedgerEvery time.Duration
 	// Identify says who is at the other end of a stream, such as [FromCertificate]; a router must
 	// be who it says it is. Nil: routers are believed, for loopback and tests.
 	Identify func(ctx context.Context) (fleet.RegionID, fleet.RouterID, error)
@@ -99,11 +104,12 @@ func (o Options) Validate() error {
 // Server implements routerpb.RouterControlServer.
 type Server struct {
 	routerpb.UnimplementedRouterControlServer
-	o       Options
-	logger  *slog.Logger
-	metrics *metrics
-	forms   forms
-	limits  limitCache
+	o        Options
+	logger   *slog.Logger
+	metrics  *metrics
+	forms    forms
+	tellings tellings
+	limits   limitCache
 
 	stop     chan struct{} // closed when Run ends
 	children sync.WaitGroup
@@ -125,6 +131,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Dead <= 0 {
 		o.Dead = DefaultDead
+	}
+	if o.LedgerEvery <= 0 {
+		o.LedgerEvery = DefaultLedger
 	}
 	if o.MaxStreams <= 0 {
 		o.MaxStreams = DefaultMaxStreams

@@ -50,6 +50,7 @@ type session struct {
 	// must come after one.
 	partly, whole bool
 	misfits       int
+	books         books
 }
 
 func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter) *session {
@@ -70,6 +71,7 @@ func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter
 	if slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_SLICE) {
 		x.form.region = x.region
 	}
+	x.books.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEDGER)
 	return x
 }
 
@@ -85,6 +87,8 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 	defer ping.Stop()
 	dead := time.NewTimer(s.o.Dead)
 	defer dead.Stop()
+	pace := time.NewTicker(s.o.LedgerEvery)
+	defer pace.Stop()
 	for {
 		view := s.o.View()
 		changed := s.o.Changed(view.Index())
@@ -93,6 +97,11 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 		var push chan<- *routerpb.ToRouter
 		if message != nil {
 			push = x.send
+		}
+		account := x.account(view, s.o.Now())
+		var tell chan<- *routerpb.ToRouter
+		if account.ToRouter != nil {
+			tell = x.send
 		}
 		select {
 		case push <- message:
@@ -104,7 +113,10 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 			if err := x.hear(m); err != nil {
 				return err
 			}
+		case tell <- account.ToRouter:
+			x.books = account.books
 		case <-changed:
+		case <-pace.C:
 		case <-ping.C:
 			if x.flying != nil && s.o.Now().Sub(x.sent) > 2*s.o.Dead {
 				return status.Errorf(codes.DeadlineExceeded, "table %d was not acknowledged within %s", x.flying.GetRevision(), 2*s.o.Dead)
@@ -185,6 +197,8 @@ func (x *session) hear(m *routerpb.FromRouter) error {
 		x.acknowledge(body.Ack)
 	case *routerpb.FromRouter_Hello:
 		return status.Error(codes.InvalidArgument, "hello comes once")
+	case *routerpb.FromRouter_Spending:
+		return x.spent(body.Spending)
 	default:
 		if x.heard != nil {
 			x.heard(m)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +28,7 @@ import (
 	"anabranch/controlplane/forward/nodepb"
 	"anabranch/controlplane/inquiry"
 	"anabranch/controlplane/leader"
+	"anabranch/controlplane/ledger"
 	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/publish"
 	"anabranch/controlplane/rest"
@@ -54,6 +54,7 @@ type Node struct {
 	forward *forward.Forward
 	signals *signal.Store
 	leader  *leader.Leader
+	ledger  *ledger.Counter
 	publish *publish.Server
 	rest    *rest.Server
 	backups *backup.Schedule  // nil: none are taken
@@ -141,6 +142,11 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}); err != nil {
 		return err
 	}
+	if n.ledger, err = ledger.New(ledger.Options{
+		View: n.store.View, Propose: n.forward.Propose, Logger: n.o.Logger, Registerer: registry,
+	}); err != nil {
+		return err
+	}
 	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry)); err != nil {
 		return err
 	}
@@ -152,7 +158,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}
 	if n.publish, err = publish.New(publish.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed, Signals: n.signals,
-		Inquiries: desk, Identify: identify, Fleet: n.fleet, Isolated: n.isolated, Registerer: registry, Logger: n.o.Logger,
+		Inquiries: desk, Spendings: n.ledger, Identify: identify, Fleet: n.fleet, Isolated: n.isolated, Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err
 	}
@@ -219,57 +225,6 @@ func (n *Node) meetProvider(ctx context.Context) error {
 	return n.people.Run(ctx)
 }
 
-// wireBackups makes the schedule of backups, if any are wanted.
-func (n *Node) wireBackups(registry *prometheus.Registry) error {
-	if len(n.o.Backups) == 0 {
-		return nil
-	}
-	var err error
-	n.backups, err = backup.New(backup.Options{
-		Places: n.o.Backups, Interval: n.o.BackupInterval, Keep: n.o.BackupKeep,
-		Scratch: filepath.Join(n.o.DataDir, "backup"),
-		Leading: n.store.IsLeader, ReadBarrier: n.forward.ReadIndex, View: n.store.View,
-		Node: n.store.ID(), Version: n.o.Version, Logger: n.o.Logger,
-	})
-	if err != nil {
-		return err
-	}
-	if err := registry.Register(n.backups); err != nil {
-		return err
-	}
-	places := make([]archive.Place, 0, len(n.o.Backups))
-	for _, p := range n.o.Backups {
-		places = append(places, p)
-	}
-	n.archive, err = archive.New(archive.Options{
-		Places: places, Interval: n.o.BackupInterval,
-		Leading: n.store.IsLeader, View: n.store.View, Propose: n.store.Propose,
-		Node: n.store.ID(), Logger: n.o.Logger,
-	})
-	if err != nil {
-		return err
-	}
-	return registry.Register(n.archive)
-}
-
-// archiveAudit brings the audit trail to where backups are.
-func (n *Node) archiveAudit(ctx context.Context) error {
-	if n.archive == nil {
-		<-ctx.Done()
-		return nil
-	}
-	return n.archive.Run(ctx)
-}
-
-// takeBackups runs the schedule.
-func (n *Node) takeBackups(ctx context.Context) error {
-	if n.backups == nil {
-		<-ctx.Done()
-		return nil
-	}
-	return n.backups.Run(ctx)
-}
-
 // close frees what open took of a node that never runs.
 func (n *Node) close() error {
 	var problems []error
@@ -309,6 +264,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "membership", Run: n.takePart, Stop: n.leave},
 		lifecycle.Part{Name: "collect", Run: n.collect.Run},
 		lifecycle.Part{Name: "leader", Run: n.leader.Run},
+		lifecycle.Part{Name: "ledger", Run: n.ledger.Run},
 		lifecycle.Part{Name: "backup", Run: n.takeBackups},
 		lifecycle.Part{Name: "archive", Run: n.archiveAudit},
 		lifecycle.Part{Name: "sign-in", Run: n.meetProvider},
