@@ -9,13 +9,17 @@ type Account struct {
 	lostUs int64 // when the epoch began without a memory; -1: with all that there ever was
 	policy int64
 	gen    generation
-	stocks map[string]stock
-	lanes  map[string]lane
+	flow   flow
+	// regions are those that have been heard and have a share.
+	regions map[string]region
+	stocks  map[string]stock
+	lanes   map[string]lane
 }
 
 // lane is the last answer to one router about one path.
 type lane struct {
 	epoch, seq, gen int64
+	busy            bool // held or wanted something
 	out             Out
 }
 
@@ -35,9 +39,12 @@ func (a *Account) Lease(in *In, nowUs int64) Out {
 	}
 	ttl := in.TTL.Microseconds()
 	if len(a.stocks) == 0 {
-		a.gen = firstGeneration(nowUs, ttl)
+		a.gen, a.flow = firstGeneration(nowUs, ttl), firstFlow(nowUs)
 	}
 	a.gen = a.gen.at(nowUs, ttl)
+	regions, mine := a.heard(in)
+	var aside int64
+	a.flow, aside = a.flow.at(nowUs, in.Shares, regions, mine)
 	stocks := make([]stock, len(in.Path))
 	grants := make([]Grant, len(in.Path))
 	alive := last.epoch == a.epoch && a.gen.lives(last.gen)
@@ -45,17 +52,19 @@ func (a *Account) Lease(in *In, nowUs int64) Out {
 		l := &in.Path[i]
 		s, ok := a.stocks[l.Limit.ID]
 		if !ok {
-			s = newStock(l, a.gen.n, a.lostUs, nowUs)
+			s = newStock(l, a.gen.n, a.lostUs, a.flow)
 		}
-		s.at(l, a.gen, nowUs)
+		room := l.room(aside)
+		s.at(l, room, a.gen, a.flow)
 		var held int64
 		if last.epoch == a.epoch && i < len(last.out.Path) {
 			held = last.out.Path[i].Held
 		}
-		grants[i].Held = s.settle(l, held, last.gen, alive)
+		grants[i].Held = s.settle(l, room, held, last.gen, alive)
 		stocks[i] = s
 	}
 	share(in, stocks, grants)
+	busy := false
 	for i := range in.Path {
 		hold := !in.Strict || in.Path[i].Limit.Kind == Slots
 		stocks[i].grant(grants[i].Granted, hold)
@@ -63,11 +72,34 @@ func (a *Account) Lease(in *In, nowUs int64) Out {
 			grants[i].Held += grants[i].Granted
 		}
 		grants[i].Level = stocks[i].bucket.Level
+		busy = busy || grants[i].Held > 0 || in.Path[i].Want > 0 && !in.Strict
 		a.stocks[in.Path[i].Limit.ID] = stocks[i]
 	}
-	out := Out{Status: Granted, Epoch: a.epoch, Valid: time.Duration(ttl) * time.Microsecond, Path: grants}
-	a.lanes[name] = lane{epoch: a.epoch, seq: in.Seq, gen: a.gen.n, out: out}
+	out := Out{Status: Granted, Epoch: a.epoch, Valid: micros(ttl), Path: grants}
+	if mine >= 0 {
+		r := regions[mine].hear(a.flow, a.gen, last.gen, alive && last.busy, busy)
+		out.Gap = r.gap(a.flow)
+		a.regions[in.Region] = r
+	}
+	a.lanes[name] = lane{epoch: a.epoch, seq: in.Seq, gen: a.gen.n, busy: busy, out: out}
 	return out
+}
+
+// heard is what is remembered of each region with a share, and the index of the call's own; -1: it
+// has none.
+func (a *Account) heard(in *In) (regions []region, mine int) {
+	regions, mine = make([]region, len(in.Shares)), -1
+	for i, s := range in.Shares {
+		r, ok := a.regions[s.Region]
+		if !ok {
+			r = unheard
+		}
+		regions[i] = r
+		if s.Region == in.Region {
+			mine = i
+		}
+	}
+	return regions, mine
 }
 
 // enter brings the account to the call's epoch and policy, or says that the call is older.
@@ -84,7 +116,7 @@ func (a *Account) enter(in *In, nowUs int64) bool {
 			lost = -1
 		}
 		a.epoch, a.lostUs = in.Epoch, lost
-		a.stocks = make(map[string]stock)
+		a.stocks, a.regions = make(map[string]stock), make(map[string]region)
 	}
 	a.policy = in.Policy
 	return true
@@ -118,6 +150,8 @@ func (a *Account) forget() {
 		}
 	}
 }
+
+func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
 // laneGenerations is how long a call may be repeated without being taken for a new one, at least.
 const laneGenerations = 64

@@ -50,6 +50,7 @@ type station struct {
 	*router
 	rtt    int64
 	flight *flight
+	cut    bool // from the authority
 }
 
 // world runs routers at several distances from one authority, in virtual milliseconds.
@@ -78,7 +79,7 @@ func (w *world) message(s *station, now int64) {
 	case f == nil:
 		if s.Due(now * ms) {
 			in := s.call(now * ms)
-			s.flight = &flight{in: in, arrives: now + s.rtt/2, answers: now + s.rtt, lost: w.random.Float64() < w.faults.lose}
+			s.flight = &flight{in: in, arrives: now + s.rtt/2, answers: now + s.rtt, lost: s.cut || w.random.Float64() < w.faults.lose}
 		}
 	case now >= f.answers && (f.arrived || f.lost):
 		if f.lost || w.random.Float64() < w.faults.lose {

@@ -22,6 +22,8 @@ type router struct {
 	name   string
 	policy int64
 	lead   time.Duration
+	region string
+	shares []Share
 }
 
 func newRouter(name string, limits ...Limit) *router {
@@ -29,7 +31,7 @@ func newRouter(name string, limits ...Limit) *router {
 }
 
 func (r *router) call(nowNs int64) In {
-	in := In{Org: "acme", Epoch: 1, Young: true, Router: r.name, TTL: DefaultTTL, Policy: r.policy}
+	in := In{Org: "acme", Epoch: 1, Young: true, Router: r.name, TTL: DefaultTTL, Policy: r.policy, Region: r.region, Shares: r.shares}
 	for _, l := range r.limits {
 		in.Path = append(in.Path, Level{Limit: l})
 	}

@@ -214,6 +214,9 @@ func (l *Level) ValidateRule() error {
 			return err
 		}
 	}
+	if id[0] == '@' {
+		return fmt.Errorf("limit %s: the name can't start with @, by which regions are kept", id)
+	}
 	if l.Cold < 0 || l.Cold > 100 {
 		return fmt.Errorf("limit %s: cold start at %d percent, want 0 to 100", id, l.Cold)
 	}

@@ -2,7 +2,7 @@ package ratelimit
 
 // stock is the authority's state of one level: what is there, and what routers hold of it.
 type stock struct {
-	// bucket of a rate. Of Money, Level is what is left, StampUs the start of its window and Part
+	// bucket of a rate, stamped by the organisation's flow. Of Money, Level is what is left, StampUs the start of its window and Part
 	// the budget that it was counted from. Of Slots, only Level counts.
 	bucket Bucket
 	// gen is the generation that cur was leased in; prev was in the one before.
@@ -12,14 +12,14 @@ type stock struct {
 
 // newStock is the state of a level that is not remembered. lostUs is when the authority lost its
 // memory or became the organisation's home; below 0: never.
-func newStock(l *Level, gen, lostUs, nowUs int64) stock {
+func newStock(l *Level, gen, lostUs int64, f flow) stock {
 	s := stock{gen: gen}
 	burst := l.Limit.Burst
 	cold := burst/100*l.Cold + burst%100*l.Cold/100
 	switch l.Limit.Kind {
 	case Slots:
 	case Money:
-		from, spent := l.window(nowUs)
+		from, spent := l.window(f.seenUs)
 		s.bucket = Bucket{Level: burst, StampUs: from, Part: burst}
 		switch {
 		case spent >= 0:
@@ -30,7 +30,7 @@ func newStock(l *Level, gen, lostUs, nowUs int64) stock {
 	default:
 		s.bucket = Bucket{Level: cold, StampUs: lostUs}
 		if lostUs < 0 {
-			s.bucket = Full(l.Limit, nowUs)
+			s.bucket = Full(l.Limit, f.us)
 		}
 	}
 	return s
@@ -44,48 +44,58 @@ func (l *Level) window(nowUs int64) (fromUs, spent int64) {
 	return l.Window.FromUs, l.Window.Spent
 }
 
-// top is the most that may be there beside what routers hold.
-func (s *stock) top(burst int64) int64 { return max(burst-s.cur-s.prev, -burst) }
+// room is the burst, and of Slots what is left of it beside the parts that are set aside: a
+// region that is cut off goes on with as many requests as its share allows it.
+func (l *Level) room(aside int64) int64 {
+	burst := l.Limit.Burst
+	if l.Limit.Kind == Slots {
+		return burst - burst/ShareParts*aside - ceilDiv(burst%ShareParts*aside, ShareParts)
+	}
+	return burst
+}
 
-// at brings the level to nowUs: leases that are over no longer count, and the bucket fills for as
+// top is the most of the room that may be there beside what routers hold.
+func (s *stock) top(l *Level, room int64) int64 { return max(room-s.cur-s.prev, -l.Limit.Burst) }
+
+// at brings the level to the last call: leases that are over no longer count, and the bucket fills for as
 // long as each of them left room.
-func (s *stock) at(l *Level, g generation, nowUs int64) {
+func (s *stock) at(l *Level, room int64, g generation, f flow) {
 	if s.gen < g.n {
-		s.until(l, s.prev, g.start(s.gen+1))
+		s.until(l, s.prev, f.when(g.start(s.gen+1)))
 		s.prev, s.cur = s.cur, 0
 		if s.gen+1 < g.n {
-			s.until(l, s.prev, g.start(s.gen+2))
+			s.until(l, s.prev, f.when(g.start(s.gen+2)))
 			s.prev = 0
 		}
 		s.gen = g.n
 	}
-	top := s.top(l.Limit.Burst)
+	top := s.top(l, room)
 	switch l.Limit.Kind {
 	case Slots:
 		s.bucket = Bucket{Level: top}
 	case Money:
 		burst := l.Limit.Burst
-		from, _ := l.window(nowUs)
+		from, _ := l.window(f.seenUs)
 		if s.bucket.StampUs < from {
 			s.bucket = Bucket{Level: top, StampUs: from, Part: burst}
 		}
 		s.bucket.Level = min(max(s.bucket.Level+burst-s.bucket.Part, -burst), top)
 		s.bucket.Part = burst
 	default:
-		s.bucket = s.bucket.refill(l.Limit, nowUs, top)
+		s.bucket = s.bucket.refill(l.Limit, f.us, top)
 	}
 }
 
-// until fills a rate up to a time at which some leases end, if there are any.
+// until fills a rate up to a time of the flow at which some leases end, if there are any.
 func (s *stock) until(l *Level, ending, us int64) {
 	if ending > 0 && us > s.bucket.StampUs && l.Limit.Kind != Slots && l.Limit.Kind != Money {
-		s.bucket = s.bucket.refill(l.Limit, us, s.top(l.Limit.Burst))
+		s.bucket = s.bucket.refill(l.Limit, us, s.top(l, l.Limit.Burst))
 	}
 }
 
 // settle counts what a router tells of the held units that it was leased in generation gen, and
 // answers how many it carries on. What was spent beyond those held is a debt.
-func (s *stock) settle(l *Level, held, gen int64, alive bool) (carried int64) {
+func (s *stock) settle(l *Level, room, held, gen int64, alive bool) (carried int64) {
 	used, back, refund := l.Bounded()
 	covered := min(used, held)
 	change := refund - (used - covered)
@@ -102,10 +112,10 @@ func (s *stock) settle(l *Level, held, gen int64, alive bool) (carried int64) {
 	}
 	burst := l.Limit.Burst
 	if l.Limit.Kind == Slots {
-		s.bucket.Level = s.top(burst)
+		s.bucket.Level = s.top(l, room)
 		return carried
 	}
-	s.bucket.Level = min(max(s.bucket.Level+change, -burst), s.top(burst))
+	s.bucket.Level = min(max(s.bucket.Level+change, -burst), s.top(l, room))
 	return carried
 }
 

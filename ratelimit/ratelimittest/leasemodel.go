@@ -12,9 +12,10 @@ import (
 // which it ends, and buckets in fractions of a unit. It is for a clock that runs forwards, a ttl
 // that stays and limits that stay, and shares no arithmetic with the package.
 type leaseModel struct {
-	ttl    int64
-	levels map[string]*modelLevel
-	lanes  map[string]modelLane
+	ttl     int64
+	levels  map[string]*modelLevel
+	lanes   map[string]modelLane
+	regions modelRegions
 }
 
 type modelLane struct {
@@ -25,8 +26,9 @@ type modelLane struct {
 // modelLevel counts in parts: a unit has as many as the limit's period has time units.
 type modelLevel struct {
 	level  ratelimit.Level
+	aside  int64 // shares of regions that are missed, of slots
 	parts  int64
-	stamp  int64
+	stamp  int64 // of a rate, by the organisation's flow
 	leases []modelLease
 }
 
@@ -37,7 +39,10 @@ type modelLease struct {
 }
 
 func newLeaseModel(ttl time.Duration) *leaseModel {
-	return &leaseModel{ttl: ttl.Microseconds(), levels: map[string]*modelLevel{}, lanes: map[string]modelLane{}}
+	return &leaseModel{
+		ttl: ttl.Microseconds(), levels: map[string]*modelLevel{}, lanes: map[string]modelLane{},
+		regions: modelRegions{known: map[string]*modelRegion{}},
+	}
 }
 
 func (l *modelLevel) size() int64 {
@@ -54,7 +59,13 @@ func (l *modelLevel) leased() (sum int64) {
 	return sum
 }
 
-func (l *modelLevel) room() int64 { return l.level.Limit.Burst - l.leased() }
+func (l *modelLevel) room() int64 {
+	room := l.level.Limit.Burst - l.leased()
+	if l.level.Limit.Kind == ratelimit.Slots && l.aside > 0 {
+		room -= (l.level.Limit.Burst*l.aside-1)/ratelimit.ShareParts + 1
+	}
+	return room
+}
 
 // units is the whole units, and set changes them and leaves the parts of one.
 func (l *modelLevel) units() int64 {
@@ -86,19 +97,19 @@ func (l *modelLevel) fill(to int64) {
 }
 
 // at ends leases one after the other, each at its time.
-func (l *modelLevel) at(now int64) {
+func (l *modelLevel) at(now int64, r *modelRegions) {
 	sort.SliceStable(l.leases, func(i, j int) bool { return l.leases[i].ends < l.leases[j].ends })
 	for len(l.leases) > 0 && l.leases[0].ends <= now {
 		end := l.leases[0].ends
 		if l.level.Limit.Kind != ratelimit.Slots {
-			l.fill(end)
+			l.fill(r.flow(end))
 		}
 		l.leases = slices.DeleteFunc(l.leases, func(x modelLease) bool { return x.ends == end })
 	}
 	if from := l.level.Window.FromUs; l.level.Limit.Kind == ratelimit.Money && l.stamp < from {
 		l.parts, l.stamp = l.room(), from
 	}
-	l.fill(now)
+	l.fill(r.flow(now))
 }
 
 func (m *leaseModel) lease(in ratelimit.In, now int64) ratelimit.Out {
@@ -111,17 +122,19 @@ func (m *leaseModel) lease(in ratelimit.In, now int64) ratelimit.Out {
 		return ratelimit.Out{Status: ratelimit.Late, Epoch: in.Epoch}
 	}
 	out := ratelimit.Out{Status: ratelimit.Granted, Epoch: in.Epoch, Valid: in.TTL}
+	aside := m.regions.at(now, &in)
+	busy := false
 	ends := (now/m.ttl + 2) * m.ttl
 	scarce := int64(1 << 16)
 	for i, told := range in.Path {
 		l := m.levels[told.Limit.ID]
 		if l == nil {
-			l = &modelLevel{level: told, stamp: now}
+			l = &modelLevel{level: told, stamp: m.regions.flow(now)}
 			l.set(told.Limit.Burst)
 			m.levels[told.Limit.ID] = l
 		}
-		l.level = told
-		l.at(now)
+		l.level, l.aside = told, aside
+		l.at(now, &m.regions)
 		var before int64 // what it last heard that it holds
 		if i < len(last.out.Path) {
 			before = last.out.Path[i].Held
@@ -168,7 +181,9 @@ func (m *leaseModel) lease(in ratelimit.In, now int64) ratelimit.Out {
 		if g.Held > 0 {
 			l.leases = append(l.leases, modelLease{lane, ends, g.Held})
 		}
+		busy = busy || g.Held > 0 || told.Want > 0
 	}
+	out.Gap = m.regions.hear(now, &in, busy, ends)
 	m.lanes[lane] = modelLane{in.Seq, out}
 	return out
 }

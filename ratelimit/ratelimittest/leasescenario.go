@@ -17,10 +17,11 @@ import (
 //	limit NAME KIND AMOUNT PERIOD_MS BURST COLD        declare or change a limit
 //	window NAME FROM NEXT SPENT                         of money, in microseconds since the start
 //	policy VERSION                                      of the calls from here on; also: epoch N, ttl MS, young 0|1, strict 0|1
+//	shares REGION=PARTS…                                of the calls from here on
 //	at MICROSECONDS                                     since the start; may go back
-//	lease ROUTER SEQ NAME=WANT[,USED[,BACK[,REFUND]]]… -> STATUS NAME=GRANTED,LEVEL,HELD…
+//	lease ROUTER SEQ NAME=WANT[,USED[,BACK[,REFUND]]]… -> STATUS [gap=FROM,TO] NAME=GRANTED,LEVEL,HELD…
 //
-// and # starts a comment.
+// where a router of a region is REGION/NAME and is told of a gap, and # starts a comment.
 func leaseScenarios(t *testing.T, fresh lenderMaker) {
 	files, err := fs.Glob(texts, "testdata/lease/*.txt")
 	if err != nil || len(files) == 0 {
@@ -79,6 +80,8 @@ func (p *lender) play(t *testing.T, line string) error {
 		l.Window = ratelimit.Window{FromUs: Start + n[0], NextUs: Start + n[1], Spent: n[2]}
 		p.levels[words[1]] = l
 		return nil
+	case "shares":
+		return p.share(words[1:])
 	case "lease":
 		return p.lease(t, words[1:], strings.Fields(want))
 	}
@@ -105,10 +108,26 @@ func (p *lender) play(t *testing.T, line string) error {
 	return nil
 }
 
+func (p *lender) share(words []string) error {
+	p.in.Shares = nil
+	for _, w := range words {
+		region, parts, _ := strings.Cut(w, "=")
+		n, err := numbers([]string{parts}, 1)
+		if err != nil {
+			return err
+		}
+		p.in.Shares = append(p.in.Shares, ratelimit.Share{Region: region, Parts: n[0]})
+	}
+	return nil
+}
+
 func (p *lender) lease(t *testing.T, words, wanted []string) error {
 	t.Helper()
 	in := p.in
 	in.Router, in.Path = words[0], nil
+	if region, _, ok := strings.Cut(words[0], "/"); ok {
+		in.Region = region
+	}
 	seq, err := numbers(words[1:2], 1)
 	if err != nil {
 		return err
@@ -135,6 +154,11 @@ func (p *lender) lease(t *testing.T, words, wanted []string) error {
 		return err
 	}
 	got := []string{out.Status.String()}
+	if out.Gap.From == ratelimit.Always {
+		got = append(got, fmt.Sprintf("gap=always,%v", out.Gap.To))
+	} else if out.Gap != (ratelimit.Gap{}) {
+		got = append(got, fmt.Sprintf("gap=%v,%v", out.Gap.From, out.Gap.To))
+	}
 	for i, g := range out.Path {
 		got = append(got, fmt.Sprintf("%s=%d,%d,%d", in.Path[i].Limit.ID, g.Granted, g.Level, g.Held))
 	}

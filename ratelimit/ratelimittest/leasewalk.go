@@ -16,6 +16,7 @@ var leaseSizes = []ratelimit.Limit{
 	{ID: "in", Kind: ratelimit.InputTokens, Amount: 100_000, PeriodMs: 60_000, Burst: 30_000},
 	{ID: "out", Kind: ratelimit.OutputTokens, Amount: 74_999_999, PeriodMs: 60_000, Burst: 74_000_000},
 	{ID: "total", Kind: ratelimit.TotalTokens, Amount: 150_000_001, PeriodMs: 60_000, Burst: 150_000_001},
+	{ID: "fast", Kind: ratelimit.TotalTokens, Amount: 1000, PeriodMs: 1, Burst: 5_000_000},
 	{ID: "slots", Kind: ratelimit.Slots, Burst: 10},
 	{ID: "money", Kind: ratelimit.Money, Burst: 5_000_000},
 }
@@ -31,12 +32,20 @@ type walker struct {
 	policy int64
 	epoch  int64
 	names  int
+	shares []ratelimit.Share
+	// away is a region that is cut off, for so many calls.
+	away string
+	left int
 }
+
+// walkRegions are those of a walk's routers; the last is one of which nobody calls.
+var walkRegions = []string{"eu", "us", "ap", "sa"}
 
 func newWalker(seed uint64, wild bool) *walker {
 	return &walker{
 		random: rand.New(rand.NewPCG(seed, 11)), wild: wild, sizes: leaseSizes,
 		seqs: map[string]int64{}, held: map[string][]int64{}, policy: 1, epoch: 1, names: 3,
+		shares: []ratelimit.Share{{Region: "eu", Parts: 500_000}, {Region: "us", Parts: 300_001}, {Region: "ap", Parts: 99_999}, {Region: "sa", Parts: 100_000}},
 	}
 }
 
@@ -52,7 +61,17 @@ func (w *walker) call(now int64) ratelimit.In {
 	if w.random.IntN(50) == 0 {
 		w.names++
 	}
-	in.Router = "r" + strconv.Itoa(w.names-w.random.IntN(3))
+	router := w.names - w.random.IntN(3)
+	if w.left--; w.left < 0 {
+		w.away, w.left = walkRegions[w.random.IntN(len(walkRegions))], w.random.IntN(100)
+	}
+	for walkRegions[router%3] == w.away {
+		router = w.names - w.random.IntN(3)
+	}
+	in.Router, in.Region, in.Shares = "r"+strconv.Itoa(router), walkRegions[router%3], w.shares
+	if w.random.IntN(100) == 0 {
+		in.Region = ""
+	}
 	first := w.random.IntN(len(w.sizes) - 2)
 	for _, size := range w.sizes[first : first+1+w.random.IntN(3)] {
 		in.Path = append(in.Path, ratelimit.Level{Limit: size, Cold: 20})
@@ -100,7 +119,14 @@ func (w *walker) tell(l *ratelimit.Level, lane string, i int, now int64) {
 // spoil makes a call such as no sound router would make, or after something else has changed.
 func (w *walker) spoil(in *ratelimit.In) {
 	l := &in.Path[w.random.IntN(len(in.Path))]
-	switch w.random.IntN(40) {
+	switch w.random.IntN(42) {
+	case 40:
+		w.shares = nil
+		for i, parts := range ratelimit.Shares([]int64{w.random.Int64N(9), w.random.Int64N(9), 1, 0}, w.random.Int64N(300_000)) {
+			w.shares = append(w.shares, ratelimit.Share{Region: walkRegions[i], Parts: parts})
+		}
+	case 41:
+		in.Shares = in.Shares[:w.random.IntN(1+len(in.Shares))]
 	case 0:
 		in.Policy = max(0, w.policy-1)
 	case 1:

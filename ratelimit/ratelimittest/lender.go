@@ -61,7 +61,12 @@ func badCalls(t *testing.T, fresh lenderMaker) {
 		"not used":         func(in *ratelimit.In) { in.Path[0].Limit.Kind, in.Path[0].Used = ratelimit.Slots, 1 },
 		"is none":          func(in *ratelimit.In) { in.Path[0].Limit.Kind = ratelimit.Money },
 		"too large":        func(in *ratelimit.In) { in.Path[0].Limit.Kind, in.Path[0].Limit.Burst = ratelimit.Slots, 1<<52 },
-		"bytes long":       func(in *ratelimit.In) { in.Path[0].Limit.Kind, in.Path[0].Limit.ID = ratelimit.Slots, "" },
+		"region's name":    func(in *ratelimit.In) { in.Region = strings.Repeat("r", 513) },
+		"together": func(in *ratelimit.In) {
+			in.Shares = []ratelimit.Share{{Region: "a", Parts: 600_000}, {Region: "b", Parts: 600_000}}
+		},
+		"start with @": func(in *ratelimit.In) { in.Path[0].Limit.ID = "@eu" },
+		"bytes long":   func(in *ratelimit.In) { in.Path[0].Limit.Kind, in.Path[0].Limit.ID = ratelimit.Slots, "" },
 	} {
 		in := Call(rpm)
 		spoil(&in)
@@ -81,6 +86,6 @@ func badCalls(t *testing.T, fresh lenderMaker) {
 
 // same compares two answers to the bit.
 func same(a, b ratelimit.Out) bool {
-	return a.Status == b.Status && a.Epoch == b.Epoch && a.Valid == b.Valid &&
+	return a.Status == b.Status && a.Epoch == b.Epoch && a.Valid == b.Valid && a.Gap == b.Gap &&
 		(len(a.Path) == 0 && len(b.Path) == 0 || reflect.DeepEqual(a.Path, b.Path))
 }

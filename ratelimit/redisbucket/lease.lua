@@ -2,23 +2,27 @@
 -- numbers below 2^53, so that every result is the same to the bit.
 --
 -- KEYS[1]  the organisation's hash; a field per limit: level stamp part generation current previous,
---          and the field "": generation start length since, and until when the hash is kept in ms
+--          per region, after an @: heard generation current previous, and its last gap's start and
+--          end; and the field "": generation start length since, until when the hash is kept in ms,
+--          and of the flow seen steady time part even
 -- KEYS[2]  the organisation's mark: epoch lost policy. It is never dropped.
--- KEYS[3]  the lane's last answer: epoch sequence generation, then the answer
+-- KEYS[3]  the lane's last answer: epoch sequence generation busy, then the answer
 -- ARGV[1]  now (0: this server's clock), epoch, young, policy, sequence, ttl in µs, strict, how long
---          the hash and the lane must be kept in ms
+--          the hash and the lane must be kept in ms, how many regions have shares, and which of them is the
+--          caller's (0: none)
 -- ARGV[2]  for each limit: form, amount, period, unit, burst, cold, want, used, back, refund, and of
---          money its window's start, the next one's and what was spent
--- ARGV[3…] the limits' names
+--          money its window's start, the next one's and what was spent; then each region's parts
+-- ARGV[3…] the limits' names, then the regions', with their @
 --
--- All numbers are doubles, little end first. Answers status, epoch, validity in µs, then for each
--- limit: granted, level, held.
+-- All numbers are doubles, little end first. Answers status, epoch, validity in µs, start and end
+-- of the region's last gap in µs ago, then for each limit: granted, level, held.
 local RATE, SLOTS, MONEY = 0, 1, 2
 local GRAIN = 65536
+local PARTS, SILENT, ALWAYS = 1000000, 1500000, 9007199254740991
 local floor, min, max = math.floor, math.min, math.max
 local pack, unpack_ = struct.pack, struct.unpack
 
-local now, epoch, young, policy, seq, ttl, strict, keep, lanekeep = unpack_('<ddddddddd', ARGV[1])
+local now, epoch, young, policy, seq, ttl, strict, keep, lanekeep, shares, mine = unpack_('<ddddddddddd', ARGV[1])
 if now == 0 then
   local clock = redis.call('TIME')
   now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
@@ -29,18 +33,18 @@ local mepoch, lost, mpolicy = 0, 0, 0
 if known[1] then
   mepoch, lost, mpolicy = unpack_('<ddd', known[1])
 end
-local lepoch, lseq, lgen = 0, 0, 0
+local lepoch, lseq, lgen, lbusy = 0, 0, 0, 0
 if known[2] then
-  lepoch, lseq, lgen = unpack_('<ddd', known[2])
+  lepoch, lseq, lgen, lbusy = unpack_('<dddd', known[2])
 end
 if seq == lseq then
-  return string.sub(known[2], 25)
+  return string.sub(known[2], 33)
 end
 if seq < lseq then
-  return pack('<ddd', 3, mepoch, 0)
+  return pack('<ddddd', 3, mepoch, 0, 0, 0)
 end
 if epoch < mepoch or policy < mpolicy then
-  return pack('<ddd', 2, mepoch, 0)
+  return pack('<ddddd', 2, mepoch, 0, 0, 0)
 end
 if epoch > mepoch then
   lost = (mepoch == 0 and young == 1) and -1 or now
@@ -55,14 +59,16 @@ for i = 3, #ARGV do
   names[i - 1] = ARGV[i]
 end
 local stored = redis.call('HMGET', KEYS[1], unpack(names))
+local levels = #names - 1 - shares
 
 -- The generation.
-local gen, start, length, since, kept
+local gen, start, length, since, kept, seen, steady, flow, rest, even
 if stored[1] then
-  gen, start, length, since, kept = unpack_('<ddddd', stored[1])
+  gen, start, length, since, kept, seen, steady, flow, rest, even = unpack_('<dddddddddd', stored[1])
 else
   gen = floor(now / ttl)
   start, length, since, kept = gen * ttl, ttl, gen * ttl, 0
+  seen, steady, flow, rest, even = now, 0, now, PARTS - 1, now
 end
 if ttl > length then
   length, since = ttl, now
@@ -72,10 +78,44 @@ if now < start then
 end
 local passed = floor((now - start) / length)
 gen, start = gen + passed, start + passed * length
-local function began(n)
-  return max(start - (gen - n) * length, min(since, start))
-end
 local alive = lepoch == epoch and lgen <= gen and lgen >= gen - 1
+
+-- The flow: slower than the clock by the shares of regions that are not heard.
+local before, aside = steady, 0
+if now < seen then
+  seen, even = now, now
+end
+steady = steady + now - seen
+flow = flow + now - seen
+seen = now
+local heard, rgen, rcur, rprev, gapfrom, gapto = 0, 0, 0, 0, -1, 0
+for i = 1, shares do
+  local state = stored[1 + levels + i]
+  if state then
+    local h, g, c, p, from, to = unpack_('<dddddd', state)
+    if i == mine then
+      heard, rgen, rcur, rprev, gapfrom, gapto = h, g, c, p, from, to
+    end
+    local silent = steady - max(before, h + SILENT)
+    if c + p > 0 and silent > 0 then
+      local parts = unpack_('<d', ARGV[2], 104 * levels + 8 * i - 7)
+      flow = flow - floor(silent / PARTS) * parts
+      rest = rest + silent % PARTS * parts
+      even = now
+      if i ~= mine then
+        aside = aside + parts
+      end
+    end
+  end
+end
+flow = flow - floor(rest / PARTS)
+rest = rest % PARTS
+
+-- began answers when generation n began, by the flow.
+local function began(n)
+  local t = max(start - (gen - n) * length, min(since, start))
+  return flow - (now - max(t, even))
+end
 
 -- refill answers level, stamp and part of a rate as they are at a time, beside what routers hold.
 local function refill(level, stamp, part, to, top, amount, period, unit, burst)
@@ -95,7 +135,7 @@ end
 local path = {}
 local share, all = GRAIN, true
 local at = 1
-for i = 1, #names - 1 do
+for i = 1, levels do
   local form, amount, period, unit, burst, cold, want, used, back, refund, from, next, spent
   form, amount, period, unit, burst, cold, want, used, back, refund, from, next, spent, at =
     unpack_('<ddddddddddddd', ARGV[2], at)
@@ -119,7 +159,7 @@ for i = 1, #names - 1 do
         level = cold
       end
     elseif lost < 0 then
-      level, stamp = burst, now
+      level, stamp = burst, flow
     end
   end
 
@@ -138,9 +178,13 @@ for i = 1, #names - 1 do
       prev = 0
     end
   end
-  local top = max(burst - cur - prev, -burst)
+  local room = burst
+  if form == SLOTS then
+    room = burst - floor(burst / PARTS) * aside - floor((burst % PARTS * aside + PARTS - 1) / PARTS)
+  end
+  local top = max(room - cur - prev, -burst)
   if form == RATE then
-    level, stamp, part = refill(level, stamp, part, now, top, amount, period, unit, burst)
+    level, stamp, part = refill(level, stamp, part, flow, top, amount, period, unit, burst)
   elseif form == SLOTS then
     level, stamp, part = top, 0, 0
   else
@@ -152,7 +196,7 @@ for i = 1, #names - 1 do
 
   -- What the router tells.
   local held = 0
-  local place = 25 + 24 + (i - 1) * 24 + 16
+  local place = 33 + 40 + (i - 1) * 24 + 16
   if lepoch == epoch and #known[2] >= place + 7 then
     held = unpack_('<d', known[2], place)
   end
@@ -170,7 +214,7 @@ for i = 1, #names - 1 do
     cur = cur + carried
     change = change + returned
   end
-  top = max(burst - cur - prev, -burst)
+  top = max(room - cur - prev, -burst)
   if form == SLOTS then
     level = top
   else
@@ -193,8 +237,9 @@ if extend then
   kept = needed + 10000
 end
 
-local write = {'', pack('<ddddd', gen, start, length, since, kept)}
-local answer = {pack('<ddd', 1, epoch, ttl)}
+local write = {'', pack('<dddddddddd', gen, start, length, since, kept, seen, steady, flow, rest, even)}
+local answer = {''}
+local busy = 0
 for i = 1, #path do
   local s = path[i]
   local form, want, held, level, stamp, part, cur, prev = s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8]
@@ -208,13 +253,44 @@ for i = 1, #path do
   if strict == 0 or form == SLOTS then
     cur, held = cur + granted, held + granted
   end
+  if held > 0 or (want > 0 and strict == 0) then
+    busy = 1
+  end
   write[2 * i + 1] = names[i + 1]
   write[2 * i + 2] = pack('<dddddd', level, stamp, part, gen, cur, prev)
   answer[i + 1] = pack('<ddd', granted, level, held)
 end
+
+-- The caller's region is heard.
+local from, to = 0, 0
+if mine > 0 then
+  if rcur + rprev > 0 and steady > heard + SILENT then
+    gapfrom, gapto = heard + SILENT, steady
+  end
+  if rgen < gen then
+    rprev, rcur = rcur, 0
+    if rgen + 1 < gen then
+      rprev = 0
+    end
+  end
+  if alive and lbusy == 1 then
+    if lgen == gen then
+      rcur = max(rcur - 1, 0)
+    else
+      rprev = max(rprev - 1, 0)
+    end
+  end
+  write[#write + 1] = names[1 + levels + mine]
+  write[#write + 1] = pack('<dddddd', steady, gen, rcur + busy, rprev, gapfrom, gapto)
+  from, to = ALWAYS, steady - gapto
+  if gapfrom >= 0 then
+    from = steady - gapfrom
+  end
+end
+answer[1] = pack('<ddddd', 1, epoch, ttl, from, to)
 local reply = table.concat(answer)
 redis.call('HSET', KEYS[1], unpack(write))
-redis.call('SET', KEYS[3], pack('<ddd', epoch, seq, gen) .. reply, 'PX', lanekeep)
+redis.call('SET', KEYS[3], pack('<dddd', epoch, seq, gen, busy) .. reply, 'PX', lanekeep)
 if extend then
   redis.call('PEXPIRE', KEYS[1], keep + 10000)
 end

@@ -185,6 +185,10 @@ func (l *Lender) reload(ctx context.Context) {
 // laneKeep is how long the last answer to a router is kept, at least.
 const laneKeep = time.Minute
 
+// hashKeep is how long an organisation's hash is kept at least where regions have shares, in
+// milliseconds: as long as nobody calls, one that is cut off must not be forgotten.
+const hashKeep = 3_600_000
+
 // fields of a level in the script's argument.
 const fields = 13
 
@@ -192,9 +196,12 @@ const fields = 13
 func (l *Lender) request(in *ratelimit.In) (keys []string, args []any) {
 	key := Prefix + "{" + in.Org + "}"
 	keys = []string{key, key + ":epoch", key + ":" + in.Lane()}
-	args = make([]any, 2, 2+len(in.Path))
-	levels := make([]byte, 0, 8*fields*len(in.Path))
-	var keep int64
+	args = make([]any, 2, 2+len(in.Path)+len(in.Shares))
+	levels := make([]byte, 0, 8*(fields*len(in.Path)+len(in.Shares)))
+	var keep, mine int64
+	if len(in.Shares) > 0 {
+		keep = hashKeep
+	}
 	for i := range in.Path {
 		v := &in.Path[i]
 		keep = max(keep, v.KeepMs())
@@ -204,14 +211,21 @@ func (l *Lender) request(in *ratelimit.In) (keys []string, args []any) {
 		levels = doubles(levels, v.Window.FromUs, v.Window.NextUs, v.Window.Spent)
 		args = append(args, v.Limit.ID)
 	}
+	for i, s := range in.Shares {
+		levels = doubles(levels, s.Parts)
+		args = append(args, "@"+s.Region)
+		if s.Region == in.Region {
+			mine = int64(i) + 1
+		}
+	}
 	var now int64
 	if l.clock != nil {
 		now = l.clock()
 	}
 	lanes := max(laneKeep, 64*in.TTL).Milliseconds()
-	head := doubles(make([]byte, 0, 72), now, in.Epoch, flag(in.Young), in.Policy, in.Seq, in.TTL.Microseconds(), flag(in.Strict),
-		keep+4*ratelimit.MaxTTL.Milliseconds(), lanes)
-	args[0], args[1] = head, levels
+	first := doubles(make([]byte, 0, 88), now, in.Epoch, flag(in.Young), in.Policy, in.Seq, in.TTL.Microseconds(), flag(in.Strict),
+		keep+4*ratelimit.MaxTTL.Milliseconds(), lanes, int64(len(in.Shares)), mine)
+	args[0], args[1] = first, levels
 	return keys, args
 }
 
@@ -241,10 +255,13 @@ func doubles(to []byte, ns ...int64) []byte {
 	return to
 }
 
+// head is how many numbers of an answer come before its levels.
+const head = 5
+
 // readOut reads the script's answer to a path of so many levels.
 func readOut(text string, levels int) (ratelimit.Out, error) {
-	if len(text) < 24 || len(text)%24 != 0 {
-		return ratelimit.Out{}, fmt.Errorf("script answered %d bytes, want groups of 24", len(text))
+	if len(text) < 8*head || len(text)%8 != 0 {
+		return ratelimit.Out{}, fmt.Errorf("script answered %d bytes, want %d and groups of 24", len(text), 8*head)
 	}
 	n := make([]int64, len(text)/8)
 	for i := range n {
@@ -254,16 +271,19 @@ func readOut(text string, levels int) (ratelimit.Out, error) {
 		}
 		n[i] = int64(f)
 	}
-	out := ratelimit.Out{Status: ratelimit.Status(n[0]), Epoch: n[1], Valid: time.Duration(n[2]) * time.Microsecond}
+	out := ratelimit.Out{
+		Status: ratelimit.Status(n[0]), Epoch: n[1], Valid: time.Duration(n[2]) * time.Microsecond,
+		Gap: ratelimit.Gap{From: time.Duration(n[3]) * time.Microsecond, To: time.Duration(n[4]) * time.Microsecond},
+	}
 	if out.Status != ratelimit.Granted {
 		return out, nil
 	}
-	if len(n) != 3+3*levels {
-		return ratelimit.Out{}, fmt.Errorf("script answered %d numbers, want %d", len(n), 3+3*levels)
+	if len(n) != head+3*levels {
+		return ratelimit.Out{}, fmt.Errorf("script answered %d numbers, want %d", len(n), head+3*levels)
 	}
 	out.Path = make([]ratelimit.Grant, levels)
 	for i := range out.Path {
-		at := 3 + 3*i
+		at := head + 3*i
 		out.Path[i] = ratelimit.Grant{Granted: n[at], Level: n[at+1], Held: n[at+2]}
 	}
 	return out, nil

@@ -43,19 +43,19 @@ func TestLenderIsALender(t *testing.T) {
 	})
 }
 
-// FuzzLease gives the script and the account the same calls, two of a lane in a row, and wants the same answers.
+// FuzzLease gives the script and the account the same calls, of routers in two regions, and wants the same answers.
 func FuzzLease(f *testing.F) {
 	server := redistest.Start(f)
 	l := lend(f, LenderOptions{Addrs: []string{server.Addr}})
 	var now, org int64
 	l.clock = func() int64 { return now }
-	f.Add(uint8(0), int64(60), int64(60_000), int64(60), int64(10), int64(5), int64(3), int64(1), int64(20), int64(1_000_000), int64(1000))
-	f.Add(uint8(1), int64(0), int64(0), int64(10), int64(8), int64(0), int64(3), int64(0), int64(0), int64(-5_000_000), int64(100))
-	f.Add(uint8(2), int64(0), int64(0), int64(1000), int64(800), int64(900), int64(3), int64(9), int64(0), int64(5_000_000), int64(10_000))
-	f.Add(uint8(4), int64(70_000_000_019), int64(60_000), int64(70_000_000_019), int64(1)<<36, int64(1)<<62, int64(1)<<62, int64(1)<<62, int64(99), int64(1)<<40, int64(777))
-	f.Add(uint8(9), int64(999_983), int64(1), int64(5), int64(4), int64(1), int64(1), int64(0), int64(7), int64(1), int64(2500))
+	f.Add(uint8(0), int64(60), int64(60_000), int64(60), int64(10), int64(5), int64(3), int64(1), int64(20), int64(1_000_000), int64(1000), uint8(0b011001), int64(250_000))
+	f.Add(uint8(1), int64(0), int64(0), int64(10), int64(8), int64(0), int64(3), int64(0), int64(0), int64(-5_000_000), int64(100), uint8(0b011001), int64(999_999))
+	f.Add(uint8(2), int64(0), int64(0), int64(1000), int64(800), int64(900), int64(3), int64(9), int64(0), int64(5_000_000), int64(10_000), uint8(0b101010), int64(1))
+	f.Add(uint8(4), int64(70_000_000_019), int64(60_000), int64(70_000_000_019), int64(1)<<36, int64(1)<<62, int64(1)<<62, int64(1)<<62, int64(99), int64(1)<<40, int64(777), uint8(0b110110), int64(1_000_000))
+	f.Add(uint8(9), int64(999_983), int64(1), int64(5), int64(4), int64(1), int64(1), int64(0), int64(7), int64(1), int64(2500), uint8(0), int64(-1))
 	kinds := []ratelimit.Kind{ratelimit.TotalTokens, ratelimit.Slots, ratelimit.Money}
-	f.Fuzz(func(t *testing.T, shape uint8, amount, period, burst, want, used, back, refund, cold, dt, ttl int64) {
+	f.Fuzz(func(t *testing.T, shape uint8, amount, period, burst, want, used, back, refund, cold, dt, ttl int64, callers uint8, parts int64) {
 		const start = int64(1_767_225_600_000_000)
 		org++
 		v := ratelimit.Level{
@@ -70,12 +70,17 @@ func FuzzLease(f *testing.F) {
 			Org: strconv.FormatInt(org, 10), Epoch: 1, Young: shape&4 != 0, Router: "r", Seq: 1, Policy: 1, Strict: shape&8 != 0,
 			TTL: time.Duration(ttl) * time.Millisecond, Path: []ratelimit.Level{v, requests},
 		}
+		if parts >= 0 {
+			in.Shares = []ratelimit.Share{{Region: "eu", Parts: parts}, {Region: "us", Parts: ratelimit.ShareParts - parts}}
+		}
 		if in.Validate() != nil {
 			return
 		}
 		account := &ratelimit.Account{}
 		now = start
-		for range 4 {
+		for call := range 4 {
+			in.Region = []string{"", "eu", "us", "ap"}[callers>>(2*call)&3]
+			in.Router = "r" + in.Region
 			got, err := l.Lease(t.Context(), in)
 			if err != nil {
 				t.Fatal(err)
@@ -261,13 +266,13 @@ func TestLenderOptionsNameWhatIsWrong(t *testing.T) {
 }
 
 func TestGarbledAnswersAreErrors(t *testing.T) {
-	good := string(doubles(nil, 1, 1, 1_000_000, 5, 50, 5))
+	good := string(doubles(nil, 1, 1, 1_000_000, 0, 0, 5, 50, 5))
 	if out, err := readOut(good, 1); err != nil || out.Path[0].Held != 5 {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	for name, text := range map[string]string{
-		"empty": "", "short": good[:20], "cut": good[:40], "of another path": good + good[24:], "half": good[:40] + "\x00\x00\x00\x00\x00\x00\xe0\x3f",
-		"not a number": good[:40] + "\xff\xff\xff\xff\xff\xff\xff\x7f",
+		"empty": "", "short": good[:20], "cut": good[:56], "of another path": good + good[40:], "half": good[:56] + "\x00\x00\x00\x00\x00\x00\xe0\x3f",
+		"not a number": good[:56] + "\xff\xff\xff\xff\xff\xff\xff\x7f",
 	} {
 		if out, err := readOut(text, 1); err == nil {
 			t.Errorf("%s: %+v", name, out)
