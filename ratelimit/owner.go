@@ -68,16 +68,32 @@ func (h *Holding) Due(nowNs int64) bool {
 	case h.asked.Load():
 		return true
 	}
+	return h.worn(2, since)
+}
+
+// worn says whether one part in so many of what was wanted, or of the time of a lease that there is
+// anything to tell of, is gone.
+func (h *Holding) worn(in int64, since time.Duration) bool {
 	busy := false
 	for i := range h.levels {
 		l := &h.levels[i]
 		left := l.left.Load()
-		if target := l.target.Load(); target > 0 && left < (target+1)/2 {
+		if target := l.target.Load(); target > 0 && left < target-target/in {
 			return true
 		}
 		busy = busy || l.base != 0 || left != 0 || l.used != 0 || l.back.Load() != 0
 	}
-	return busy && since >= h.ttl/2
+	return busy && since >= h.ttl/time.Duration(in)
+}
+
+// Soon says whether a call will be due before long, so that it may as well be made along with another one that
+// is due now: a quarter of what was wanted or of the lease's time is gone. It is true of whatever is
+// due.
+func (h *Holding) Soon(nowNs int64) bool {
+	if h.Due(nowNs) {
+		return true
+	}
+	return h.pending == nil && !h.hungry.Load() && h.worn(4, time.Duration(nowNs-h.sentNs))
 }
 
 // Call fills in the call that is due: its number, and of each level what is wanted, was used and

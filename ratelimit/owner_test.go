@@ -114,3 +114,49 @@ func TestDemandIsForgottenWithItsSpread(t *testing.T) {
 		t.Errorf("after six quiet seconds %.2f are wanted", got)
 	}
 }
+
+func TestACallIsDueSoonBeforeItIsDue(t *testing.T) {
+	l := rate("tpm", 60_000, 60_000)
+	fresh := func() (*router, int64) {
+		r, a := newRouter("r", l), &Account{}
+		r.Spend([]int64{1000}, ms)
+		r.refresh(t, a, ms)
+		return r, r.Left(0, 2*ms)
+	}
+	_, held := fresh()
+	for _, c := range []struct {
+		name      string
+		spent     int64
+		at        int64
+		soon, due bool
+	}{
+		{"fresh", 0, 2 * ms, false, false},
+		{"a fifth is spent", held / 5, 2 * ms, false, false},
+		{"a quarter is spent", held/4 + 2, 2 * ms, true, false},
+		{"half is spent", held/2 + 2, 2 * ms, true, true},
+		{"a fifth of its time is gone", 0, ms + 200*ms, false, false},
+		{"a quarter of its time is gone", 0, ms + 250*ms, true, false},
+		{"half of its time is gone", 0, ms + 500*ms, true, true},
+	} {
+		r, _ := fresh()
+		if c.spent > 0 {
+			r.Spend([]int64{c.spent}, 2*ms)
+		}
+		if soon, due := r.Soon(c.at), r.Due(c.at); soon != c.soon || due != c.due {
+			t.Errorf("%s: soon %v and due %v, want %v and %v", c.name, soon, due, c.soon, c.due)
+		}
+	}
+	// What is on its way, or was refused, goes along with nothing before its own time.
+	r, _ := fresh()
+	in := r.call(300 * ms)
+	if r.Soon(310*ms) || !r.Soon(350*ms) {
+		t.Error("a call on its way is made again before it is due")
+	}
+	r.Answer(Out{Status: Granted, Valid: DefaultTTL, Path: []Grant{{Held: 100, Granted: in.Path[0].Want - 1}}}, 310*ms)
+	if r.Soon(340*ms) || !r.Soon(350*ms) {
+		t.Error("a router that was refused asks again before its time")
+	}
+	if (&Holding{}).Soon(ms) {
+		t.Error("nothing is held and nobody asks, and a call is due soon")
+	}
+}
