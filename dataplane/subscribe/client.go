@@ -56,10 +56,14 @@ type Options struct {
 	Revert func() (ref table.Ref, reverts bool)
 	// Requests answers the control plane's questions about requests. Nil: nobody does, and it is told so.
 	Requests Requests
+	// Budgets are what this router charges to budgets of money. Nil: it charges none.
+	Budgets Budgets
 	// Registerer takes the metrics. Nil: nobody does.
 	Registerer prometheus.Registerer
 	// Period of reports; 0: 1 s.
 	Period time.Duration
+	// SpendingEvery is the time between two messages about money; 0: DefaultSpending.
+	SpendingEvery time.Duration
 	// Silence after which a stream counts as dead; 0: 15 s, three pings.
 	Silence time.Duration
 	// BackoffMin and BackoffMax bound the wait before the next address: full jitter, doubling until a
@@ -93,6 +97,7 @@ func (o *Options) defaults() {
 		}
 	}
 	set(&o.Period, time.Second)
+	set(&o.SpendingEvery, DefaultSpending)
 	set(&o.Silence, 15*time.Second)
 	set(&o.BackoffMin, 100*time.Millisecond)
 	set(&o.BackoffMax, 5*time.Second)
@@ -130,6 +135,7 @@ type Status struct {
 type Client struct {
 	o       Options
 	metrics *metrics
+	purse   purse
 	contact atomic.Int64 // when the control plane was last heard, in ns since 1970; 0: never
 
 	mu     sync.Mutex // guards status
@@ -147,7 +153,7 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	o.defaults()
-	c := &Client{o: o}
+	c := &Client{o: o, purse: newPurse(o.Budgets)}
 	var err error
 	if c.metrics, err = newMetrics(o.Registerer, c); err != nil {
 		return nil, fmt.Errorf("register metrics of subscribe: %w", err)

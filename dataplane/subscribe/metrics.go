@@ -51,7 +51,11 @@ func newMetrics(r prometheus.Registerer, c *Client) (*metrics, error) {
 		}
 		return max(0, time.Since(at).Seconds())
 	})
-	for _, x := range []prometheus.Collector{m.taken, m.refused, connected, age} {
+	spending := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "anabranch_router_spending_wait_seconds",
+		Help: "Time for which charges to budgets of money have waited for the control plane to count them; 0: none have.",
+	}, func() float64 { return c.purse.waiting(time.Now()).Seconds() })
+	for _, x := range []prometheus.Collector{m.taken, m.refused, connected, age, spending} {
 		if err := r.Register(x); err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ type node struct {
 	mute     bool // accepts the stream and says nothing
 	from     chan *routerpb.FromRouter
 	push     chan *routerpb.TablePush
+	ledgers  chan *routerpb.Ledger
 }
 
 func (n *node) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, routerpb.ToRouter]) error {
@@ -53,6 +54,10 @@ func (n *node) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, rout
 			if err := stream.Send(&routerpb.ToRouter{Body: &routerpb.ToRouter_Table{Table: p}}); err != nil {
 				return err
 			}
+		case l := <-n.ledgers:
+			if err := stream.Send(&routerpb.ToRouter{Body: &routerpb.ToRouter_Ledger{Ledger: l}}); err != nil {
+				return err
+			}
 		case <-ended:
 			return nil
 		}
@@ -65,6 +70,7 @@ func serve(t *testing.T, n *node, options ...grpc.ServerOption) *node {
 		n.protocol = Protocol
 	}
 	n.from, n.push = make(chan *routerpb.FromRouter, 64), make(chan *routerpb.TablePush)
+	n.ledgers = make(chan *routerpb.Ledger)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

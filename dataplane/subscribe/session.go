@@ -82,7 +82,7 @@ func (c *Client) session(ctx context.Context, address string) (welcomed bool, er
 		cancel(nil)
 		<-done
 	}()
-	s := &session{c: c, stream: stream, address: address, inquiries: inquiries{to: c.o.Requests}}
+	s := &session{c: c, stream: stream, address: address, inquiries: inquiries{to: c.o.Requests}, account: account{purse: &c.purse}}
 	defer s.end()
 	err = s.run(ctx, leaving.Done(), received, ended)
 	return s.welcomed, fmt.Errorf("stream to %s: %w", address, cause(ctx, err))
@@ -102,6 +102,7 @@ type session struct {
 	address  string
 	welcomed bool
 	inquiries
+	account
 }
 
 // run greets, then reports each period and takes what comes.
@@ -109,7 +110,7 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 	o := &s.c.o
 	hello := &routerpb.Hello{
 		Protocol: Protocol, RouterId: string(o.Router), Region: string(o.Region),
-		Version: o.Version, Features: slices.Concat(features, s.features()),
+		Version: o.Version, Features: slices.Concat(features, s.inquiries.features(), s.account.features()),
 	}
 	if held := o.Holder.Load(); held != nil {
 		hello.Holds, hello.HoldsSha256 = held.Ref.Proto(), delta.Digest(held.Proto())
@@ -120,8 +121,13 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 	if err := s.report(); err != nil {
 		return s.reason(ended, err)
 	}
+	if err := s.send(s.spend(time.Now())); err != nil { // what was sent on another stream, too
+		return s.reason(ended, err)
+	}
 	tick := time.NewTicker(o.Period)
 	defer tick.Stop()
+	spend := time.NewTicker(o.SpendingEvery)
+	defer spend.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -132,6 +138,10 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 			return err
 		case <-tick.C:
 			if err := s.report(); err != nil {
+				return s.reason(ended, err)
+			}
+		case <-spend.C:
+			if err := s.send(s.spend(time.Now())); err != nil {
 				return s.reason(ended, err)
 			}
 		case m := <-received:
@@ -146,9 +156,12 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 	}
 }
 
-// farewell sends a last report, so that nothing since the one before is lost, and waits for the
+// farewell has the last charges counted and sends a last report, so that nothing since the one before is lost, and waits for the
 // node to have taken it.
 func (s *session) farewell(received <-chan *routerpb.ToRouter, ended <-chan error) error {
+	if err := s.settle(received, ended); err != nil {
+		return err
+	}
 	if err := s.report(); err != nil {
 		return s.reason(ended, err)
 	}
@@ -207,6 +220,10 @@ func (s *session) receive(m *routerpb.ToRouter) error {
 		return s.send(s.follow(body.Tail, now))
 	case *routerpb.ToRouter_StopTail:
 		s.stop(body.StopTail.GetNumber())
+	case *routerpb.ToRouter_Ledger:
+		if more := s.hear(body.Ledger); more {
+			return s.send(s.spend(now))
+		}
 	}
 	return nil // a ping, or something newer than this build: hearing it was the point
 }
