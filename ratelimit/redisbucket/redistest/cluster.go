@@ -2,11 +2,8 @@ package redistest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -22,22 +19,16 @@ type Cluster struct {
 	// Addrs are those of its servers.
 	Addrs []string
 
-	t     testing.TB
-	nodes map[string]*exec.Cmd // by address
+	machines
 }
 
 // StartCluster runs a cluster of so many primaries (three at least), each with so many replicas,
 // until the test ends. It keeps nothing on disk.
 func StartCluster(t testing.TB, primaries, replicas int) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, nodes: make(map[string]*exec.Cmd)}
-	t.Cleanup(func() {
-		for addr := range c.nodes {
-			c.Kill(addr)
-		}
-	})
+	c := &Cluster{machines: newMachines(t)}
 	for range primaries * (1 + replicas) {
-		c.start(t.TempDir())
+		c.add(t.TempDir())
 	}
 	args := append([]string{"--cluster", "create"}, c.Addrs...)
 	args = append(args, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")
@@ -68,59 +59,14 @@ func StartCluster(t testing.TB, primaries, replicas int) *Cluster {
 	return c
 }
 
-// start runs one server.
-func (c *Cluster) start(dir string) {
+// add runs one server.
+func (c *Cluster) add(dir string) {
 	c.t.Helper()
-	port := strconv.Itoa(Port(c.t))
-	addr := "127.0.0.1:" + port
-	cmd := exec.CommandContext(context.WithoutCancel(c.t.Context()), "redis-server", "--port", port, "--bind", "127.0.0.1",
-		"--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes.conf"), "--cluster-node-timeout", "1500",
+	addr := c.run(dir, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes.conf"),
+		"--cluster-node-timeout", "1500",
 		// Or all keys would be refused while one server is away.
-		"--cluster-require-full-coverage", "no",
-		"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0",
-		"--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning")
-	if err := cmd.Start(); err != nil {
-		c.t.Fatalf("start redis-server: %v", err)
-	}
+		"--cluster-require-full-coverage", "no")
 	c.Addrs = append(c.Addrs, addr)
-	c.nodes[addr] = cmd
-}
-
-// Port is one that nobody uses, and neither the one 10,000 above it, at which a server of a cluster
-// listens for the others. Both are below those that the system hands out.
-func Port(t testing.TB) int {
-	t.Helper()
-	for range 200 {
-		port := 12_000 + rand.IntN(10_000)
-		if listens(t, port) && listens(t, port+10_000) {
-			return port
-		}
-	}
-	t.Fatal("no free port for redis-server")
-	return 0
-}
-
-func listens(t testing.TB, port int) bool {
-	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		return false
-	}
-	return ln.Close() == nil
-}
-
-// Ask sends a command to one server and answers its text.
-func (c *Cluster) Ask(addr string, words ...any) (text string, err error) {
-	err = c.with(addr, func(client *redis.Client) error {
-		text, err = client.Do(c.t.Context(), words...).Text()
-		return err
-	})
-	return text, err
-}
-
-func (c *Cluster) with(addr string, do func(*redis.Client) error) error {
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: time.Second})
-	err := do(client)
-	return errors.Join(err, client.Close())
 }
 
 // Primary is the address of the server that serves the key, as another of them than avoid knows it.
@@ -162,29 +108,4 @@ func primary(nodes []redis.Node) string {
 		}
 	}
 	return ""
-}
-
-// Kill ends one server at once.
-func (c *Cluster) Kill(addr string) {
-	c.t.Helper()
-	cmd := c.nodes[addr]
-	if cmd == nil {
-		return
-	}
-	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		c.t.Errorf("kill redis-server: %v", err)
-	}
-	_ = cmd.Wait() // says only that it was killed
-	delete(c.nodes, addr)
-}
-
-func (c *Cluster) eventually(what string, ok func() bool) {
-	c.t.Helper()
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for deadline := time.Now().Add(60 * time.Second); !ok(); <-look.C {
-		if time.Now().After(deadline) {
-			c.t.Fatalf("never: %s", what)
-		}
-	}
 }
