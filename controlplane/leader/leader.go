@@ -87,6 +87,11 @@ func New(o Options) (*Leader, error) {
 	if err := l.metrics.register(o.Registerer); err != nil {
 		return nil, fmt.Errorf("leader: %w", err)
 	}
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(newShownBudgets(o.Store.View, o.Now)); err != nil {
+			return nil, fmt.Errorf("leader: %w", err)
+		}
+	}
 	return l, nil
 }
 

@@ -41,6 +41,9 @@ type loop struct {
 	doubted  bool      // an epoch that can't be was reported, and told
 	tally    rollout.Tally
 	stage    stage
+
+	calendars calendars
+	judged    judged
 }
 
 func newLoop(l *Leader) *loop {
@@ -106,6 +109,7 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 		return
 	}
 	l.expire(ctx, view, now)
+	l.warn(ctx, view, now)
 	l.letThrough(ctx, l.o.Store.View())
 	view = l.o.Store.View()
 	if l.warm {

@@ -14,6 +14,7 @@ type metrics struct {
 	plans    prometheus.Histogram
 	failures *prometheus.CounterVec
 	health   *prometheus.CounterVec
+	warnings prometheus.Counter
 }
 
 // Causes for which a table or health is not published.
@@ -37,6 +38,9 @@ func newMetrics() metrics {
 		health: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "health_changes_total", Help: "Changes of clusters' health that this node found as leader, by what it became.",
 		}, []string{"to"}),
+		warnings: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: prefix + "budget_warnings_total", Help: "Warnings that this node gave as leader, since a budget was spent up to one of its percentages.",
+		}),
 	}
 	for _, cause := range []string{causeUnsound, causeTooLarge, causeRefused, causeUncertain} {
 		m.failures.WithLabelValues(cause)
@@ -48,7 +52,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	if r == nil {
 		return nil
 	}
-	return errors.Join(r.Register(m.plans), r.Register(m.failures), r.Register(m.health))
+	return errors.Join(r.Register(m.plans), r.Register(m.failures), r.Register(m.health), r.Register(m.warnings))
 }
 
 func (m *metrics) planned(took time.Duration) { m.plans.Observe(took.Seconds()) }
