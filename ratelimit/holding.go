@@ -40,7 +40,8 @@ type Holding struct {
 	triedNs int64 // its last sending
 	span    time.Duration
 	ttl     time.Duration
-	pending *In // not answered yet
+	pending *In  // not answered yet
+	uneven  bool // the last call did not ask for all that was wanted, see even
 }
 
 // heldLevel is one level of a Holding.

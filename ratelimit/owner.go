@@ -34,12 +34,12 @@ type demand struct {
 	spread float64 // variance of the units of a second
 }
 
-func (d *demand) add(units int64, over time.Duration) {
+// add counts units that came over a time, all of them lately if that is shorter.
+func (d *demand) add(units int64, over, latest time.Duration) {
 	if over <= 0 {
 		return
 	}
-	// What came after a long silence came lately.
-	lately := min(over, smoothing).Seconds()
+	lately := min(over, latest).Seconds()
 	now := float64(max(units, 0))
 	off := now - d.rate*lately
 	d.spread += (1 - math.Exp(-over.Seconds()/spreading.Seconds())) * (off*off/lately - d.spread)
@@ -111,19 +111,46 @@ func (h *Holding) Call(in *In, span time.Duration, nowNs int64) {
 		h.end()
 	}
 	h.asked.Store(false)
-	over := smoothing
+	over, lately := smoothing, smoothing // what comes after a long silence came lately
 	if h.seq > 0 {
 		over = time.Duration(nowNs - h.sentNs)
+		if h.triedNs > h.sentNs {
+			lately = over // it was no silence: nobody answered
+		}
 	}
 	for i := range h.levels {
-		h.levels[i].tell(&in.Path[i], max(span, h.span), over)
+		h.levels[i].tell(&in.Path[i], max(span, h.span), over, lately)
 	}
+	h.uneven = h.hungry.Load() && h.even(in.Path)
 	h.seq++
 	in.Seq = h.seq
 	h.sentNs, h.triedNs, h.ttl = nowNs, nowNs, in.TTL
 	kept := *in
 	kept.Path = slices.Clone(in.Path)
 	h.pending = &kept
+}
+
+// even lets a router that was refused ask for nothing of levels of which it holds more than twice the part
+// that it holds of another one, and says whether there were any. The authority grants of all levels the part
+// that the scarcest has: one that is empty, and of which enough is held here, would keep the others
+// from being granted, and what is held of it from ever being spent.
+func (h *Holding) even(path []Level) (some bool) {
+	least := math.Inf(1)
+	part := func(i int) float64 {
+		l := &h.levels[i]
+		return float64(l.base) / float64(l.base+path[i].Want)
+	}
+	for i := range path {
+		if path[i].Want > 0 {
+			least = min(least, part(i))
+		}
+	}
+	for i := range path {
+		if path[i].Want > 0 && part(i) > 2*least {
+			path[i].Want, some = 0, true
+		}
+	}
+	return some
 }
 
 // end drops what is left of a lease whose time is over. The authority counts it as spent.
@@ -141,7 +168,7 @@ func (h *Holding) end() {
 }
 
 // tell writes what the authority should know of the level, and takes it out of the level.
-func (l *heldLevel) tell(to *Level, span, over time.Duration) {
+func (l *heldLevel) tell(to *Level, span, over, lately time.Duration) {
 	left := l.left.Load()
 	unmet, need := l.unmet.Swap(0), l.need.Swap(0)
 	var use int64
@@ -151,20 +178,16 @@ func (l *heldLevel) tell(to *Level, span, over time.Duration) {
 		l.demand.rate = max(float64(use+unmet), l.demand.rate/2)
 	} else {
 		spent := l.base - left
-		l.demand.add(spent+unmet, over)
-		if left < 0 {
-			l.left.Add(-left) // a debt, which is the authority's from now on
-			left = 0
-		}
+		l.demand.add(spent+unmet, over, lately)
 		// A refund makes up for what was spent since the last call before it reaches further back.
 		refund := l.back.Swap(0)
-		if again := min(refund, spent); again > 0 {
-			l.left.Add(again)
-			left, spent, refund = left+again, spent-again, refund-again
-		}
+		again := min(refund, max(spent, 0))
+		// Below 0 is a debt, which is the authority's from now on.
+		carried := max(left+again, 0)
+		l.left.Add(carried - left)
 		spent += l.used - refund
 		to.Used, to.Refund = max(spent, 0), max(-spent, 0)
-		l.used, l.base = 0, left
+		l.used, l.base = 0, carried
 	}
 	target := max(l.wanted(span, use), need+use)
 	held := l.base
@@ -216,7 +239,7 @@ func (h *Holding) Answer(out Out, nowNs int64) bool {
 		return false
 	}
 	until := h.sentNs + out.Valid.Nanoseconds()
-	short, plenty := false, true
+	short, plenty := h.uneven, true
 	for i, g := range out.Path {
 		l := &h.levels[i]
 		want := call.Path[i].Want

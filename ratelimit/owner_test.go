@@ -101,14 +101,14 @@ func held(a *Account, r *router) int64 {
 func TestDemandIsForgottenWithItsSpread(t *testing.T) {
 	var d demand
 	for range 50 {
-		d.add(0, 100*time.Millisecond)
-		d.add(1000, 100*time.Millisecond)
+		d.add(0, 100*time.Millisecond, smoothing)
+		d.add(1000, 100*time.Millisecond, smoothing)
 	}
 	if got, mean := d.of(time.Second), d.rate; got < mean+2000 || got > mean+8000 {
 		t.Errorf("%.0f are wanted for a second of %.0f that comes in lumps of 1000", got, mean)
 	}
 	for range 60 {
-		d.add(0, 100*time.Millisecond)
+		d.add(0, 100*time.Millisecond, smoothing)
 	}
 	if got := d.of(MinSpan); got != 0 {
 		t.Errorf("after six quiet seconds %.2f are wanted", got)
@@ -158,5 +158,94 @@ func TestACallIsDueSoonBeforeItIsDue(t *testing.T) {
 	}
 	if (&Holding{}).Soon(ms) {
 		t.Error("nothing is held and nobody asks, and a call is due soon")
+	}
+}
+
+// TestADebtIsNotMadeUpForTwice charges more than is held and gives part of it back before anybody is told.
+func TestADebtIsNotMadeUpForTwice(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		charge, back      int64
+		left, used, again int64 // what may be spent then, and what is told
+	}{
+		{"less than is held", 200, 50, 850, 150, 0},
+		{"more than is held", 5000, 3000, 0, 2000, 0},
+		{"nearly all comes back", 5000, 4500, 500, 500, 0},
+		{"more comes back than was charged", 200, 700, 1000, 0, 500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, a := newRouter("r", rate("tpm", 60, 10_000)), &Account{}
+			r.Spend([]int64{1000}, ms)
+			r.refresh(t, a, ms)
+			if got := r.Left(0, 2*ms); got != 1000 {
+				t.Fatalf("%d are held, want 1000", got)
+			}
+			r.Charge([]int64{c.charge})
+			r.Charge([]int64{-c.back})
+			in := r.call(2 * ms)
+			if got, l := r.Left(0, 2*ms)+in.Path[0].Back, in.Path[0]; got != c.left || l.Used != c.used || l.Refund != c.again {
+				t.Errorf("%d may be spent, %d are told as used and %d as refunded, want %d, %d and %d",
+					got, l.Used, l.Refund, c.left, c.used, c.again)
+			}
+		})
+	}
+}
+
+// TestWhatIsHeldOfOneLevelIsNotKeptFromUseByAnother has two routers hold all of one level and nothing of
+// another, of which there is plenty.
+func TestWhatIsHeldOfOneLevelIsNotKeptFromUseByAnother(t *testing.T) {
+	shared, own := rate("shared", 60, 2000), rate("own", 60, 100_000)
+	a := &Account{}
+	routers := []*router{newRouter("a", shared, own), newRouter("b", shared, own)}
+	for _, r := range routers {
+		r.Spend([]int64{1000, 1000}, ms)
+		r.refresh(t, a, ms)
+		r.Charge([]int64{0, 1000}) // of its own level all is gone
+		for range 50 {
+			r.Spend([]int64{100, 100}, 2*ms) // and much more is wanted of both
+		}
+	}
+	spent := int64(0)
+	for now := 2 * ms; now < 500*ms; now += ms {
+		for _, r := range routers {
+			if r.Spend([]int64{100, 100}, now) == Spent {
+				spent += 100
+			}
+			if r.Due(now) {
+				r.refresh(t, a, now)
+			}
+		}
+	}
+	if spent != 2000 {
+		t.Errorf("%d were spent of the 2000 that there were", spent)
+	}
+}
+
+func TestAnOutageIsNoBurst(t *testing.T) {
+	l := rate("tpm", 600_000, 600_000)
+	r, a := newRouter("r", l), &Account{}
+	// Ten each ms are ten thousand a second.
+	for now := ms; now < 1000*ms; now += ms {
+		r.Spend([]int64{10}, now)
+		if r.Due(now) {
+			r.refresh(t, a, now)
+		}
+	}
+	for now := 1000 * ms; now < 21_000*ms; now += ms {
+		if r.Spend([]int64{10}, now) != Spent {
+			r.Charge([]int64{10}) // by itself
+		}
+		if r.Due(now) {
+			r.call(now) // and no answer
+		}
+	}
+	r.refresh(t, a, 21_000*ms) // the call that had no answer
+	in := r.call(21_001 * ms)
+	if used := in.Path[0].Used; used < 150_000 {
+		t.Fatalf("%d of the outage are told", used)
+	}
+	// A demand of two seconds, which is the longest span, is 20,000.
+	if want := in.Path[0].Want; want > 40_000 {
+		t.Errorf("after an outage %d are wanted", want)
 	}
 }
