@@ -96,17 +96,40 @@ func columnsOf(kind policy.Kind, name string, raw json.RawMessage) ([]string, er
 	case *policy.TrafficPolicySpec:
 		return append([]string{dash(s.Class), strconv.Itoa(s.Priority), list(s.Models)}, trafficColumns(s)...), nil
 	case *policy.QuotaSpec:
-		var limits []string
-		for _, l := range s.Limits {
-			limits = append(limits, fmt.Sprintf("%d %s/min", l.PerMinute, l.Kind))
-		}
-		return []string{s.Tenant, dash(s.Model), list(limits), dash(s.Degraded)}, nil
+		return quotaColumns(s), nil
 	case *policy.RateCardSpec:
 		return []string{dash(s.Source), strconv.Itoa(len(s.GPUs)), strconv.Itoa(len(s.Models))}, nil
 	case *policy.SafetyRuleSpec:
 		return safetyColumns(s), nil
 	}
 	return nil, nil
+}
+
+// quotaColumns shows whose limits they are (an organisation's in angle brackets), what they are narrowed to,
+// and how they hold.
+func quotaColumns(s *policy.QuotaSpec) []string {
+	var limits []string
+	for _, l := range s.Limits {
+		switch {
+		case l.Money():
+			limits = append(limits, fmt.Sprintf("$%g/%s", l.USD, l.Calendar()))
+		case l.Kind == policy.LimitConcurrent:
+			limits = append(limits, fmt.Sprintf("%d %s", l.Max, l.Kind))
+		default:
+			limits = append(limits, fmt.Sprintf("%d %s/min", l.PerMinute, l.Kind))
+		}
+	}
+	whose, what, holds := s.Tenant, dash(s.Model), dash(s.Degraded)
+	if s.Organization != "" {
+		whose = "<" + s.Organization + ">"
+	}
+	if s.Key != "" {
+		whose += " key " + s.Key
+	}
+	if s.Shadow {
+		holds = "shadow"
+	}
+	return []string{whose, what, dash(strings.Join(limits, ",")), holds}
 }
 
 func safetyColumns(s *policy.SafetyRuleSpec) []string {

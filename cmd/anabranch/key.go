@@ -223,7 +223,7 @@ in the tenant's list until it is revoked, so that its requests can be told from 
 		}
 		now := time.Now()
 		if newID == "" {
-			newID = undated(id) + now.UTC().Format("-20060102-1504")
+			newID = policy.KeyFamily(id) + now.UTC().Format("-20060102-1504")
 		}
 		if err := checkID(id); err != nil {
 			return err
@@ -303,15 +303,4 @@ func (a *app) showKey(format, tenant, key string, spec policy.APIKeySpec, more s
 		return err
 	}
 	return a.printf("%s\n", key)
-}
-
-// undated is a key's name without the date that a rotation has put there.
-func undated(id string) string {
-	const date = "-20060102-1504"
-	if n := len(id) - len(date); n > 0 {
-		if _, err := time.Parse(date, id[n:]); err == nil {
-			return id[:n]
-		}
-	}
-	return id
 }

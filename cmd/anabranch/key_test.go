@@ -106,13 +106,3 @@ func TestKeyCommandsThatMakeNoSense(t *testing.T) {
 		})
 	}
 }
-
-func TestARotatedKeysNameDoesNotGrow(t *testing.T) {
-	for id, want := range map[string]string{
-		"laptop": "laptop", "laptop-20261130-0812": "laptop", "laptop-20261130": "laptop-20261130", "-20261130-0812": "-20261130-0812", "a-b": "a-b",
-	} {
-		if got := undated(id); got != want {
-			t.Errorf("%q: %q, want %q", id, got, want)
-		}
-	}
-}

@@ -21,12 +21,15 @@ type rule struct {
 // rules is the table of kinds. A kind that is not in it needs a caller whose scope is everything, to
 // be changed and, where the scope bounds tenants, to be read.
 //
-//	Region         by its name
+//	Region         by its name; its quota store, which keeps the quotas of others too, is out of any scope
+//	               that bounds something
 //	Cluster        by its region and the models that it serves; where credentials go is out of any scope
 //	               that bounds something
 //	Model          by its name
-//	Tenant         by its name
-//	Quota          by its tenant and its model; without one it is about all models
+//	Tenant         by its name; which organisation's limits hold for it is out of any scope that bounds
+//	               something
+//	Quota          by its tenant and its model; without one it is about all models, and of an organisation it
+//	               is about all tenants
 //	TrafficPolicy  by the tenants and models that it matches and the models that it turns requests to;
 //	               its requests come from every region
 //	RateCard       each price by its region or its model
@@ -106,9 +109,15 @@ func quota(r *policy.Resource) []part {
 	if s.Model != "" {
 		about = one(models, "spec.model", s.Model)
 	}
-	return []part{{"spec", []saying{one(tenants, "spec.tenant", s.Tenant), about}}}
+	whose := saying{of: tenants, all: "spec.organization"}
+	if s.Organization == "" {
+		whose = one(tenants, "spec.tenant", s.Tenant)
+	}
+	return []part{{"spec", []saying{whose, about}}}
 }
 
+// quotaTenant is whose a quota is; that of an organisation belongs to no one tenant, and is seen by those
+// who see all.
 func quotaTenant(r *policy.Resource) string {
 	if s, ok := r.Spec.(*policy.QuotaSpec); ok {
 		return s.Tenant

@@ -21,6 +21,9 @@ func (s Scope) Within(old, next *policy.Resource) []policy.Problem {
 			return problems
 		}
 	}
+	if problems := append(joins(old, next), stores(old, next)...); len(problems) > 0 {
+		return problems
+	}
 	if old == nil {
 		return nil
 	}

@@ -52,6 +52,7 @@ func TestWhatIsInScope(t *testing.T) {
 		acme     = `Tenant acme {}`
 		quota    = `Quota q {tenant: acme, limits: [{kind: requests, perMinute: 1}]}`
 		quotaOfA = `Quota q {tenant: acme, model: a, limits: [{kind: requests, perMinute: 1}]}`
+		shared   = `Quota q {organization: acme, model: a, limits: [{kind: requests, perMinute: 1}]}`
 		general  = `TrafficPolicy interactive {models: [a]}`
 		acmes    = `TrafficPolicy p {models: [a], match: [{tenants: [acme]}]}`
 		turned   = `TrafficPolicy p {models: [a], match: [{tenants: [acme]}], rewrite: {model: b}}`
@@ -99,6 +100,8 @@ func TestWhatIsInScope(t *testing.T) {
 		{"tenants acme; models a", quotaOfA, ""},
 		{"models b", quotaOfA, "spec.model"},
 		{"regions eu", quota, "spec"},
+		{"tenants acme", shared, "spec.organization"},
+		{"models a", shared, ""},
 
 		{"models a", general, ""},
 		{"models b", general, "spec.models[0]"},

@@ -193,7 +193,9 @@ func (c *check) residents(what string) {
 }
 
 func (c *check) quota(s *QuotaSpec) {
-	c.exists("spec.tenant", KindTenant, s.Tenant)
+	if s.Organization == "" {
+		c.exists("spec.tenant", KindTenant, s.Tenant)
+	}
 	if s.Model != "" && !c.servable(s.Model) {
 		near, fix := c.offer(KindModel, s.Model)
 		c.addOf(near, "spec.model", fmt.Sprintf("there is no model or adapter %q", clip(s.Model)), fix)

@@ -25,6 +25,7 @@ func CheckDelete(kind Kind, name string, all Lookup) []Problem {
 				}
 			}
 		}
+		c.homes(name, func(q *Resource) { using(q, "spec.homeRegion") })
 		c.residents("deleting region " + name)
 	case KindModel:
 		c.modelUsers(name, all, using)
@@ -41,6 +42,11 @@ func CheckDelete(kind Kind, name string, all Lookup) []Problem {
 			if o.Spec.(*QuotaSpec).Tenant == name {
 				using(o, "spec.tenant")
 			}
+		}
+		if t, ok := all.Get(KindTenant, name); ok {
+			c.orphans("metadata.name", OrganizationOf(t), func(q *Resource) (string, string) {
+				return fmt.Sprintf("it is the last tenant of organization %q, which quota %q is for", OrganizationOf(t), q.Metadata.Name), "delete the quota first"
+			})
 		}
 		policies(all, func(r *Resource, s *TrafficPolicySpec) {
 			for i, m := range s.Match {

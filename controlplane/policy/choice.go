@@ -55,6 +55,7 @@ var (
 	headerTypes    = []string{HeaderExact, HeaderPrefix, HeaderPresent}
 	spills         = []string{SpillAllowed, SpillNever}
 	pickModes      = []string{"predicted-ttft", "round-robin", "random", "least-outstanding", "prefix-hash"}
-	limitKinds     = []string{"requests", "input-tokens", "output-tokens", "total-tokens"}
-	degradeds      = []string{"share", "open", "closed"}
+	limitKinds     = []string{LimitRequests, LimitInputTokens, LimitOutputTokens, LimitTotalTokens, LimitConcurrent, LimitPerDay, LimitPerMonth}
+	degradeds      = []string{DegradedShare, DegradedOpen, DegradedClosed}
+	overruns       = []string{OverrunFinish, OverrunCut}
 )

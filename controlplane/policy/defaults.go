@@ -1,6 +1,10 @@
 package policy
 
-import "anabranch/api/fleet"
+import (
+	"slices"
+
+	"anabranch/api/fleet"
+)
 
 // The values that a field takes when its author says nothing. Each is explained at its field.
 const (
@@ -27,7 +31,9 @@ const (
 	DefaultConcurrency        = 32
 	DefaultHedgePercent       = 2.0
 	DefaultHedgeSaturation    = 0.7
-	DefaultDegraded           = "share"
+	DefaultDegraded           = DegradedShare
+	DefaultOverrun            = OverrunFinish
+	DefaultTimeZone           = "UTC"
 	DefaultTimeScale          = 1.0
 	DefaultConfirmMs          = 3000
 	DefaultCoolDownMs         = 300_000
@@ -52,6 +58,9 @@ const (
 	defaultRegionWishMaxShare = 1.0
 )
 
+// defaultWarnAt is in percent of a budget.
+var defaultWarnAt = []int{50, 80, 100}
+
 // Defaults fills the fields of the spec that its author left empty. It changes r.Spec in place and
 // leaves r.Written alone; applying it twice is the same as once.
 func Defaults(r *Resource) {
@@ -64,19 +73,34 @@ func Defaults(r *Resource) {
 		fill(&s.OutputWeight, DefaultOutputWeight)
 	case *TenantSpec:
 		fill(&s.Tier, DefaultTier)
+		fill(&s.Organization, r.Metadata.Name)
 	case *TrafficPolicySpec:
 		s.defaults(r.Metadata.Name)
 	case *QuotaSpec:
-		fill(&s.Degraded, DefaultDegraded)
-		for i := range s.Limits {
-			fill(&s.Limits[i].Burst, s.Limits[i].PerMinute)
-		}
+		s.defaults()
 	case *RateCardSpec:
 		for i := range s.GPUs {
 			fill(&s.GPUs[i].Purchase, DefaultPurchase)
 		}
 	case *SafetyRuleSpec:
 		s.defaults()
+	}
+}
+
+func (s *QuotaSpec) defaults() {
+	fill(&s.Degraded, DefaultDegraded)
+	fill(&s.Overrun, DefaultOverrun)
+	for i := range s.Limits {
+		l := &s.Limits[i]
+		if !l.Money() && l.Kind != LimitConcurrent {
+			fill(&l.Burst, l.PerMinute)
+		}
+		if l.Money() {
+			fill(&l.TimeZone, DefaultTimeZone)
+			if len(l.WarnAt) == 0 {
+				l.WarnAt = slices.Clone(defaultWarnAt)
+			}
+		}
 	}
 }
 

@@ -17,7 +17,8 @@ func TestDefaultsOfEachKind(t *testing.T) {
 			`{"region":"us","type":"endpoints","models":["m"],"endpoints":[{"id":"a","url":"http://a","class":"x"},{"id":"b","url":"http://b","class":"x"}],"auth":{"type":"bearer","env":"E"},"gpus":[{"class":"x","count":1,"purchase":"on-demand"}],"priorWork":10000}`,
 		},
 		{"Model m {}", `{"outputWeight":6}`},
-		{"Tenant t {}", `{"tier":"standard"}`},
+		{"Tenant t {}", `{"tier":"standard","organization":"t"}`},
+		{"Tenant t {organization: o}", `{"tier":"standard","organization":"o"}`},
 		{
 			"TrafficPolicy p {regions: [{region: us, weight: 0}]}",
 			`{"class":"interactive","regions":[{"region":"us","weight":0,"maxShare":1}],"ttftObjectiveMs":2000,"spill":"allowed","pickMode":"predicted-ttft","prefixLength":4096,"concurrencyThreshold":32,"requestTimeoutMs":600000,"firstByteFloorMs":5000,"firstByteDeadlineMs":60000,"queueMs":10000,"failover":{"timeScale":1,"confirmMs":3000,"coolDownMs":300000,"recoveryMs":120000,"rampStepMs":60000,"connectFailures":3,"failureRatio":0.2,"minRequests":20,"windowMs":2000,"reprobeMs":1000,"reprobeMaxMs":60000}}`,
@@ -34,7 +35,11 @@ func TestDefaultsOfEachKind(t *testing.T) {
 			"TrafficPolicy vip {match: [{headers: [{name: x-vip, value: a}]}], firstByteFloorMs: 90000, queueMs: -1, hedge: {}, failover: {windowMs: 100}}",
 			`{"class":"vip","match":[{"headers":[{"name":"x-vip","value":"a","type":"exact"}]}],"ttftObjectiveMs":2000,"spill":"allowed","pickMode":"predicted-ttft","prefixLength":4096,"concurrencyThreshold":32,"requestTimeoutMs":600000,"firstByteFloorMs":90000,"firstByteDeadlineMs":90000,"queueMs":-1,"hedge":{"enabled":true,"maxSharePercent":2,"maxSaturation":0.7},"failover":{"timeScale":1,"confirmMs":3000,"coolDownMs":300000,"recoveryMs":120000,"rampStepMs":60000,"connectFailures":3,"failureRatio":0.2,"minRequests":20,"windowMs":100,"reprobeMs":1000,"reprobeMaxMs":60000}}`,
 		},
-		{"Quota q {tenant: t, limits: [{kind: requests, perMinute: 60}]}", `{"tenant":"t","limits":[{"kind":"requests","perMinute":60,"burst":60}],"degraded":"share"}`},
+		{"Quota q {tenant: t, limits: [{kind: requests, perMinute: 60}]}", `{"tenant":"t","limits":[{"kind":"requests","perMinute":60,"burst":60}],"degraded":"share","overrun":"finish"}`},
+		{
+			"Quota q {organization: o, degraded: closed, overrun: cut, limits: [{kind: concurrent-requests, max: 5}, {kind: money-per-day, usd: 2.5}, {kind: money-per-month, usd: 1, timeZone: Europe/Berlin, warnAt: [90]}]}",
+			`{"organization":"o","limits":[{"kind":"concurrent-requests","max":5},{"kind":"money-per-day","usd":2.5,"timeZone":"UTC","warnAt":[50,80,100]},{"kind":"money-per-month","usd":1,"timeZone":"Europe/Berlin","warnAt":[90]}],"degraded":"closed","overrun":"cut"}`,
+		},
 		{"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1}]}", `{"gpus":[{"class":"x","region":"us","purchase":"on-demand","usdPerHour":1}]}`},
 		{"SafetyRule s {changeLimit: {maxMovedShare: 0.3}}", `{"changeLimit":{"maxMovedShare":0.3}}`},
 		{"SafetyRule s {approval: {kinds: [Region]}}", `{"approval":{"kinds":["Region"],"approvals":1,"expiresAfterSeconds":86400}}`},

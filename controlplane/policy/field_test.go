@@ -60,7 +60,7 @@ func TestFieldsThatThereAreNot(t *testing.T) {
 		"":                 "does not begin with spec.",
 		"spec":             "as in spec.tenant",
 		"metadata.name":    "does not begin with spec.",
-		"spec.":            "spec has tenant, model, limits, degraded",
+		"spec.":            "spec has tenant, organization, model, key, limits, degraded",
 		"spec.limits":      "holds fields itself: kind, perMinute, burst",
 		"spec.limits.no":   "spec.limits has kind",
 		"spec.tenant.name": "nothing below spec.tenant",

@@ -184,7 +184,7 @@ metadata: {name: c}
 	rs, problems := ParseAll([]byte(stream))
 	want := []Problem{{
 		Field: "doc[1].spec.teir", Line: 10, Reason: "is not a field of spec",
-		Fix: `did you mean "tier"? legal here: tier, residency, apiKeys, jwt`,
+		Fix: `did you mean "tier"? legal here: tier, residency, apiKeys, jwt, organization`,
 	}}
 	if !reflect.DeepEqual(problems, want) {
 		t.Errorf("got %+v, want %+v", problems, want)

@@ -67,6 +67,8 @@ type RegionSpec struct {
 	// RTTMs are round trips to other regions in ms; a missing pair is taken from the other
 	// side, and is 150 ms when neither says.
 	RTTMs map[string]float64 `json:"rttMs,omitempty"`
+	// QuotaStore is a Redis that can be the home of organisations' quotas. Empty: the region has none.
+	QuotaStore *QuotaStoreSpec `json:"quotaStore,omitempty"`
 }
 
 // ModelSpec is one base model.
@@ -88,28 +90,9 @@ type TenantSpec struct {
 	APIKeys []APIKeySpec `json:"apiKeys,omitempty"`
 	// JWT says which signed tokens are this tenant's, beside its API keys.
 	JWT []JWTSpec `json:"jwt,omitempty"`
-}
-
-// QuotaSpec is a limit that holds over all routers together.
-type QuotaSpec struct {
-	Tenant string `json:"tenant"`
-	// Model narrows it to one model. Empty: all.
-	Model string `json:"model,omitempty"`
-	// Limits, at least one, at most one of each kind.
-	Limits []LimitSpec `json:"limits"`
-	// Degraded says what holds while Redis is away: share (default: each region a part), open
-	// (no limit), closed (nothing admitted).
-	Degraded string `json:"degraded,omitempty"`
-}
-
-// LimitSpec is one bucket.
-type LimitSpec struct {
-	// Kind is requests, input-tokens, output-tokens or total-tokens.
-	Kind string `json:"kind"`
-	// PerMinute is the rate in units a minute, > 0.
-	PerMinute int64 `json:"perMinute"`
-	// Burst is the bucket's size in units; 0: one minute's worth.
-	Burst int64 `json:"burst,omitempty"`
+	// Organization whose limits hold for the tenant too, and with whose its quotas are kept. Default: one of
+	// its own, by its own name.
+	Organization string `json:"organization,omitempty"`
 }
 
 // RateCardSpec holds static prices.

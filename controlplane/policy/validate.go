@@ -47,7 +47,8 @@ func Validate(r *Resource) []Problem {
 	return f.problems
 }
 
-// Vet adds to the problems that Parse found those of Validate and, if all is given, of Check. A field
+// Vet adds to the problems that Parse found those of Validate and, if all is given, of Check and
+// CheckQuotas. A field
 // that was already complained of, above or below, is left alone: what could not be read is not
 // "missing" too, and a name that is not legal is not looked for.
 func Vet(r *Resource, found []Problem, all Lookup) []Problem {
@@ -66,6 +67,7 @@ func Vet(r *Resource, found []Problem, all Lookup) []Problem {
 	add(Validate(r))
 	if all != nil {
 		add(Check(r, all))
+		add(CheckQuotas(r, all))
 	}
 	return out
 }

@@ -35,6 +35,9 @@ func (f *finding) region(name string, s *RegionSpec) {
 		}
 		f.between(at, s.RTTMs[other], 0, maxRTTMs)
 	}
+	if s.QuotaStore != nil {
+		f.quotaStore(s.QuotaStore)
+	}
 }
 
 func (f *finding) model(name string, s *ModelSpec) {
@@ -54,32 +57,6 @@ func (f *finding) model(name string, s *ModelSpec) {
 	}
 	f.between("spec.outputWeight", s.OutputWeight, 0.01, 1000)
 }
-
-func (f *finding) quota(s *QuotaSpec) {
-	f.named("spec.tenant", s.Tenant, fleet.CheckName)
-	if s.Model != "" {
-		f.named("spec.model", s.Model, fleet.CheckModel)
-	}
-	if len(s.Limits) == 0 {
-		f.add("spec.limits", "is empty", "give at least one limit")
-	}
-	seen := map[string]bool{}
-	for i, l := range s.Limits {
-		at := fmt.Sprintf("spec.limits[%d]", i)
-		f.oneOf(at+".kind", l.Kind, limitKinds)
-		if seen[l.Kind] {
-			f.add(at+".kind", fmt.Sprintf("%q appears twice", clip(l.Kind)), "keep one of them")
-		}
-		seen[l.Kind] = true
-		f.between(at+".perMinute", float64(l.PerMinute), 1, MaxPerMinute)
-		f.between(at+".burst", float64(l.Burst), 0, MaxPerMinute)
-	}
-	f.oneOf("spec.degraded", s.Degraded, degradeds)
-}
-
-// MaxPerMinute bounds a limit and its burst, in units, so that the bucket arithmetic in integer
-// microseconds stays within 2^53.
-const MaxPerMinute = 150_000_000
 
 func (f *finding) rateCard(s *RateCardSpec) {
 	if len(s.GPUs) == 0 && len(s.Models) == 0 {

@@ -123,7 +123,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"ArmSpec": policy.ArmSpec{}, "ShadowSpec": policy.ShadowSpec{}, "HedgeSpec": policy.HedgeSpec{},
 		"GPUSpec": policy.GPUSpec{}, "ModelSpec": policy.ModelSpec{}, "TenantSpec": policy.TenantSpec{}, "APIKeySpec": policy.APIKeySpec{}, "JWTSpec": policy.JWTSpec{},
 		"TrafficPolicySpec": policy.TrafficPolicySpec{}, "RegionWish": policy.RegionWish{}, "FailoverSpec": policy.FailoverSpec{},
-		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
+		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "QuotaStoreSpec": policy.QuotaStoreSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
 		"SafetyRuleSpec": policy.SafetyRuleSpec{}, "RolloutSpec": policy.RolloutSpec{}, "CanarySpec": policy.CanarySpec{}, "StageSpec": policy.StageSpec{},
 		"Rollout": Rollout{}, "Cohort": Cohort{}, "Freeze": Freeze{}, "ErrorBudgetSpec": policy.ErrorBudgetSpec{}, "ChangeLimitSpec": policy.ChangeLimitSpec{}, "ApprovalSpec": policy.ApprovalSpec{},
 		"Proposal": Proposal{}, "Person": Person{}, "Approval": Approval{}, "ApproveOrder": ApproveOrder{}, "BrokenGlass": BrokenGlass{}, "ProposalList": List[Proposal]{},

@@ -167,6 +167,9 @@ func answerTable(c echo.Context, t *routerpb.Table) error {
 	for _, tenant := range t.GetTenants() {
 		tenant.KeySha256, tenant.ExpiringKeys = nil, nil
 	}
+	for _, q := range t.GetQuotas() {
+		q.KeySha256 = nil
+	}
 	b, err := protojson.Marshal(t)
 	if err != nil {
 		return err
@@ -175,7 +178,7 @@ func answerTable(c echo.Context, t *routerpb.Table) error {
 	return c.JSONBlob(http.StatusOK, b)
 }
 
-// inScope is a table with the tenants and quotas that a scope shows. It is another one if it lacks any.
+// inScope is a table with the tenants, organisations and quotas that a scope shows. It is another one if it lacks any.
 func inScope(t *routerpb.Table, scope access.Scope) *routerpb.Table {
 	if len(scope.Tenants) == 0 {
 		return t
@@ -183,6 +186,11 @@ func inScope(t *routerpb.Table, scope access.Scope) *routerpb.Table {
 	t = proto.CloneOf(t)
 	t.Tenants = slices.DeleteFunc(t.GetTenants(), func(tenant *routerpb.Tenant) bool { return !scope.Seen(tenant.GetId()) })
 	t.Quotas = slices.DeleteFunc(t.GetQuotas(), func(q *routerpb.Quota) bool { return !scope.Seen(q.GetTenant()) })
+	theirs := map[string]bool{}
+	for _, tenant := range t.GetTenants() {
+		theirs[cmp.Or(tenant.GetOrganisation(), tenant.GetId())] = true
+	}
+	t.Organisations = slices.DeleteFunc(t.GetOrganisations(), func(o *routerpb.Organisation) bool { return !theirs[o.GetId()] })
 	return t
 }
 

@@ -36,7 +36,7 @@ func operationFormat(cmd *statepb.Command) uint32 {
 		}
 		return 1
 	case *statepb.Command_Put:
-		needs := kindFormat(policy.Kind(op.Put.GetKind()))
+		needs := max(kindFormat(policy.Kind(op.Put.GetKind())), policy.NeedsFormat(policy.Kind(op.Put.GetKind()), op.Put.GetDoc()))
 		if op.Put.GetRollbackTo() != 0 || op.Put.GetManager() != "" || op.Put.GetForce() || op.Put.GetBreakGlass() != "" {
 			needs = max(needs, 3) // older formats would take it for an ordinary write by a person
 		}

@@ -32,7 +32,7 @@ func (v *View) put(cmd *statepb.Command, p *statepb.Put, by licence) *statepb.Ou
 	if err != nil {
 		return refuse(CodeInvalid, "", err.Error())
 	}
-	if problems := policy.Check(r, v); len(problems) > 0 {
+	if problems := v.check(r); len(problems) > 0 {
 		return refuse(CodeInvalid, problems[0].Field, problems[0].Reason)
 	}
 	if found && bytes.Equal(s.docs[at], p.GetDoc()) {
@@ -65,6 +65,15 @@ func (v *View) put(cmd *statepb.Command, p *statepb.Put, by licence) *statepb.Ou
 	v.record(cmd, e)
 	v.outdate(cmd, kind, p.GetName())
 	return &statepb.Outcome{}
+}
+
+// check says what is wrong between a resource and the others, as far as every replica looks for it.
+func (v *View) check(r *policy.Resource) []policy.Problem {
+	problems := policy.Check(r, v)
+	if len(problems) == 0 && v.FeatureLevel() >= 4 {
+		problems = policy.CheckQuotas(r, v)
+	}
+	return problems
 }
 
 // tooLarge judges the size of a document, and of all of them; nil: it fits. What is over a limit already

@@ -3,6 +3,7 @@ package seed
 import (
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -102,8 +103,7 @@ func TestTenantsHaveTheirTierQuotaAndResidency(t *testing.T) {
 				t.Errorf("%s: prior capacity of %v work/s is far from what its GPUs do", r.Metadata.Name, spec.PriorWork)
 			}
 		case *policy.QuotaSpec:
-			if spec.Tenant == "globex" && (len(spec.Limits) != 1 ||
-				spec.Limits[0] != policy.LimitSpec{Kind: "requests", PerMinute: 60, Burst: 60}) {
+			if spec.Tenant == "globex" && !reflect.DeepEqual(spec.Limits, []policy.LimitSpec{{Kind: "requests", PerMinute: 60, Burst: 60}}) {
 				t.Errorf("globex: limits %+v", spec.Limits)
 			}
 		case *policy.TrafficPolicySpec:

@@ -1,0 +1,283 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"anabranch/ratelimit"
+)
+
+// fleetOfGroup is a fleet with an organisation of two tenants and one on its own.
+func fleetOfGroup(t testing.TB, more ...string) shelf {
+	var s shelf
+	for _, d := range append([]string{
+		"Region us {quotaStore: {addresses: ['redis.us:6379']}}",
+		"Region eu {quotaStore: {addresses: ['redis.eu:6379']}}",
+		"Region ap {}",
+		"Model llama {adapters: [legal]}",
+		"Tenant acme {organization: group, apiKeys: [{id: laptop, sha256: " + sumA + "}, {id: laptop-20261130-0812, sha256: " + sumB + "}]}",
+		"Tenant acme-dev {organization: group}",
+		"Tenant globex {}",
+		"Quota group {organization: group, homeRegion: us, limits: [{kind: requests, perMinute: 60}]}",
+		"Quota laptop {tenant: acme, key: laptop, limits: [{kind: requests, perMinute: 6}]}",
+	}, more...) {
+		s = append(s, resource(t, d))
+	}
+	return s
+}
+
+func TestQuotasBesideTheOthers(t *testing.T) {
+	crowd := "limits: [{kind: requests, perMinute: 1}, {kind: input-tokens, perMinute: 1}, {kind: output-tokens, perMinute: 1}, {kind: total-tokens, perMinute: 1}, {kind: concurrent-requests, max: 1}, {kind: money-per-day, usd: 1}]}"
+	var many []string
+	for i := range 5 {
+		many = append(many, fmt.Sprintf("Quota many-%d {tenant: globex, %s", i, crowd))
+	}
+	all := fleetOfGroup(t, many...)
+	for _, tt := range []struct{ doc, want string }{
+		{"Quota q {organization: group, limits: [{kind: money-per-day, usd: 1}]}", ""},
+		{"Quota q {organization: globex, limits: [{kind: money-per-day, usd: 1}]}", ""},
+		{"Quota q {organization: nobody, limits: [{kind: money-per-day, usd: 1}]}", `spec.organization: no tenant is of organization "nobody"`},
+		{"Quota q {organization: acme, limits: [{kind: money-per-day, usd: 1}]}", `spec.organization: no tenant is of organization "acme"`},
+		{"Quota q {tenant: acme, model: llama, limits: [{kind: requests, perMinute: 1}]}", ""},
+		{"Quota q {tenant: acme, model: legal, limits: [{kind: requests, perMinute: 1}]}", `spec.model: "legal" is an adapter`},
+		{"Quota q {tenant: acme, key: laptop, limits: [{kind: requests, perMinute: 1}]}", ""},
+		{"Quota q {tenant: acme, key: laptop-20270101-0000, limits: [{kind: requests, perMinute: 1}]}", ""},
+		{"Quota q {tenant: acme, key: phone, limits: [{kind: requests, perMinute: 1}]}", `spec.key: tenant "acme" has no API key "phone"`},
+		{"Quota q {tenant: acme, homeRegion: us, limits: [{kind: requests, perMinute: 1}]}", ""},
+		{"Quota q {tenant: acme, homeRegion: eu, limits: [{kind: requests, perMinute: 1}]}", `spec.homeRegion: quota "group" of organization "group" says "us"`},
+		{"Quota q {tenant: globex, homeRegion: eu, limits: [{kind: requests, perMinute: 1}]}", ""},
+		{"Quota q {tenant: globex, homeRegion: ap, limits: [{kind: requests, perMinute: 1}]}", `spec.homeRegion: region "ap" has no quota store`},
+		{"Quota q {tenant: globex, homeRegion: mars, limits: [{kind: requests, perMinute: 1}]}", `spec.homeRegion: there is no Region "mars"`},
+		{"Quota group {organization: group, homeRegion: eu, limits: [{kind: requests, perMinute: 1}]}", ""},
+		{"Quota q {tenant: globex, limits: [{kind: requests, perMinute: 1}, {kind: input-tokens, perMinute: 1}]}", ""},
+		{"Quota q {tenant: globex, limits: [{kind: requests, perMinute: 1}, {kind: input-tokens, perMinute: 1}, {kind: output-tokens, perMinute: 1}]}", `spec.limits: some requests of tenant "globex" would pass 33 limits, and 32 are counted together`},
+		{"Quota many-4 {tenant: globex, limits: [{kind: requests, perMinute: 1}]}", ""},
+
+		{"Region us {}", `spec.quotaStore: quota "group" has its home here`},
+		{"Region us {quotaStore: {addresses: ['other.us:6379']}}", ""},
+		{"Region eu {}", ""},
+
+		{"Tenant acme {organization: group, apiKeys: [{id: laptop-20261130-0812, sha256: " + sumB + "}]}", ""},
+		{"Tenant acme {organization: group}", `spec.apiKeys: quota "laptop" is for the key "laptop"`},
+		{"Tenant acme-dev {}", ""},
+		{"Tenant globex {organization: other}", ""},
+		{"Tenant globex {organization: group}", ""},
+	} {
+		t.Run(tt.doc, func(t *testing.T) { wantProblem(t, Vet(resource(t, tt.doc), nil, all), tt.want) })
+	}
+}
+
+func TestATenantTakesItsQuotasAlong(t *testing.T) {
+	all := fleetOfGroup(t,
+		"Quota far {tenant: globex, homeRegion: eu, limits: [{kind: requests, perMinute: 1}]}",
+		"Tenant lone {organization: alone}", "Quota lone {organization: alone, limits: [{kind: requests, perMinute: 1}]}")
+	wantProblem(t, CheckQuotas(resource(t, "Tenant globex {organization: group}"), all), `spec.organization: quota "far" has its home in "eu", and quota "group" of organization "group" in "us"`)
+	wantProblem(t, CheckQuotas(resource(t, "Tenant lone {}"), all), `spec.organization: quota "lone" is of organization "alone", which this change leaves without tenants`)
+	wantProblem(t, CheckQuotas(resource(t, "Tenant acme {organization: group, apiKeys: [{id: laptop, sha256: "+sumA+"}]}"), all), "")
+}
+
+// What was too crowded before may be changed as long as it gets no worse.
+func TestACrowdMayShrink(t *testing.T) {
+	var all shelf
+	all = append(all, resource(t, "Tenant t {}"))
+	for i := range 20 {
+		all = append(all, resource(t, fmt.Sprintf("Quota q%d {tenant: t, limits: [{kind: requests, perMinute: 1}, {kind: input-tokens, perMinute: 1}]}", i)))
+	}
+	wantProblem(t, CheckQuotas(resource(t, "Quota q0 {tenant: t, limits: [{kind: requests, perMinute: 1}]}"), all), "")
+	wantProblem(t, CheckQuotas(resource(t, "Quota q0 {tenant: t, limits: [{kind: requests, perMinute: 2}, {kind: input-tokens, perMinute: 1}]}"), all), "")
+	wantProblem(t, CheckQuotas(resource(t, "Quota new {tenant: t, limits: [{kind: requests, perMinute: 1}]}"), all), "spec.limits: some requests")
+	wantProblem(t, CheckQuotas(resource(t, "Tenant t {tier: top}"), all), "")
+}
+
+func TestWhatHasQuotasStays(t *testing.T) {
+	all := fleetOfGroup(t, "Tenant lone {organization: alone}", "Quota lone {organization: alone, limits: [{kind: requests, perMinute: 1}]}")
+	for _, tt := range []struct {
+		kind Kind
+		name string
+		want string
+	}{
+		{KindRegion, "us", `metadata.name: Quota "group" still names it in spec.homeRegion`},
+		{KindRegion, "eu", ""},
+		{KindTenant, "acme", `metadata.name: Quota "laptop" still names it in spec.tenant`},
+		{KindTenant, "acme-dev", ""},
+		{KindTenant, "lone", `metadata.name: it is the last tenant of organization "alone", which quota "lone" is for`},
+		{KindTenant, "globex", ""},
+	} {
+		wantProblem(t, CheckDelete(tt.kind, tt.name, all), tt.want)
+	}
+}
+
+// Builds before organisations come to the same verdict about what they know.
+func TestOlderVerdictsStay(t *testing.T) {
+	all := fleetOfGroup(t)
+	for _, doc := range []string{
+		"Quota q {tenant: acme, model: legal, limits: [{kind: requests, perMinute: 1}]}",
+		"Quota q {organization: nobody, limits: [{kind: requests, perMinute: 1}]}",
+		"Tenant acme {}",
+		"Region us {}",
+	} {
+		wantProblem(t, Check(resource(t, doc), all), "")
+	}
+	wantProblem(t, Check(resource(t, "Quota q {tenant: nobody, limits: [{kind: requests, perMinute: 1}]}"), all), `spec.tenant: there is no Tenant "nobody"`)
+}
+
+func TestTheFormatThatADocumentNeeds(t *testing.T) {
+	for doc, want := range map[string]uint32{
+		"Region us {zone: us}":                         1,
+		"Region us {quotaStore: {addresses: ['a:1']}}": 4,
+		"Tenant t {tier: top}":                         1,
+		"Tenant t {organization: t}":                   4,
+		"Model organization {}":                        1,
+		"Quota q {tenant: t, model: m, degraded: open, limits: [{kind: requests, perMinute: 1}]}":      1,
+		"Quota q {tenant: t, limits: [{kind: total-tokens, perMinute: 1, burst: 5}]}":                  1,
+		"Quota q {organization: t, limits: [{kind: requests, perMinute: 1}]}":                          4,
+		"Quota q {tenant: t, key: k, limits: [{kind: requests, perMinute: 1}]}":                        4,
+		"Quota q {tenant: t, shadow: false, limits: [{kind: requests, perMinute: 1}]}":                 4,
+		"Quota q {tenant: t, overrun: cut, limits: [{kind: requests, perMinute: 1}]}":                  4,
+		"Quota q {tenant: t, homeRegion: us, limits: [{kind: requests, perMinute: 1}]}":                4,
+		"Quota q {tenant: t, limits: [{kind: requests, perMinute: 1}, {kind: money-per-day, usd: 1}]}": 4,
+		"Quota q {tenant: t, limits: [{kind: concurrent-requests, max: 1}]}":                           4,
+	} {
+		r := resource(t, doc)
+		if got := NeedsFormat(r.Kind, Canonical(r)); got != want {
+			t.Errorf("%s needs format %d, want %d", doc, got, want)
+		}
+	}
+	for _, doc := range []string{"", "7", `{"spec":[]}`, `{"spec":{"limits":{}}}`, `{"spec":{"limits":[7]}}`} {
+		if got := NeedsFormat(KindQuota, []byte(doc)); got != 1 {
+			t.Errorf("%q needs format %d", doc, got)
+		}
+	}
+}
+
+func TestRotatedKeysAreOneFamily(t *testing.T) {
+	for id, want := range map[string]string{
+		"laptop": "laptop", "laptop-20261130-0812": "laptop", "laptop-20261130": "laptop-20261130", "-20261130-0812": "-20261130-0812", "a-b": "a-b",
+	} {
+		if got := KeyFamily(id); got != want {
+			t.Errorf("%q: %q, want %q", id, got, want)
+		}
+	}
+	acme, _ := fleetOfGroup(t).Get(KindTenant, "acme")
+	if keys := (&QuotaSpec{Key: "laptop-20270101-0000"}).Keys(acme.Spec.(*TenantSpec)); len(keys) != 2 {
+		t.Errorf("keys %+v, want the old and the new one", keys)
+	}
+}
+
+func TestBudgetsAreWholeMicroDollars(t *testing.T) {
+	for usd, want := range map[float64]int64{0.000001: 1, 0.1: 100_000, 12.345678: 12_345_678, 1e9: 1e15, 0.0000004: 0} {
+		if got := (&LimitSpec{Kind: LimitPerDay, USD: usd}).Micros(); got != want {
+			t.Errorf("%v dollars are %d, want %d", usd, got, want)
+		}
+	}
+}
+
+func TestLimitsInShadowAreOtherBuckets(t *testing.T) {
+	s := &QuotaSpec{Limits: []LimitSpec{{Kind: LimitPerDay}}}
+	if got := LimitID("q", s, &s.Limits[0]); got != "q/money-per-day" {
+		t.Errorf("id %q", got)
+	}
+	s.Shadow = true
+	if got := LimitID("q", s, &s.Limits[0]); got != "q/money-per-day~" {
+		t.Errorf("id %q in shadow", got)
+	}
+}
+
+// Passed agrees with trying each model and key.
+func TestPassedLimitsAreThoseOfTheWorstRequest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SampledFrom([]string{"", "a", "b", "c"})
+		quotas := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Narrow {
+			return Narrow{names.Draw(t, "model"), names.Draw(t, "key"), rapid.IntRange(1, 6).Draw(t, "limits")}
+		}), 0, 8).Draw(t, "quotas")
+		most := 0
+		for _, m := range []string{"", "a", "b", "c"} {
+			for _, k := range []string{"", "a", "b", "c"} {
+				n := 0
+				for _, q := range quotas {
+					if (q.Model == "" || q.Model == m) && (q.Key == "" || q.Key == k) {
+						n += q.Limits
+					}
+				}
+				most = max(most, n)
+			}
+		}
+		if got, _ := Passed(quotas); got != most {
+			t.Fatalf("%v: %d limits, want %d", quotas, got, most)
+		}
+	})
+}
+
+func TestTooManyWaysAreRefused(t *testing.T) {
+	all := shelf{resource(t, "Tenant t {}")}
+	var keys, models []string
+	for i := range 32 {
+		keys = append(keys, fmt.Sprintf("{id: k%d, sha256: '%064x'}", i, i+1))
+		models = append(models, fmt.Sprintf("m%d", i))
+		all = append(all, resource(t, "Model "+models[i]+" {}"))
+	}
+	all[0] = resource(t, "Tenant t {apiKeys: ["+strings.Join(keys, ", ")+"]}")
+	for i := range 31 {
+		all = append(all, resource(t, fmt.Sprintf("Quota m%d {tenant: t, model: m%d, limits: [{kind: requests, perMinute: 1}]}", i, i)),
+			resource(t, fmt.Sprintf("Quota k%d {tenant: t, key: k%d, limits: [{kind: requests, perMinute: 1}]}", i, i)))
+	}
+	wantProblem(t, CheckQuotas(resource(t, "Quota all {tenant: t, limits: [{kind: requests, perMinute: 1}]}"), all), "")
+	wantProblem(t, CheckQuotas(resource(t, "Quota next {tenant: t, key: k31, limits: [{kind: requests, perMinute: 1}]}"), all), "spec.limits: models and API keys")
+}
+
+// FuzzQuota: whatever stands in a quota, nothing panics, and what is accepted can be counted and told apart.
+func FuzzQuota(f *testing.F) {
+	for _, spec := range []string{
+		`{"tenant":"acme","limits":[{"kind":"requests","perMinute":60,"burst":7}]}`,
+		`{"organization":"group","homeRegion":"us","degraded":"closed","overrun":"cut","limits":[{"kind":"concurrent-requests","max":5},{"kind":"money-per-day","usd":0.5,"timeZone":"Europe/Berlin","warnAt":[1,100]}]}`,
+		`{"tenant":"acme","key":"laptop","model":"llama","shadow":true,"limits":[{"kind":"money-per-month","usd":1e9}]}`,
+		`{"tenant":"acme","limits":[{"kind":"money-per-day","usd":1e-7,"timeZone":"../etc/passwd"},{"kind":"total-tokens","perMinute":150000000,"burst":150000001}]}`,
+	} {
+		f.Add([]byte(spec))
+	}
+	all := fleetOfGroup(f)
+	f.Fuzz(func(t *testing.T, spec []byte) {
+		doc, err := json.Marshal(map[string]any{"apiVersion": APIVersion, "kind": "Quota", "metadata": map[string]string{"name": "q"}, "spec": json.RawMessage(spec)})
+		if err != nil {
+			return // not JSON
+		}
+		r, found := Parse(doc)
+		problems := Vet(r, found, all)
+		if r == nil || len(problems) > 0 {
+			return
+		}
+		s := r.Spec.(*QuotaSpec)
+		ids := map[string]bool{}
+		for i := range s.Limits {
+			l := &s.Limits[i]
+			if err := l.countable(); err != nil {
+				t.Fatalf("%s: accepted, and %v", doc, err)
+			}
+			if id := LimitID("q", s, l); ids[id] {
+				t.Fatalf("%s: two limits are %q", doc, id)
+			} else {
+				ids[id] = true
+			}
+			if l.Money() == (l.Calendar() == "") || l.Money() && l.Micros() < 1 {
+				t.Fatalf("%s: a budget of %d micro-dollars per %q", doc, l.Micros(), l.Calendar())
+			}
+		}
+		if n, _ := Passed([]Narrow{NarrowOf(s)}); n != len(s.Limits) || n > ratelimit.MaxPath {
+			t.Fatalf("%s: passes %d limits of %d", doc, n, len(s.Limits))
+		}
+		if !s.plain() && NeedsFormat(KindQuota, Canonical(r)) == firstFormat {
+			t.Fatalf("%s: older builds would take it for something else", doc)
+		}
+	})
+}
+
+// plain says whether older builds would do with the quota what this one does.
+func (s *QuotaSpec) plain() bool {
+	return s.Organization == "" && s.Key == "" && s.HomeRegion == "" && !s.Shadow && s.Overrun == OverrunFinish &&
+		!slices.ContainsFunc(s.Limits, func(l LimitSpec) bool { return !l.rate() })
+}
