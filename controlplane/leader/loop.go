@@ -44,6 +44,7 @@ type loop struct {
 
 	calendars calendars
 	judged    judged
+	usage     usage
 }
 
 func newLoop(l *Leader) *loop {
@@ -110,6 +111,7 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 	}
 	l.expire(ctx, view, now)
 	l.warn(ctx, view, now)
+	l.usage.see(signals, view.Table())
 	l.letThrough(ctx, l.o.Store.View())
 	view = l.o.Store.View()
 	if l.warm {
@@ -164,6 +166,7 @@ func (l *loop) plan(view *state.View, of state.Config, previous *routerpb.Table,
 		Health:    l.health,
 		Now:       signals.At,
 		Warm:      l.warm,
+		Usage:     l.usage.latest,
 		Frozen:    view.Frozen() != nil,
 	})
 	l.metrics.planned(l.o.Now().Sub(began))

@@ -34,6 +34,8 @@ type Input struct {
 	Now    time.Time
 	// Warm: enough has been heard to judge. A leader that is not warm holds the weights.
 	Warm bool
+	// Usage of the limits of organisations, by id: an average of some minutes. One that is missing is not known.
+	Usage map[string]Usage
 	// Frozen: an operator wants no optimisation. What health, a drain or a changed resource displaces
 	// moves all the same.
 	Frozen bool
