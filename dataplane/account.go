@@ -24,6 +24,14 @@ func (r *Router) learn(x *trip) {
 	}, r.now())
 }
 
+// subject is whose use it was.
+func (x *trip) subject() meter.Subject {
+	return meter.Subject{
+		Tenant: x.tenant.ID, Model: x.model.ID, Cluster: x.served,
+		InputMicros: x.model.InputMicros, OutputMicros: x.model.OutputMicros,
+	}
+}
+
 // account is what the request used, and how it ended for its quotas.
 func (x *trip) account() (meter.Usage, meter.Fate) {
 	last := x.last

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
@@ -105,7 +106,7 @@ func relayAlone(b *testing.B, f *far) system {
 
 // wholeRouter is a router with all that it does in front of two clusters: authentication, quotas of four
 // kinds at the authority, routing, metrics and log lines, scraping and settling.
-func wholeRouter(b *testing.B, f *far, name string, authority ratelimit.Authority) system {
+func wholeRouter(b *testing.B, f *far, name string, store admit.Store) system {
 	b.Helper()
 	w := &world{t: b, routers: map[string]*node{us: {peer: &httptest.Server{URL: "https://peer.invalid"}}}}
 	pb := w.describe()
@@ -134,7 +135,7 @@ func wholeRouter(b *testing.B, f *far, name string, authority ratelimit.Authorit
 		b.Fatal(err)
 	}
 	r, err := New(Options{
-		Router: "r", Region: us, Version: "test", Tables: &table.Holder{}, Authority: authority,
+		Router: "r", Region: us, Version: "test", Tables: &table.Holder{}, Quotas: admit.Own(store),
 		Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), //nolint:sloglint // the lines are to be made
 	})
 	if err != nil {
@@ -159,7 +160,7 @@ func wholeRouter(b *testing.B, f *far, name string, authority ratelimit.Authorit
 // memoryRouter is one whose quotas are kept in its own memory.
 func memoryRouter(b *testing.B, f *far) system {
 	b.Helper()
-	return wholeRouter(b, f, "router", ratelimit.NewMemory(nil))
+	return wholeRouter(b, f, "router", ratelimit.NewLending(nil))
 }
 
 // systems are those to compare, the baseline first. Redis and HAProxy are among them where they are
@@ -168,7 +169,7 @@ func systems(b *testing.B, f *far) []system {
 	b.Helper()
 	all := []system{bare(b, f), relayAlone(b, f), memoryRouter(b, f)}
 	if _, err := exec.LookPath("redis-server"); err == nil {
-		store, err := redisbucket.New(redisbucket.Options{Addr: redistest.Start(b).Addr})
+		store, err := redisbucket.NewLender(redisbucket.LenderOptions{Addrs: []string{redistest.Start(b).Addr}})
 		if err != nil {
 			b.Fatal(err)
 		}

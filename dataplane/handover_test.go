@@ -15,6 +15,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/prefix"
 	"anabranch/dataplane/table"
 )
@@ -27,7 +28,7 @@ func (w *world) sibling(id, region string) *node {
 	n.peer.StartTLS() // with the certificate that all of these servers have
 	var err error
 	if n.Router, err = New(Options{
-		Router: fleet.RouterID(id), Region: fleet.RegionID(region), Tables: &table.Holder{}, Authority: w.ledger,
+		Router: fleet.RouterID(id), Region: fleet.RegionID(region), Tables: &table.Holder{}, Quotas: admit.Own(w.ledger),
 		PeerTLS: w.routers[region].o.PeerTLS, Orders: w.orders.Load, Logger: slog.New(slog.DiscardHandler),
 	}); err != nil {
 		w.t.Fatal(err)

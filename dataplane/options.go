@@ -13,14 +13,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/discover"
 	"anabranch/dataplane/override"
 	"anabranch/dataplane/subscribe"
 	"anabranch/dataplane/table"
-	"anabranch/ratelimit"
 )
 
-// Options of a [Router]. Router, Region, Tables and Authority must be set.
+// Options of a [Router]. Router, Region, Tables and Quotas must be set.
 type Options struct {
 	// Router names this process; request ids begin with it. Region is where it stands.
 	Router  fleet.RouterID
@@ -28,8 +28,11 @@ type Options struct {
 	Version string
 	// Tables holds the table in force; who swaps it also calls [Router.Applied].
 	Tables *table.Holder
-	// Authority keeps the quotas.
-	Authority ratelimit.Authority
+	// Quotas are the stores that keep the levels of quotas.
+	Quotas admit.Stores
+	// Inline has requests call for what quotas lack by themselves, instead of Run beside them: for virtual
+	// time and where Run does not run.
+	Inline bool
 	// PeerTLS gives this router's certificate and the authority of its peers; it is asked at each
 	// handshake, so that they may change. Nil: plain text, for tests.
 	PeerTLS func() *tls.Config
@@ -96,8 +99,8 @@ func (o *Options) Validate() error {
 		return errors.New("options of the router: Region is empty, name the region that it stands in")
 	case o.Tables == nil:
 		return errors.New("options of the router: Tables is nil, pass where the table in force is kept")
-	case o.Authority == nil:
-		return errors.New("options of the router: Authority is nil, pass who keeps the quotas")
+	case o.Quotas == nil:
+		return errors.New("options of the router: Quotas is nil, pass who keeps them")
 	case !slices.Contains([]RequestLog{"", LogAll, LogFaults, LogNone}, o.Requests):
 		return fmt.Errorf("options of the router: Requests is %q, want all, faults or none", o.Requests)
 	case o.MaxBodies < 0:

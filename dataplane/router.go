@@ -116,11 +116,11 @@ func New(o Options) (*Router, error) {
 		Sign:    r.sign, TransportFor: r.transportFor, Probe: r.probe, Now: o.Now, Logger: o.Logger,
 	})
 	if r.admit, err = admit.New(admit.Options{
-		Authority: o.Authority, Region: o.Region, Registerer: r.series, Now: o.Now, Logger: o.Logger,
+		Stores: o.Quotas, Inline: o.Inline, Router: o.Router, Region: o.Region, Registerer: r.series, Now: o.Now, Logger: o.Logger,
 	}); err != nil {
 		return nil, err
 	}
-	if r.meter, err = meter.New(meter.Options{Authority: r.admit, Registerer: r.series, Logger: o.Logger}); err != nil {
+	if r.meter, err = meter.New(meter.Options{Registerer: r.series}); err != nil {
 		return nil, err
 	}
 	r.sight = dispatch.Sight{Places: r.places, Now: r.now}
@@ -151,20 +151,21 @@ func New(o Options) (*Router, error) {
 func (r *Router) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	// The meter settles through the admitter, which therefore ends after it.
+	// Requests settle with the admitter, which therefore ends after all else.
 	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLast()
 	var beside, admitter sync.WaitGroup
-	errs := make(chan error, 12)
+	errs := make(chan error, 11)
 	part := func(ctx context.Context, run func(context.Context) error) func() {
 		return func() {
 			errs <- run(ctx)
 			stop() // one that ends, ends the rest
 		}
 	}
-	admitter.Go(part(last, r.admit.Run))
+	if !r.o.Inline {
+		admitter.Go(part(last, r.admit.Run))
+	}
 	beside.Go(part(ctx, r.places.Run))
-	beside.Go(part(ctx, r.meter.Run))
 	beside.Go(part(ctx, r.sweep))
 	beside.Go(part(ctx, r.finders.Run))
 	beside.Go(part(ctx, r.keys.Run))
@@ -202,6 +203,7 @@ func (r *Router) Applied(t *table.Table) {
 	r.places.Sync(t)
 	r.finders.Sync(t)
 	r.keys.Sync(t)
+	r.admit.Applied(t)
 	r.peers.sync(t)
 	r.series.applied(t)
 	r.prefixes.applied(t)
@@ -246,16 +248,17 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 
-	ticket, decision := r.admit.Take(ctx, t, x.tenant, x.request.Model, x.prompt, r.reserve(x))
+	reservation, decision := r.admit.Take(ctx, t, admit.Request{
+		Tenant: x.tenant, Key: x.shown, Model: x.model, Input: x.prompt, Output: r.reserve(x),
+	})
 	admit.WriteHeaders(w.Header(), decision)
 	if !decision.Allowed {
 		x.refuse(denied(decision))
 		return
 	}
 	defer func() {
-		ticket.Cluster = x.served
 		usage, fate := x.account()
-		r.meter.Settle(ticket, usage, fate)
+		r.meter.Settle(reservation, x.subject(), usage, fate)
 		r.learn(x)
 	}()
 	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, r.answer(x))) // what quotas deny is no demand

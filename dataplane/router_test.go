@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/table"
 )
 
@@ -323,11 +324,11 @@ func TestReportsCountSinceTheLast(t *testing.T) {
 
 func TestOptionsNameWhatIsMissing(t *testing.T) {
 	complete := func() Options {
-		return Options{Router: "r", Region: us, Tables: &table.Holder{}, Authority: &ledger{}}
+		return Options{Router: "r", Region: us, Tables: &table.Holder{}, Quotas: admit.Own(&ledger{})}
 	}
 	for field, unset := range map[string]func(*Options){
 		"Router": func(o *Options) { o.Router = "" }, "Region": func(o *Options) { o.Region = "" },
-		"Tables": func(o *Options) { o.Tables = nil }, "Authority": func(o *Options) { o.Authority = nil },
+		"Tables": func(o *Options) { o.Tables = nil }, "Quotas": func(o *Options) { o.Quotas = nil },
 		"MaxInFlight": func(o *Options) { o.MaxInFlight = -1 },
 	} {
 		o := complete()

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"anabranch/api/fleet"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/table"
 )
 
@@ -25,7 +26,7 @@ func (w *world) traceAll(region string) *tracetest.SpanRecorder {
 	var err error
 	n.Router, err = New(Options{
 		Router: fleet.RouterID("r-" + region), Region: fleet.RegionID(region), Version: "test", Tables: &table.Holder{},
-		Authority: w.ledger, PeerTLS: n.o.PeerTLS, Traces: provider, Logger: slog.New(slog.DiscardHandler),
+		Quotas: admit.Own(w.ledger), PeerTLS: n.o.PeerTLS, Traces: provider, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,36 +89,40 @@ func says(status int) http.HandlerFunc {
 
 func cut() { panic(http.ErrAbortHandler) }
 
+// ledger is a quota store that remembers what it was told of. Zero, it lends what there is.
 type ledger struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
+	lending *ratelimit.Lending
 	deny    bool
 	charged map[string]int64 // by limit
 }
 
-func (l *ledger) Take(_ context.Context, _ string, path []ratelimit.Charge) (ratelimit.Decision, error) {
+// LeaseAll implements [admit.Store].
+func (l *ledger) LeaseAll(ctx context.Context, calls []ratelimit.In) []ratelimit.Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	standing := ratelimit.Standing{Limit: path[0].Limit, Cost: path[0].Cost, Remaining: 7, ResetMs: 1500}
-	d := ratelimit.Decision{Allowed: !l.deny, Remaining: 7, Limit: path[0].Limit, Cost: path[0].Cost, Requests: standing}
-	if l.deny {
-		d.Reason, d.RetryAfterMs = ratelimit.ReasonOver, 1200
-		return d, nil
+	if l.lending == nil {
+		l.lending, l.charged = ratelimit.NewLending(nil), map[string]int64{}
 	}
-	for _, c := range path {
-		l.charged[c.Limit.ID] += c.Cost
+	lend := make([]ratelimit.In, len(calls))
+	for i, c := range calls {
+		c.Path = slices.Clone(c.Path)
+		for j := range c.Path {
+			v := &c.Path[j]
+			l.charged[v.Limit.ID] += v.Used - v.Refund
+			if l.deny {
+				v.Want = 0
+			}
+		}
+		lend[i] = c
 	}
-	return d, nil
+	return l.lending.LeaseAll(ctx, lend)
 }
 
-func (l *ledger) Adjust(_ context.Context, _ string, path []ratelimit.Charge) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range path {
-		l.charged[c.Limit.ID] += c.Cost
-	}
-	return nil
-}
+// Healthy implements [admit.Store].
+func (*ledger) Healthy(string) error { return nil }
 
+// total is what was charged to a limit, as far as the ledger was told.
 func (l *ledger) total(limit string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,6 +40,7 @@ type trip struct {
 
 	table    *table.Table
 	tenant   *table.Tenant
+	shown    table.KeyID // API key, if quotas single it out
 	priority int32
 	fairness string
 
@@ -187,36 +188,36 @@ func (x *trip) holds(t *table.Table) {
 
 // authenticate finds the tenant and what its request may claim. False: it has been answered.
 func (r *Router) authenticate(x *trip, q *http.Request) bool {
-	tenant, problem := r.whose(x.table, apiKey(q.Header), x.start)
+	tenant, shown, problem := r.whose(x.table, apiKey(q.Header), x.start)
 	if problem != nil {
 		x.refuse(problem)
 		return false
 	}
-	x.tenant = tenant
+	x.tenant, x.shown = tenant, shown
 	x.priority = priority(tenant, q.Header)
 	x.fairness = fairness(tenant, q.Header)
 	x.record.Tenant = tenant.ID
 	return true
 }
 
-// whose finds the tenant of an API key or a signed token at a time.
-func (r *Router) whose(t *table.Table, key string, now time.Time) (*table.Tenant, *proxy.Error) {
-	tenant, _, expired := t.TenantByKey(key, now)
+// whose finds the tenant of an API key or a signed token at a time, and whether quotas single the key out.
+func (r *Router) whose(t *table.Table, key string, now time.Time) (*table.Tenant, table.KeyID, *proxy.Error) {
+	tenant, id, expired := t.TenantByKey(key, now)
 	switch {
 	case tenant != nil:
-		return tenant, nil
+		return tenant, id, nil
 	case expired:
-		return nil, unauthorized("The API key has expired.")
+		return nil, 0, unauthorized("The API key has expired.")
 	case key == "":
-		return nil, unauthorized("No API key was given. Send it as \"Authorization: Bearer KEY\".")
+		return nil, 0, unauthorized("No API key was given. Send it as \"Authorization: Bearer KEY\".")
 	case !t.TakesTokens() || !bearer.Looks(key):
-		return nil, unauthorized("The API key is not known here.")
+		return nil, 0, unauthorized("The API key is not known here.")
 	}
 	tenant, err := r.tokens.Tenant(t, key, now)
 	if err != nil {
-		return nil, unauthorized("The token " + err.Error() + ".")
+		return nil, 0, unauthorized("The token " + err.Error() + ".")
 	}
-	return tenant, nil
+	return tenant, 0, nil
 }
 
 // apiKey is the key that a request shows: as OpenAI's clients send it, or as Anthropic's do.

@@ -19,6 +19,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/override"
 	"anabranch/dataplane/table"
 )
@@ -41,7 +42,7 @@ const (
 // stub is a model server that does what a test says. It answers scrapes and canaries by itself
 // unless told otherwise.
 // answers as a healthy server does.
-// ledger is a quota authority that remembers what is charged.
+// ledger is a quota store that remembers what is charged.
 // site is a cluster of a world.
 type site struct {
 	id, region string
@@ -71,7 +72,7 @@ type node struct {
 // requests until run is called. Change, if not nil, edits the table first.
 func newWorld(t testing.TB, sites []site, change func(*routerpb.Table)) *world {
 	t.Helper()
-	w := &world{t: t, sites: sites, routers: map[string]*node{}, ledger: &ledger{charged: map[string]int64{}}}
+	w := &world{t: t, sites: sites, routers: map[string]*node{}, ledger: &ledger{}}
 	pool := x509.NewCertPool()
 	for _, s := range sites {
 		if w.routers[s.region] == nil {
@@ -92,7 +93,7 @@ func newWorld(t testing.TB, sites []site, change func(*routerpb.Table)) *world {
 		var err error
 		n.Router, err = New(Options{
 			Router: fleet.RouterID("r-" + region), Region: fleet.RegionID(region), Version: "test",
-			Tables: &table.Holder{}, Authority: w.ledger, PeerTLS: func() *tls.Config { return &tls.Config{RootCAs: pool, ServerName: "example.com"} },
+			Tables: &table.Holder{}, Quotas: admit.Own(w.ledger), PeerTLS: func() *tls.Config { return &tls.Config{RootCAs: pool, ServerName: "example.com"} },
 			Orders: w.orders.Load, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

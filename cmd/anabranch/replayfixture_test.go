@@ -16,6 +16,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
 	"anabranch/sim/modelserver"
@@ -58,15 +59,6 @@ func running(t *testing.T, run func(context.Context) error) {
 	})
 }
 
-// unlimited is a quota authority without quotas.
-type unlimited struct{}
-
-func (unlimited) Take(context.Context, string, []ratelimit.Charge) (ratelimit.Decision, error) {
-	return ratelimit.Decision{Allowed: true}, nil
-}
-
-func (unlimited) Adjust(context.Context, string, []ratelimit.Charge) error { return nil }
-
 // routerOf starts a router in front of one cluster of pods, which picks by the mode and is patient,
 // and returns its URL. The key of tenant acme is acme-key.
 func routerOf(t *testing.T, mode string, endpoints map[fleet.EndpointID]string) string {
@@ -96,7 +88,7 @@ func routerOf(t *testing.T, mode string, endpoints map[fleet.EndpointID]string) 
 	}
 	tables := &table.Holder{}
 	r, err := dataplane.New(dataplane.Options{
-		Router: "r1", Region: "us-east-1", Version: "test", Tables: tables, Authority: unlimited{}, Logger: slog.New(slog.DiscardHandler),
+		Router: "r1", Region: "us-east-1", Version: "test", Tables: tables, Quotas: admit.Own(ratelimit.NewLending(nil)), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,17 +1,20 @@
-// Package admit decides whether a tenant's quotas allow a request: one call to the quota
-// authority, or when that is away the part of each limit that is this router's own by policy. A
-// request never waits for the authority longer than its budget. What was spent without it is
-// charged to it once it is back, so that quotas hold again.
+// Package admit decides whether quotas allow a request. A router holds leases on parts of all limits
+// that a request passes and spends from them, without a lock and without asking anybody; one
+// goroutine, the owner, asks the quota stores for more before it is needed. Where a store is away, each
+// limit's degraded policy holds, and what was spent by it is charged once the store is back.
 //
 // Who the tenant is and how much a request turned out to use are told by others.
 package admit
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	random "math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,36 +24,28 @@ import (
 	"anabranch/ratelimit"
 )
 
-// Defaults of Options.
-const (
-	// DefaultBudget is the longest that a request waits for the authority.
-	DefaultBudget = 50 * time.Millisecond
-	// DefaultProbe is how often an authority that is away is tried.
-	DefaultProbe = 250 * time.Millisecond
-)
+// DefaultBudget is the longest that a request waits for a store.
+const DefaultBudget = 50 * time.Millisecond
 
-const (
-	// tolerated failures in a row: the next call is not made.
-	tolerated = 2
-	// pulse is how often an authority that answers is asked whether it is still fit to, so that a
-	// router knows of its absence before the first request does.
-	pulse = time.Second
-	// jitter is the most that retry-after is stretched by, as a part of it, so that those refused
-	// together don't come back together.
-	jitter = 0.1
-)
+// inlineTurns is how often a request makes the owner's turn itself at most.
+const inlineTurns = 4
 
 // Options of New.
 type Options struct {
-	// Authority keeps the buckets. Required.
-	Authority ratelimit.Authority
-	// Region is this router's; it finds the number of routers that share the region's part of a
-	// limit while the authority is away.
+	// Stores keep the levels. Required.
+	Stores Stores
+	// Router names this router, Run this run of it, which no other ever has. Empty: "router", and the
+	// router's name with something random behind it.
+	Router fleet.RouterID
+	Run    string
+	// Region is this router's: its share of each limit, over the routers that it has, is what this one
+	// may spend by itself.
 	Region fleet.RegionID
-	// Budget bounds every call to the authority. 0: DefaultBudget.
+	// Budget bounds how long a request waits for a store. 0: DefaultBudget.
 	Budget time.Duration
-	// Probe is the time between attempts to reach an authority that is away. 0: DefaultProbe.
-	Probe time.Duration
+	// Inline has a request that lacks units make the owner's turn itself instead of waiting for one:
+	// for virtual time, in which nobody can wait. Run must not run then; call Turn.
+	Inline bool
 	// Registerer takes the metrics. Nil: none are kept.
 	Registerer prometheus.Registerer
 	// Now is the clock. Nil: time.Now.
@@ -64,170 +59,293 @@ type Options struct {
 // Validate names the option that is wrong and the fix, or answers nil.
 func (o Options) Validate() error {
 	switch {
-	case o.Authority == nil:
-		return errors.New("quota authority is nil: give one of ratelimit/redisbucket, or ratelimit.NewMemory for a single router")
+	case o.Stores == nil:
+		return errors.New("quota stores are nil: give admit.Own of a redisbucket.Lender, or of ratelimit.NewLending for a single router")
 	case o.Budget < 0:
 		return fmt.Errorf("quota budget %v is below 0: leave it 0 for %v", o.Budget, DefaultBudget)
-	case o.Probe < 0:
-		return fmt.Errorf("quota probe interval %v is below 0: leave it 0 for %v", o.Probe, DefaultProbe)
 	}
 	return nil
 }
 
-// Admitter admits requests. It is safe for concurrent use; Run must run for the authority to be
-// found again after it was away.
+// Admitter admits requests. It is safe for concurrent use. Run must run, or Turn be called often.
 type Admitter struct {
-	authority ratelimit.Authority
-	region    fleet.RegionID
-	budget    time.Duration
-	probe     time.Duration
-	now       func() time.Time
-	rand      func() float64
-	log       *slog.Logger
-	metrics   *metrics
-	breaker   breaker
-	fallback  *fallback
+	stores Stores
+	run    string
+	region fleet.RegionID
+	budget time.Duration
+	inline bool
+	now    func() time.Time // nil: the real clock
+	start  time.Time
+	rand   func() float64
+	log    *slog.Logger
+	waits  *waits
+
+	table  atomic.Pointer[table.Table] // newest
+	byPath sync.Map                    // *table.Path → *hold, of tables in use
+	queue  queue
+	ledger ledger
+
+	mu        sync.Mutex // guards what follows
+	byID      map[string]*hold
+	orgs      map[string]*organisation
+	forgotten int // holds, so far
+
+	turn  sync.Mutex // held by the owner in its turn
+	owner owner
 }
 
-// New makes an Admitter that takes the authority to be there until it fails.
+// New makes an Admitter.
 func New(o Options) (*Admitter, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	a := &Admitter{
-		authority: o.Authority,
-		region:    o.Region,
-		budget:    o.Budget,
-		probe:     o.Probe,
-		now:       o.Now,
-		rand:      o.Rand,
-		log:       o.Logger,
-		fallback:  newFallback(),
+		stores: o.Stores, run: o.Run, region: o.Region, budget: o.Budget, inline: o.Inline, now: o.Now, rand: o.Rand, log: o.Logger,
+		byID: make(map[string]*hold), orgs: make(map[string]*organisation), queue: queue{bell: make(chan struct{}, 1)},
+	}
+	if a.run == "" {
+		if o.Router == "" {
+			o.Router = "router"
+		}
+		a.run = string(o.Router) + "-" + rand.Text()[:10]
 	}
 	if a.budget == 0 {
 		a.budget = DefaultBudget
 	}
-	if a.probe == 0 {
-		a.probe = DefaultProbe
-	}
-	if a.now == nil {
-		a.now = time.Now
-	}
 	if a.rand == nil {
-		a.rand = rand.Float64
+		a.rand = random.Float64
 	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
 	a.log = a.log.With(slog.String("component", "admit"))
-	m, err := newMetrics(o.Registerer, a)
-	if err != nil {
+	a.start = a.clock().Add(-time.Second) // a Holding's times are above 0
+	a.owner.roundTrips = make(map[fleet.RegionID]*roundTrip)
+	var err error
+	if a.waits, err = newMetrics(o.Registerer, a); err != nil {
 		return nil, err
 	}
-	a.metrics = m
 	return a, nil
 }
 
-// StoreOK says whether the authority answers, as far as is known; while it doesn't, limits are
-// kept by the degraded policy of each quota.
-func (a *Admitter) StoreOK() bool { return !a.breaker.open() }
+func (a *Admitter) clock() time.Time {
+	if a.now != nil {
+		return a.now()
+	}
+	return time.Now()
+}
 
-// Take charges a request to all of its tenant's quotas, or to none. Input and output are the
-// tokens to reserve, see InputTokens and OutputTokens; the model is as the client wrote it. It
-// takes at most the budget, whatever becomes of ctx, so that what was charged is always known.
+// mono is the time that holdings count by. The real one reads the monotonic clock alone, at half the
+// price of a whole time.
+func (a *Admitter) mono() int64 {
+	if a.now != nil {
+		return a.at(a.now())
+	}
+	return int64(time.Since(a.start))
+}
+
+func (a *Admitter) at(t time.Time) int64 { return int64(t.Sub(a.start)) }
+
+// Applied tells of a new table. Without it the owner learns of tables from requests alone.
+func (a *Admitter) Applied(t *table.Table) {
+	a.table.Store(t)
+	a.queue.ring()
+}
+
+// Run is the owner: it asks the stores whenever something is due, until ctx ends; then it gives back
+// what is held and tells what was spent. Stop whoever settles first.
+func (a *Admitter) Run(ctx context.Context) error { return a.own(ctx) }
+
+// Request is what limits count of a request.
+type Request struct {
+	Tenant *table.Tenant
+	// Key that it came with, if quotas single it out.
+	Key table.KeyID
+	// Model is the base model that is asked for, and has the prices. Nil: none in particular.
+	Model *table.Model
+	// Input and Output are the tokens to reserve, see InputTokens and OutputTokens.
+	Input, Output int64
+}
+
+// Take charges a request to all of its limits, or to none. It waits for a store at most for the budget,
+// and that only where nothing is held of a limit and the store has not refused lately. Where ctx ends
+// before, the request is refused.
 //
-// A ticket of an allowed request must be settled exactly once. That of a refused one names no
-// charges and need not be.
-func (a *Admitter) Take(ctx context.Context, t *table.Table, tenant *table.Tenant, model string, input, output int64) (Ticket, ratelimit.Decision) {
-	ticket := newTicket(t, tenant, model, input, output)
-	steps := a.path(t, ticket)
+// The reservation is nil where the request is refused, and else must be settled.
+func (a *Admitter) Take(ctx context.Context, t *table.Table, q Request) (*Reservation, ratelimit.Decision) {
+	u := use{requests: 1, input: q.Input, output: q.Output}
+	model := fleet.ModelID("")
+	if q.Model != nil {
+		model = q.Model.ID
+		u.inputMicros, u.outputMicros = q.Model.InputMicros, q.Model.OutputMicros
+	}
+	u = u.bounded()
+	p := t.Path(q.Tenant.ID, model, q.Key)
+	if p == nil {
+		return &Reservation{admitter: a, use: u}, ratelimit.Decision{Allowed: true, Tightest: -1}
+	}
+	h := a.find(t, p)
 	d := ratelimit.Decision{Allowed: true, Tightest: -1}
-	if len(steps) > 0 {
-		d = a.take(ctx, ticket, steps)
-	}
-	if d.Allowed {
-		ticket.Path = charges(steps)
-	} else {
-		d.RetryAfterMs += int64(float64(d.RetryAfterMs) * jitter * a.rand())
-	}
-	a.metrics.decided(tenant.ID, d)
-	return ticket, d
-}
-
-func (a *Admitter) take(ctx context.Context, ticket Ticket, steps []step) ratelimit.Decision {
-	if !a.breaker.open() {
-		var d ratelimit.Decision
-		err := a.call(ctx, func(ctx context.Context) (err error) {
-			d, err = a.authority.Take(ctx, string(ticket.Tenant), charges(steps))
-			return err
-		})
-		if err == nil {
-			return d
+	if l := h.main; l != nil {
+		var room [ratelimit.MaxPath]int64
+		costs := room[:len(l.units)]
+		u.costs(costs, l.units)
+		now := a.mono()
+		if verdict := l.holding.Spend(costs, now); verdict == ratelimit.Spent {
+			d = l.allowed(costs, now)
+		} else if d = a.lacking(ctx, t, l, costs, verdict); !d.Allowed {
+			d.RetryAfterMs += int64(float64(d.RetryAfterMs) * jitter * a.rand())
+			return nil, d
+		}
+		if l.slotted {
+			l.keep(1)
 		}
 	}
-	return a.fallback.take(string(ticket.Tenant), steps, a.now(), a.breaker.outage())
+	h.taken.Add(1)
+	return &Reservation{admitter: a, hold: h, use: u, degraded: d.Degraded, shadow: h.shadow != nil && a.shadow(h.shadow, &u)}, d
 }
 
-// Adjust settles a path with the authority, or when that is away keeps the account until it is
-// back. It never fails for want of the authority; it is what dataplane/meter settles through.
-func (a *Admitter) Adjust(ctx context.Context, tenant string, path []ratelimit.Charge) error {
-	if err := ratelimit.CheckPath(tenant, path); err != nil {
-		return err
+// lacking decides on a request whose path lacks units here. It is the slow way.
+func (a *Admitter) lacking(ctx context.Context, t *table.Table, l *lane, costs []int64, verdict ratelimit.Verdict) ratelimit.Decision {
+	if at := l.tooLarge(costs); at >= 0 {
+		l.tallies[at].denied.Add(1)
+		return l.never(at, costs, a.mono())
 	}
-	if len(path) == 0 {
-		return nil
-	}
-	if !a.breaker.open() {
-		err := a.call(ctx, func(ctx context.Context) error { return a.authority.Adjust(ctx, tenant, path) })
-		if err == nil {
-			return nil
+	var budget *time.Timer
+	var began time.Time
+	first := l.view.Load()
+	for round := 0; ; round++ {
+		seen := l.count()
+		now := a.mono()
+		if a.why(l) != nil {
+			return a.alone(t, l, costs)
 		}
-		path = a.repeatable(path, err)
+		if round > 0 || l.has(costs, now) { // an answer has come since
+			verdict = l.holding.Spend(costs, now)
+		}
+		switch verdict {
+		case ratelimit.Spent:
+			a.waits.waited(began, a.clock)
+			return l.allowed(costs, now)
+		case ratelimit.Refused:
+			a.waits.waited(began, a.clock)
+			return a.deny(l, costs, now)
+		}
+		a.rouse(l, true)
+		if a.inline {
+			if a.Turn(ctx, a.clock()); l.count() != seen && round < inlineTurns {
+				continue
+			}
+			break
+		}
+		if budget == nil {
+			began = a.clock()
+			budget = time.NewTimer(a.budget)
+			defer budget.Stop()
+		}
+		select {
+		case <-l.after(seen):
+			continue
+		case <-ctx.Done():
+			return a.deny(l, costs, a.mono())
+		case <-budget.C:
+		}
+		break
 	}
-	a.fallback.adjust(tenant, path, a.now())
-	return nil
+	a.waits.waited(began, a.clock)
+	if l.view.Load() != first && a.why(l) == nil {
+		return a.deny(l, costs, a.mono())
+	}
+	// Nobody has answered: the store is as good as away.
+	return a.alone(t, l, costs)
 }
 
-// repeatable is the part of a settlement that may be sent again after an error. Where the first
-// attempt may have been carried out, a refund could be given twice and let a tenant exceed its
-// limit, so it is forgone; a charge made twice errs on the side of the limit.
-func (a *Admitter) repeatable(path []ratelimit.Charge, err error) []ratelimit.Charge {
-	if errors.Is(err, ratelimit.ErrAway) || errors.Is(err, ratelimit.ErrUnfit) {
-		return path
+func (a *Admitter) deny(l *lane, costs []int64, now int64) ratelimit.Decision {
+	d := l.refused(costs, now)
+	l.tallies[d.Tightest].denied.Add(1)
+	return d
+}
+
+// alone decides without the store.
+func (a *Admitter) alone(t *table.Table, l *lane, costs []int64) ratelimit.Decision {
+	d := l.hold.org.take(alone{l: l, costs: costs, part: a.part(t, l.hold.org), now: a.clock()})
+	if !d.Allowed {
+		l.tallies[d.Tightest].denied.Add(1)
+		return d
 	}
-	var keep []ratelimit.Charge
-	for _, c := range path {
-		if c.Cost >= 0 {
-			keep = append(keep, c)
-		} else {
-			a.metrics.forgone()
+	// The store is told when it is back.
+	l.holding.Charge(costs)
+	a.rouse(l, false)
+	return d
+}
+
+// part of an organisation's limits that is this router's: its region's share over the region's routers.
+func (a *Admitter) part(t *table.Table, o *organisation) float64 {
+	routers := 1
+	if r := t.Regions[a.region]; r != nil {
+		routers = max(1, len(r.PeerURLs))
+	}
+	return float64(o.now.Load().Share(a.region)) / ratelimit.ShareParts / float64(routers)
+}
+
+// shadow counts what the limits in shadow would have said, and says whether the use was charged to
+// them. Nobody waits for them: what their lease lacks while the store has not refused is charged to it.
+func (a *Admitter) shadow(l *lane, u *use) bool {
+	var room [ratelimit.MaxPath]int64
+	costs := room[:len(l.units)]
+	u.costs(costs, l.units)
+	at := l.tooLarge(costs)
+	if at < 0 {
+		now := a.mono()
+		switch l.holding.Spend(costs, now) {
+		case ratelimit.Spent:
+			return true
+		case ratelimit.Short:
+			l.holding.Charge(costs)
+			a.rouse(l, true)
+			return true
+		}
+		a.rouse(l, false)
+		at = l.refused(costs, now).Tightest
+	}
+	l.tallies[at].wouldDeny.Add(1)
+	return false
+}
+
+// errUnknown and errStale are why a lane's store is not asked.
+var (
+	errUnknown = errors.New("the organisation's quota store is not known here")
+	errStale   = errors.New("the quota store has heard of a newer policy than this router")
+)
+
+// why is the reason not to ask the lane's store, or nil.
+func (a *Admitter) why(l *lane) error {
+	if l.stale.Load() {
+		return errStale
+	}
+	return a.unwell(l.hold.org)
+}
+
+func (a *Admitter) unwell(o *organisation) error {
+	store := a.stores.Of(o.now.Load().Home)
+	if store == nil {
+		return errUnknown
+	}
+	return store.Healthy(o.id)
+}
+
+// StoreOK says whether the stores of all organisations that this router serves answer, as far as is
+// known; where one doesn't, the degraded policy of each limit holds.
+func (a *Admitter) StoreOK() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, o := range a.orgs {
+		if a.unwell(o) != nil {
+			return false
 		}
 	}
-	return keep
-}
-
-// call makes one call to the authority within the budget and tells the breaker how it went. The
-// caller's leaving doesn't end it: a charge must be known to have been made or not.
-func (a *Admitter) call(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.budget)
-	defer cancel()
-	start := a.now()
-	err := f(ctx)
-	a.metrics.called(a.now().Sub(start))
-	if err == nil {
-		a.breaker.answered()
-		return nil
+	if s := a.stores.Of(""); len(a.orgs) == 0 && s != nil {
+		return s.Healthy("") == nil
 	}
-	if a.breaker.failed() {
-		a.away(err)
-	}
-	return err
-}
-
-func (a *Admitter) away(err error) {
-	if errors.Is(err, ratelimit.ErrUnfit) {
-		a.log.Error("quota store must not be relied on, limits are kept by their degraded policy", slog.Any("error", err))
-		return
-	}
-	a.log.Warn("quota store is away, limits are kept by their degraded policy", slog.Any("error", err))
+	return true
 }

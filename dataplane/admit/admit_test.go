@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"anabranch/api/routerpb"
 	"anabranch/ratelimit"
 )
 
@@ -16,44 +15,86 @@ func TestARequestIsChargedToEachKindOfLimit(t *testing.T) {
 		l := newLink()
 		k := newAsker(t, l, tables(t,
 			quota("requests", 60, "share", 1), quota("input-tokens", 10_000, "share", 1),
-			quota("output-tokens", 5000, "share", 1), quota("total-tokens", 12_000, "share", 1)))
-		ticket, d := k.take(1000, 256)
+			quota("output-tokens", 5000, "share", 1), quota("total-tokens", 12_000, "share", 1),
+			slotsOf(3, "share"), moneyOf(1_000_000, "share")))
+		r, d := k.take(1000, 256)
 		if !d.Allowed || d.Degraded {
 			t.Fatalf("%+v", d)
 		}
-		for limit, left := range map[string]int64{
-			"requests": 59, "input-tokens": 9000, "output-tokens": 4744, "total-tokens": 10_744,
+		if in, out := r.Reserved(); in != 1000 || out != 256 {
+			t.Errorf("%d and %d reserved", in, out)
+		}
+		if d.Requests.Remaining != 59 || d.Tokens.Limit.ID != "input-tokens" && d.Tokens.Limit.ID != "total-tokens" {
+			t.Errorf("standings %+v, %+v", d.Requests, d.Tokens)
+		}
+		pass(time.Second)
+		// 1,000 × 50,000 + 256 × 80,000 millionths, rounded up.
+		for limit, want := range map[string]int64{
+			"requests": 1, "input-tokens": 1000, "output-tokens": 256, "total-tokens": 1256, "money": 71, "slots": 0,
 		} {
-			if got := l.level(t, limit); got != left {
-				t.Errorf("%s: %d left, want %d", limit, got, left)
+			if got := l.charged(limit); got != want {
+				t.Errorf("%s: %d charged, want %d", limit, got, want)
 			}
 		}
-		if ticket.Tenant != acme || ticket.Model != "llama-3.1-8b" || len(ticket.Path) != 4 ||
-			ticket.Input != 1000 || ticket.Output != 256 || ticket.InputMicros != 50_000 || ticket.OutputMicros != 80_000 {
-			t.Errorf("ticket %+v", ticket)
+		if _, held, _ := l.Left("acme", "slots"); held == 0 {
+			t.Error("a slot is in use and none is held")
 		}
-		if d.Requests.Remaining != 59 || d.Tokens.Limit.ID != "total-tokens" {
-			t.Errorf("standings %+v, %+v", d.Requests, d.Tokens)
+		r.Settle(1, 900, 300)
+		r.Settle(1, 1, 1) // says nothing any more
+		k.stop()
+		for limit, want := range map[string]int64{
+			"requests": 1, "input-tokens": 900, "output-tokens": 300, "total-tokens": 1200, "money": 69, "slots": 0,
+		} {
+			if got := l.charged(limit); got != want {
+				t.Errorf("%s: %d charged in the end, want %d", limit, got, want)
+			}
+		}
+		if level, held, _ := l.Left("acme", "slots"); level != 3 || held != 0 {
+			t.Errorf("%d slots are free and %d held when all is over", level, held)
 		}
 	})
 }
 
-func TestQuotasOfAModelHoldForItsOtherNames(t *testing.T) {
+func TestWithALeaseNobodyWaitsOrAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLink()
+		l.delay = 10 * time.Millisecond
+		k := newAsker(t, l, tables(t, quota("requests", 60_000, "share", 1)))
+		if took := elapsed(func() { k.take(1, 1) }); took != l.delay {
+			t.Errorf("the first waited %v, want a round trip of %v", took, l.delay)
+		}
+		waited := 0
+		for range 1000 {
+			if elapsed(func() {
+				if _, d := k.take(1, 1); !d.Allowed {
+					t.Fatalf("%+v", d)
+				}
+			}) > 0 {
+				waited++
+			}
+			pass(2 * time.Millisecond)
+		}
+		if calls := l.count(); waited > 6 || calls > 40 {
+			t.Errorf("of 1,000 requests %d waited, with %d calls", waited, calls)
+		}
+	})
+}
+
+func TestQuotasOfAModelHoldForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		small := quota("requests", 2, "share", 1)
 		small.Model = "llama-3.1-8b"
-		k := newAsker(t, l, tables(t, small))
+		k := newAsker(t, newLink(), tables(t, small))
 		for _, model := range []string{"small", "support-lora"} {
-			if ticket, d := k.takeModel(model, 1, 1); !d.Allowed || ticket.Model != "llama-3.1-8b" {
-				t.Errorf("%s: %+v, ticket of %s", model, d, ticket.Model)
+			if _, d := k.takeModel(model, 1, 1); !d.Allowed {
+				t.Errorf("%s: %+v", model, d)
 			}
 		}
 		if _, d := k.takeModel("llama-3.1-8b", 1, 1); d.Allowed {
 			t.Error("the third request of two passes")
 		}
-		if ticket, d := k.takeModel("llama-3.1-70b", 1, 1); !d.Allowed || ticket.Path != nil {
-			t.Errorf("another model is charged: %+v, %+v", d, ticket)
+		if r, d := k.takeModel("llama-3.1-70b", 1, 1); !d.Allowed || r.hold != nil {
+			t.Errorf("another model is charged: %+v", d)
 		}
 	})
 }
@@ -63,11 +104,16 @@ func TestNoQuotaNoCall(t *testing.T) {
 		l := newLink()
 		l.set(frozen)
 		k := newAsker(t, l, tables(t))
-		if _, d := k.take(1, 1); !d.Allowed || d.Tightest != -1 {
+		r, d := k.take(7, 8)
+		if !d.Allowed || d.Tightest != -1 {
 			t.Errorf("%+v", d)
 		}
-		if l.calls.Load() != 0 {
-			t.Errorf("%d calls for a tenant without quotas", l.calls.Load())
+		if in, out := r.Reserved(); in != 7 || out != 8 || !r.Grow(100) || r.Cut() {
+			t.Errorf("%d and %d reserved", in, out)
+		}
+		r.Settle(1, 7, 8)
+		if l.count() != 0 {
+			t.Errorf("%d calls for a tenant without quotas", l.count())
 		}
 	})
 }
@@ -77,15 +123,16 @@ func TestARefusedRequestChargesNothing(t *testing.T) {
 		l := newLink()
 		k := newAsker(t, l, tables(t, quota("requests", 60, "share", 1), quota("input-tokens", 1000, "share", 1)))
 		k.take(900, 0)
-		ticket, d := k.take(200, 0)
+		_, d := k.take(200, 0)
 		if d.Allowed || d.Reason != ratelimit.ReasonOver || d.Limit.ID != "input-tokens" || d.RetryAfterMs != 6000 {
 			t.Fatalf("%+v", d)
 		}
-		if ticket.Path != nil || l.level(t, "requests") != 59 {
-			t.Errorf("ticket %+v, %d requests left", ticket, l.level(t, "requests"))
-		}
 		if _, d := k.take(1001, 0); d.Reason != ratelimit.ReasonTooLarge || d.RetryAfterMs != 0 {
 			t.Errorf("above the burst: %+v", d)
+		}
+		k.stop()
+		if l.charged("requests") != 1 || l.charged("input-tokens") != 900 {
+			t.Errorf("%d requests and %d tokens charged", l.charged("requests"), l.charged("input-tokens"))
 		}
 	})
 }
@@ -93,7 +140,7 @@ func TestARefusedRequestChargesNothing(t *testing.T) {
 func TestRetriesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newAsker(t, newLink(), tables(t, quota("requests", 60, "share", 1)))
-		k.admitted(60)
+		k.admitted(61)
 		for random, want := range map[float64]int64{0: 1000, 0.5: 1050, 0.999: 1099} {
 			k.a.rand = func() float64 { return random }
 			if _, d := k.take(1, 1); d.RetryAfterMs != want {
@@ -103,55 +150,25 @@ func TestRetriesAreSpread(t *testing.T) {
 	})
 }
 
-func TestNoRequestWaitsLongerThanTheBudget(t *testing.T) {
+func TestAClientThatLeavesIsNotCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLink()
-		l.set(frozen)
-		k := newAsker(t, l, tables(t, quota("requests", 600, "share", 1)))
-		for i, want := range []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 0, 0} {
-			took := elapsed(func() {
-				if _, d := k.take(1, 1); !d.Allowed || !d.Degraded {
-					t.Errorf("request %d: %+v", i, d)
-				}
-			})
-			if took != want {
-				t.Errorf("request %d waited %v, want %v", i, took, want)
-			}
-		}
-		if l.calls.Load() != 2 || k.a.StoreOK() {
-			t.Errorf("%d calls, store ok %v: want two and the breaker open", l.calls.Load(), k.a.StoreOK())
-		}
-	})
-}
-
-func TestOneFailureIsNoAbsence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLink()
-		k := newAsker(t, l, tables(t, quota("requests", 60, "share", 1)))
-		for range 3 {
-			l.set(away)
-			k.take(1, 1)
-			l.set(up)
-			if _, d := k.take(1, 1); d.Degraded {
-				t.Fatalf("%+v", d)
-			}
-		}
-		if !k.a.StoreOK() {
-			t.Error("single failures opened the breaker")
-		}
-	})
-}
-
-func TestAClientThatLeavesIsStillChargedOrNot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLink()
+		l.delay = 20 * time.Millisecond
 		k := newAsker(t, l, tables(t, quota("requests", 60, "share", 1)))
 		tenant, _ := k.table.Tenant(acme)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		ticket, d := k.a.Take(ctx, k.table, tenant, "small", 1, 1)
-		if !d.Allowed || d.Degraded || len(ticket.Path) != 1 || l.level(t, "requests") != 59 {
-			t.Errorf("%+v, %+v", d, ticket)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		took := elapsed(func() {
+			if r, d := k.a.Take(ctx, k.table, Request{Tenant: tenant, Input: 1, Output: 1}); r != nil || d.Allowed {
+				t.Errorf("%+v", d)
+			}
+		})
+		if took != 5*time.Millisecond {
+			t.Errorf("it was waited for %v", took)
+		}
+		k.stop()
+		if l.charged("requests") != 0 {
+			t.Error("it is charged")
 		}
 	})
 }
@@ -167,57 +184,15 @@ func TestReserves(t *testing.T) {
 			t.Errorf("max_tokens %d: reserve %d, want %d", most, got, want)
 		}
 	}
-	if Cost("concurrency", 1, 1, 1) != 0 {
-		t.Error("an unknown kind costs something")
-	}
-}
-
-func TestAQuotaThatCannotBeCountedIsLeftOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLink()
-		k := newAsker(t, l, tables(t, quota("total-tokens", 1<<52, "share", 1), quota("requests", 1, "share", 1)))
-		if ticket, d := k.take(1, 1); !d.Allowed || len(ticket.Path) != 1 {
-			t.Errorf("%+v, %+v", d, ticket)
-		}
-		if _, d := k.take(1, 1); d.Allowed {
-			t.Error("the other quota doesn't hold")
-		}
-	})
-}
-
-func TestPathsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var quotas []*routerpb.Quota
-		for i := range ratelimit.MaxPath + 3 {
-			q := quota("requests", 60, "share", 1)
-			q.Id = strings.Repeat("q", i+1)
-			quotas = append(quotas, q)
-		}
-		if ticket, d := newAsker(t, newLink(), tables(t, quotas...)).take(1, 1); !d.Allowed || len(ticket.Path) != ratelimit.MaxPath {
-			t.Errorf("%+v with %d limits", d, len(ticket.Path))
-		}
-	})
 }
 
 func TestOptionsNameWhatIsWrong(t *testing.T) {
-	memory := ratelimit.NewMemory(nil)
 	for want, o := range map[string]Options{
-		"authority is nil": {},
-		"budget":           {Authority: memory, Budget: -1},
-		"probe":            {Authority: memory, Probe: -1},
+		"stores are nil": {},
+		"budget":         {Stores: Own(newLink()), Budget: -1},
 	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
-	}
-}
-
-func BenchmarkTakeFourLimits(b *testing.B) {
-	k := newAsker(b, ratelimit.NewMemory(nil), tables(b,
-		quota("requests", 1e9, "share", 1), quota("input-tokens", 1e9, "share", 1),
-		quota("output-tokens", 1e9, "share", 1), quota("total-tokens", 1e9, "share", 1)))
-	b.ReportAllocs()
-	for b.Loop() {
-		k.take(1, 1)
 	}
 }

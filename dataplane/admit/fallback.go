@@ -1,246 +1,231 @@
 package admit
 
 import (
-	"cmp"
 	"math"
-	"slices"
-	"sync"
 	"time"
 
+	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
 )
 
-const (
-	// cold is the part of its own bucket, in percent, that a router may spend at the start of an
-	// outage: the routers together then exceed the limit by at most a fifth of the burst.
-	cold = 20
-	// closedRetryMs is when to come back to a limit that is closed: the authority is tried often.
-	closedRetryMs = 1000
-	// idle accounts that owe nothing are forgotten; a bucket has long filled by then.
-	idle = 10 * time.Minute
-)
+// overshoot is the part of a burst, in percent, by which all routers together may exceed a limit while
+// the store is away: each may spend its share of it at once, and then at its share of the rate.
+const overshoot = 20
 
-// fallback keeps the limits while the authority is away: a local bucket of this router's part of
-// each, and an account of what the authority must be charged with once it is back.
-type fallback struct {
-	mu       sync.Mutex // guards accounts and what is in them
-	accounts map[accountKey]*account
-}
-
-type accountKey struct{ tenant, limit string }
-
+// account is what a router may spend of one limit by itself while the store is away.
 type account struct {
-	limit   ratelimit.Limit  // as the authority knows it
-	owed    int64            // to be charged; below 0: to be refunded
-	local   ratelimit.Limit  // this router's part
-	bucket  ratelimit.Bucket // of local
-	era     int64            // outage in which bucket was last used; 0: never
-	touched time.Time
+	outage int64            // in which it was last used; 0: never
+	local  ratelimit.Limit  // of a rate: this router's part
+	bucket ratelimit.Bucket // of local
+	// Of money: what may be spent in this outage, and what was spent by itself in the window.
+	left, spent int64
+	windowUs    int64
+	// charged in this outage, settlements included: the store is told of it when it is back.
+	charged int64
 }
 
-func newFallback() *fallback { return &fallback{accounts: make(map[accountKey]*account)} }
+// alone is a decision without the store.
+type alone struct {
+	l     *lane
+	costs []int64
+	part  float64 // of each limit that is this router's, 0..1
+	now   time.Time
+}
 
-// take decides without the authority, by the degraded policy of each step.
-func (f *fallback) take(tenant string, steps []step, now time.Time, era int64) ratelimit.Decision {
-	for i := range steps {
-		if steps[i].degraded == "closed" || steps[i].degraded != "open" && !(steps[i].share > 0) {
-			return closed(steps[i].charge, i)
+// take decides by the degraded policy of each limit, and charges all or none. The bool is false where
+// a limit is closed.
+func (o *organisation) take(q alone) ratelimit.Decision {
+	limits := q.l.limits()
+	for i := range limits {
+		if d := limits[i].Degraded; d == table.DegradedClosed || d != table.DegradedOpen && !(q.part > 0) {
+			return shut(limits[i].Limit, q.costs[i], i)
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	accounts := make([]*account, len(steps))
-	var path []ratelimit.Charge
-	var buckets []ratelimit.Bucket
-	var index []int
-	for i := range steps {
-		c := f.account(tenant, steps[i].charge.Limit, now)
-		accounts[i] = c
-		if steps[i].degraded == "open" {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.leave(q.now)
+	for i := range limits {
+		if limits[i].Degraded == table.DegradedOpen || q.costs[i] == 0 {
 			continue
 		}
-		c.begin(steps[i].share, now, era)
-		path = append(path, ratelimit.Charge{Limit: c.local, Cost: enough(steps[i].charge, c.local)})
-		buckets = append(buckets, c.bucket)
-		index = append(index, i)
-	}
-	allowed := ratelimit.TakeAll(path, buckets, now.UnixMicro())
-	for j, i := range index {
-		if allowed {
-			// What a large request costs above the local bucket's size is its debt.
-			buckets[j] = buckets[j].Charge(path[j].Limit, steps[i].charge.Cost-path[j].Cost)
-		}
-		accounts[i].bucket = buckets[j]
-	}
-	if allowed {
-		for i := range steps {
-			accounts[i].owed += steps[i].charge.Bounded()
+		x := q.l.tallies[i]
+		o.begin(x, &limits[i], q.part, q.now)
+		if wait := x.lacks(&limits[i], q.costs[i], q.part, q.now); wait > 0 {
+			return short(q.l, i, q.costs[i], wait)
 		}
 	}
-	return global(ratelimit.Decide(path, buckets, allowed), steps, index)
+	for i := range limits {
+		q.l.tallies[i].charge(&limits[i], q.costs[i], limits[i].Degraded != table.DegradedOpen)
+	}
+	return q.stands()
 }
 
-// adjust settles a path without the authority.
-func (f *fallback) adjust(tenant string, path []ratelimit.Charge, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range path {
-		a := f.account(tenant, c.Limit, now)
-		a.owed += c.Bounded()
-		if a.era == 0 {
+// stands tells how the router's own parts stand after a request was let in. The lock is held.
+func (q *alone) stands() ratelimit.Decision {
+	d := ratelimit.Decision{Allowed: true, Tightest: -1, Degraded: true}
+	limits := q.l.limits()
+	least := math.Inf(1)
+	for i := range limits {
+		a := &q.l.tallies[i].account
+		if limits[i].Degraded == table.DegradedOpen || a.local.Burst == 0 {
 			continue
 		}
-		local := []ratelimit.Charge{{Limit: a.local, Cost: c.Cost}}
-		buckets := []ratelimit.Bucket{a.bucket}
-		ratelimit.AdjustAll(local, buckets, now.UnixMicro())
-		a.bucket = buckets[0]
-	}
-}
-
-// debt is what one tenant owes the authority.
-type debt struct {
-	tenant string
-	path   []ratelimit.Charge
-}
-
-// due lists what is owed, in paths that one call can carry, ordered by tenant and limit.
-func (f *fallback) due() []debt {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var keys []accountKey
-	for k, a := range f.accounts {
-		if a.owed != 0 {
-			keys = append(keys, k)
+		s := ratelimit.Standing{
+			Limit: limits[i].Limit, Cost: q.costs[i],
+			Remaining: a.bucket.Level, ResetMs: a.bucket.WaitMs(a.local, a.local.Burst),
+		}
+		sort := &d.Tokens
+		if q.l.units[i] == ofRequests {
+			sort = &d.Requests
+		}
+		part := float64(a.bucket.Level) / float64(a.local.Burst)
+		if sort.Limit.Amount == 0 || float64(sort.Remaining)/float64(share(sort.Limit, q.part).Burst) > part {
+			*sort = s
+		}
+		if part < least {
+			least, d.Tightest, d.Limit, d.Cost, d.Remaining, d.ResetMs = part, i, s.Limit, s.Cost, s.Remaining, s.ResetMs
 		}
 	}
-	slices.SortFunc(keys, func(a, b accountKey) int {
-		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.limit, b.limit))
-	})
-	var out []debt
-	for _, k := range keys {
-		if n := len(out); n == 0 || out[n-1].tenant != k.tenant || len(out[n-1].path) == ratelimit.MaxPath {
-			out = append(out, debt{tenant: k.tenant})
+	return d
+}
+
+// begin makes an account ready for an outage: it starts cold, and where a former outage left less, with
+// that, so that a flapping store grants nothing anew. The lock is held.
+func (o *organisation) begin(x *tally, l *table.Limit, part float64, now time.Time) {
+	a := &x.account
+	fresh := a.outage != o.outages
+	first := a.outage == 0
+	a.outage = o.outages
+	if fresh {
+		a.charged = 0
+	}
+	switch x.unit {
+	case ofSlots, ofNothing:
+	case ofMoney:
+		w, err := o.ledger.window(x, now, l)
+		if err != nil {
+			return // the table has only calendars that are known
 		}
-		a, last := f.accounts[k], &out[len(out)-1]
-		last.path = append(last.path, ratelimit.Charge{Limit: a.limit, Cost: a.owed})
-	}
-	return out
-}
-
-// paid takes off the account what the authority has been charged with, or what is forgone.
-func (f *fallback) paid(tenant string, path []ratelimit.Charge) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range path {
-		if a := f.accounts[accountKey{tenant, c.Limit.ID}]; a != nil {
-			a.owed -= c.Cost
+		if a.windowUs != w.FromUs {
+			a.windowUs, a.spent, fresh = w.FromUs, 0, true
 		}
-	}
-}
-
-// owing counts the buckets with anything owed.
-func (f *fallback) owing() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := 0
-	for _, a := range f.accounts {
-		if a.owed != 0 {
-			n++
+		if fresh {
+			a.left = scaled(max(o.remains(x, l.Burst, w.FromUs), 0), part)
 		}
-	}
-	return n
-}
-
-// forget drops accounts that nobody used for long and that owe nothing.
-func (f *fallback) forget(now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for k, a := range f.accounts {
-		if a.owed == 0 && now.Sub(a.touched) > idle {
-			delete(f.accounts, k)
-		}
-	}
-}
-
-// account finds or opens the account of a limit; mu is held.
-func (f *fallback) account(tenant string, l ratelimit.Limit, now time.Time) *account {
-	k := accountKey{tenant, l.ID}
-	a := f.accounts[k]
-	if a == nil {
-		a = &account{}
-		f.accounts[k] = a
-	}
-	a.limit, a.touched = l, now
-	return a
-}
-
-// begin makes the account's local bucket ready for an outage: it starts cold, and where a former
-// outage left less, with that.
-func (a *account) begin(share float64, now time.Time, era int64) {
-	a.local = part(a.limit, share)
-	first := (a.local.Burst*cold + 99) / 100
-	switch {
-	case a.era == 0:
-		a.bucket = ratelimit.Bucket{Level: first, StampUs: now.UnixMicro()}
-	case a.era != era:
+	default:
+		a.local = share(l.Limit, part)
+		most := (a.local.Burst*overshoot + 99) / 100
 		a.bucket = a.bucket.Refill(a.local, now.UnixMicro())
-		a.bucket.Level = min(a.bucket.Level, first)
+		if first {
+			a.bucket = ratelimit.Bucket{Level: most, StampUs: now.UnixMicro()}
+		} else if fresh {
+			a.bucket.Level = min(a.bucket.Level, most)
+		}
 	}
-	a.era = era
 }
 
-// part is a share of a limit. The period is stretched rather than the amount cut, so that no
-// limit is rounded away.
-func part(l ratelimit.Limit, share float64) ratelimit.Limit {
-	if share >= 1 {
+// lacks is how long, in milliseconds, until the account has the cost; 0: it has. The lock is held.
+func (x *tally) lacks(l *table.Limit, cost int64, part float64, now time.Time) int64 {
+	a := &x.account
+	switch x.unit {
+	case ofNothing:
+		return 0
+	case ofSlots:
+		// Those in use since before the outage count, so that all routers together have no more than
+		// the limit and a fifth.
+		if x.open.Load()+cost > scaled(l.Burst, part*(100+overshoot)/100) {
+			return slotRetryMs
+		}
+		return 0
+	case ofMoney:
+		if cost > a.left || a.spent+cost > scaled(l.Burst, part*overshoot/100) {
+			return closedRetryMs
+		}
+		return 0
+	}
+	// A request that costs more than the router's part, but not more than the limit, passes when the
+	// part is full.
+	need := cost
+	if cost <= l.Burst {
+		need = min(cost, a.local.Burst)
+	}
+	if a.bucket.Level >= need {
+		return 0
+	}
+	return max(a.bucket.WaitMs(a.local, min(need, a.local.Burst)), 1)
+}
+
+// charge takes the cost from the account; below 0 it gives back. The lock is held.
+func (x *tally) charge(l *table.Limit, cost int64, bounded bool) {
+	a := &x.account
+	a.charged += cost
+	switch x.unit {
+	case ofSlots, ofNothing:
+	case ofMoney:
+		a.left -= cost
+		a.spent += cost
+	default:
+		if !bounded || a.local.Burst == 0 {
+			return
+		}
+		if cost > 0 {
+			a.bucket = a.bucket.Charge(a.local, cost)
+		} else {
+			a.bucket = a.bucket.Give(a.local, -cost)
+		}
+	}
+}
+
+// adjust settles what was taken from the accounts of this outage.
+func (o *organisation) adjust(l *lane, changes []int64) {
+	limits := l.limits()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range limits {
+		if x := l.tallies[i]; x.account.outage == o.outages && x.unit != ofSlots {
+			x.charge(&limits[i], changes[i], limits[i].Degraded != table.DegradedOpen)
+		}
+	}
+}
+
+// share is a part of a limit. The period is stretched rather than the amount cut, so that no limit is
+// rounded away.
+func share(l ratelimit.Limit, part float64) ratelimit.Limit {
+	if part >= 1 {
 		return l
 	}
 	p := l
-	p.Burst = max(1, int64(float64(l.Burst)*share))
-	p.PeriodMs = int64(math.Ceil(float64(l.PeriodMs) / share))
-	if share < 1e-6 || p.Validate() != nil {
+	p.Burst = max(1, int64(float64(l.Burst)*part))
+	p.PeriodMs = int64(math.Ceil(float64(l.PeriodMs) / part))
+	if part < 1e-6 || p.Validate() != nil {
 		// A millionth of a limit is one unit of burst at a millionth of the rate.
 		p.Burst, p.PeriodMs = 1, l.PeriodMs*1e6
 	}
 	return p
 }
 
-// enough is what the local bucket must hold for a charge to pass: its cost, or a full bucket if
-// it costs more than that but no more than the limit itself allows.
-func enough(c ratelimit.Charge, local ratelimit.Limit) int64 {
-	if c.Cost > c.Limit.Burst {
-		return c.Cost
-	}
-	return min(c.Cost, local.Burst)
-}
-
-// closed refuses for want of the authority.
-func closed(c ratelimit.Charge, at int) ratelimit.Decision {
+// shut refuses for want of the store.
+func shut(l ratelimit.Limit, cost int64, at int) ratelimit.Decision {
 	return ratelimit.Decision{
-		Reason:       ratelimit.ReasonClosed,
-		Tightest:     at,
-		RetryAfterMs: closedRetryMs,
-		Degraded:     true,
-		Limit:        c.Limit,
-		Cost:         c.Cost,
+		Reason: ratelimit.ReasonClosed, Tightest: at, RetryAfterMs: closedRetryMs, Degraded: true, Limit: l, Cost: cost,
 	}
 }
 
-// global tells a local decision in terms of the tenant's own limits: index maps the local path to
-// the steps.
-func global(d ratelimit.Decision, steps []step, index []int) ratelimit.Decision {
-	d.Degraded = true
-	if d.Tightest < 0 {
-		return d
+// short refuses by the router's own part of a limit.
+func short(l *lane, at int, cost, waitMs int64) ratelimit.Decision {
+	rule := l.limits()[at].Limit
+	d := ratelimit.Decision{
+		Reason: ratelimit.ReasonOver, Tightest: at, RetryAfterMs: waitMs, ResetMs: waitMs, Degraded: true, Limit: rule, Cost: cost,
 	}
-	d.Tightest = index[d.Tightest]
-	d.Limit, d.Cost = steps[d.Tightest].charge.Limit, steps[d.Tightest].charge.Cost
-	for _, s := range []*ratelimit.Standing{&d.Requests, &d.Tokens} {
-		for i := range steps {
-			if c := steps[i].charge; s.Limit.ID == c.Limit.ID {
-				s.Limit, s.Cost = c.Limit, c.Cost
-			}
-		}
+	if l.units[at] == ofMoney {
+		d.Reason = ratelimit.ReasonClosed // there may be more, and nobody knows
+	}
+	standing := ratelimit.Standing{Limit: rule, Cost: cost, ResetMs: waitMs}
+	switch l.units[at] {
+	case ofRequests:
+		d.Requests = standing
+	case ofInput, ofOutput, ofTotal:
+		d.Tokens = standing
 	}
 	return d
 }

@@ -1,28 +1,15 @@
 // Package meter settles what admitted requests really used: with the tenant's quotas, which were
 // charged an estimate when the request was admitted, and with the counters of tokens and money.
-// It is told of a request once, at its end, never blocks the telling, and settles behind it.
+// It is told of a request once, at its end, and never blocks the telling.
 package meter
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"math"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"anabranch/api/fleet"
 	"anabranch/dataplane/admit"
-	"anabranch/ratelimit"
-)
-
-// Defaults of Options.
-const (
-	// DefaultFlush bounds the settling of what is left at the end.
-	DefaultFlush = 2 * time.Second
-	// DefaultBuckets bounds the buckets with something to settle.
-	DefaultBuckets = 1 << 16
 )
 
 // Usage is what a model server said that a request used, in tokens.
@@ -66,111 +53,40 @@ func (f Fate) String() string {
 	return fmt.Sprintf("fate %d", int(f))
 }
 
-// Adjuster settles paths of limits; admit.Admitter is one that keeps the account itself while the
-// quota store is away, and any ratelimit.Authority is one that doesn't.
-type Adjuster interface {
-	Adjust(ctx context.Context, tenant string, path []ratelimit.Charge) error
+// Subject is whose use it was.
+type Subject struct {
+	Tenant fleet.TenantID
+	// Model is the base model, whatever alias or adapter the client named.
+	Model fleet.ModelID
+	// Cluster that served it. Empty: none did.
+	Cluster fleet.ClusterID
+	// InputMicros and OutputMicros are the model's prices in micro-dollars per million tokens.
+	InputMicros, OutputMicros uint64
 }
 
 // Options of New.
 type Options struct {
-	// Authority settles. Required.
-	Authority Adjuster
-	// Flush bounds the settling of what is left when Run is told to end. 0: DefaultFlush.
-	Flush time.Duration
-	// Buckets bounds how many buckets wait to be settled. 0: DefaultBuckets.
-	Buckets int
 	// Registerer takes the metrics. Nil: none are kept.
 	Registerer prometheus.Registerer
-	// Logger of what a person should know. Nil: none.
-	Logger *slog.Logger
 }
 
-// Validate names the option that is wrong and the fix, or answers nil.
-func (o Options) Validate() error {
-	switch {
-	case o.Authority == nil:
-		return errors.New("meter's authority is nil: give the router's admitter")
-	case o.Flush < 0:
-		return fmt.Errorf("meter's flush time %v is below 0: leave it 0 for %v", o.Flush, DefaultFlush)
-	case o.Buckets < 0:
-		return fmt.Errorf("meter's bound of %d buckets is below 0: leave it 0 for %d", o.Buckets, DefaultBuckets)
-	}
-	return nil
-}
-
-// Meter settles requests. It is safe for concurrent use; Run does the work.
+// Meter settles requests. It is safe for concurrent use.
 type Meter struct {
-	authority Adjuster
-	flush     time.Duration
-	log       *slog.Logger
-	metrics   *metrics
-	ledger    *ledger
+	metrics *metrics
 }
 
 // New makes a Meter.
 func New(o Options) (*Meter, error) {
-	if err := o.Validate(); err != nil {
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
 		return nil, err
 	}
-	m := &Meter{authority: o.Authority, flush: o.Flush, log: o.Logger}
-	if m.flush == 0 {
-		m.flush = DefaultFlush
-	}
-	if o.Buckets == 0 {
-		o.Buckets = DefaultBuckets
-	}
-	if m.log == nil {
-		m.log = slog.New(slog.DiscardHandler)
-	}
-	m.log = m.log.With(slog.String("component", "meter"))
-	m.ledger = newLedger(o.Buckets)
-	var err error
-	m.metrics, err = newMetrics(o.Registerer, m.ledger.waiting)
-	return m, err
+	return &Meter{metrics: m}, nil
 }
 
-// Settle tells of the end of the request that the ticket was given for, exactly once for each. It
+// Settle tells of the end of the request that was let in with the reservation, exactly once for each. It
 // never blocks.
-func (m *Meter) Settle(t admit.Ticket, u Usage, f Fate) {
-	m.metrics.ended(t, u, f)
-	if lost := m.ledger.add(string(t.Tenant), Differences(t, u, f)); lost > 0 {
-		m.metrics.lose(lost)
-	}
-}
-
-// Run settles until ctx ends, then what is left, for at most the flush time. Stop telling first,
-// and keep the admitter running until Run has returned.
-func (m *Meter) Run(ctx context.Context) error {
-	// The work outlives ctx by the flush time, and no longer.
-	work, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	grace := time.AfterFunc(math.MaxInt64, end)
-	defer grace.Stop()
-	defer context.AfterFunc(ctx, func() { grace.Reset(m.flush) })()
-	for {
-		select {
-		case <-m.ledger.ready:
-			m.settle(work)
-		case <-ctx.Done():
-			m.settle(work)
-			return nil
-		}
-	}
-}
-
-// settle sends all that is in the ledger. What can't be sent is lost, but not silently.
-func (m *Meter) settle(ctx context.Context) {
-	for _, e := range m.ledger.drain() {
-		if err := m.adjust(ctx, e); err != nil {
-			m.metrics.lose(len(e.path))
-			m.log.Warn("settlement is lost", slog.String("tenant", e.tenant), slog.Any("error", err))
-		}
-	}
-}
-
-func (m *Meter) adjust(ctx context.Context, e entry) error {
-	ctx, cancel := context.WithTimeout(ctx, m.flush)
-	defer cancel()
-	return m.authority.Adjust(ctx, e.tenant, e.path)
+func (m *Meter) Settle(r *admit.Reservation, who Subject, u Usage, f Fate) {
+	input, output := Charge(r, u, f)
+	m.metrics.ended(who, u, f, input, output)
 }

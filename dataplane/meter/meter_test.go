@@ -2,82 +2,74 @@ package meter
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
-	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/dataplane/admit"
+	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
 )
 
-// book is an Adjuster that writes down what it is told.
-type book struct {
-	mu    sync.Mutex // guards the rest
-	calls []entry
-	fail  error
-	slow  time.Duration
+// desk admits requests of a tenant with a limit of each kind.
+type desk struct {
+	t      testing.TB
+	admit  *admit.Admitter
+	store  *ratelimit.Lending
+	table  *table.Table
+	tenant *table.Tenant
 }
 
-func (b *book) Adjust(ctx context.Context, tenant string, path []ratelimit.Charge) error {
-	b.mu.Lock()
-	slow, fail := b.slow, b.fail
-	b.mu.Unlock()
-	if slow > 0 {
-		select {
-		case <-time.After(slow):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+func newDesk(t testing.TB) *desk {
+	t.Helper()
+	pb := &routerpb.Table{
+		Ref:     &routerpb.TableRef{ClusterId: "c", Epoch: 1, Revision: 1},
+		Regions: []*routerpb.Region{{Id: "us-east-1", Zone: "us"}},
+		Clusters: []*routerpb.Cluster{{
+			Id: "use1-h100", Region: "us-east-1", Kind: "endpoints", Models: []string{"llama-3.1-8b"}, HealthCap: 1,
+			Endpoints: []*routerpb.Endpoint{{Id: "e", Url: "http://127.0.0.1:9101", Class: "h100"}},
+		}},
+		Models:  []*routerpb.Model{{Id: "llama-3.1-8b", OutputWeight: 6}},
+		Tenants: []*routerpb.Tenant{{Id: "acme", Tier: "top", Priority: 100}},
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.calls = append(b.calls, entry{tenant, path})
-	return fail
+	for _, kind := range []string{"requests", "input-tokens", "output-tokens", "total-tokens"} {
+		pb.Quotas = append(pb.Quotas, &routerpb.Quota{Id: kind, Tenant: "acme", Kind: kind, Limit: 1, PeriodMs: 86_400_000, Burst: 1e6})
+	}
+	d := &desk{t: t, store: ratelimit.NewLending(nil)}
+	var err error
+	if d.table, err = table.Build(pb); err != nil {
+		t.Fatal(err)
+	}
+	d.tenant, _ = d.table.Tenant("acme")
+	if d.admit, err = admit.New(admit.Options{Stores: admit.Own(d.store), Inline: true}); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
-// total is the sum of all adjustments of a tenant's limit.
-func (b *book) total(tenant, limit string) int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var sum int64
-	for _, e := range b.calls {
-		for _, c := range e.path {
-			if e.tenant == tenant && c.Limit.ID == limit {
-				sum += c.Cost
-			}
-		}
+// reserve admits a request that reserves 1,000 input and 256 output tokens.
+func (d *desk) reserve() *admit.Reservation {
+	d.t.Helper()
+	r, said := d.admit.Take(d.t.Context(), d.table, admit.Request{Tenant: d.tenant, Input: 1000, Output: 256})
+	if r == nil {
+		d.t.Fatalf("%+v", said)
 	}
-	return sum
+	return r
 }
 
-func (b *book) count() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.calls)
+// used is what is gone of a limit when all that was held has come back.
+func (d *desk) used(limit string) int64 {
+	level, held, _ := d.store.Left("acme", limit)
+	return 1e6 - level - held
 }
 
-// ticket of a request that reserved 1,000 input and 256 output tokens of limits of each kind.
-func ticket(tenant fleet.TenantID) admit.Ticket {
-	t := admit.Ticket{
-		Tenant: tenant, Model: "llama-3.1-8b", Cluster: "use1-h100", Input: 1000, Output: 256,
-		InputMicros: 50_000, OutputMicros: 80_000,
-	}
-	for _, kind := range []ratelimit.Kind{ratelimit.Requests, ratelimit.InputTokens, ratelimit.OutputTokens, ratelimit.TotalTokens} {
-		t.Path = append(t.Path, ratelimit.Charge{
-			Limit: ratelimit.Limit{ID: string(kind), Kind: kind, Amount: 1e6, PeriodMs: 60_000, Burst: 1e6},
-			Cost:  admit.Cost(kind, 1, t.Input, t.Output),
-		})
-	}
-	return t
+func subject() Subject {
+	return Subject{Tenant: "acme", Model: "llama-3.1-8b", Cluster: "use1-h100", InputMicros: 50_000, OutputMicros: 80_000}
 }
 
 func TestWhatIsChargedInTheEnd(t *testing.T) {
@@ -85,190 +77,59 @@ func TestWhatIsChargedInTheEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		usage                         Usage
 		fate                          Fate
-		requests, input, output, both int64 // differences to what was reserved
+		requests, input, output, both int64
 	}{
-		"used as told":                           {used, Completed, 0, -100, 44, -56},
-		"as reserved":                            {Usage{Prompt: 1000, Completion: 256}, Completed, 0, 0, 0, 0},
-		"no prompt told: the estimate stands":    {Usage{Completion: 56}, Completed, 0, 0, -200, -200},
-		"broken after content: what was counted": {Usage{Completion: 10}, Broken, 0, 0, -246, -246},
-		"broken after the server told":           {used, Broken, 0, -100, 44, -56},
-		"failed before content":                  {used, FailedBeforeContent, 0, -1000, -256, -1256},
-		"never sent":                             {Usage{}, NotSent, -1, -1000, -256, -1256},
-		"nonsense from a server":                 {Usage{Prompt: -5, Completion: -5}, Completed, 0, 0, -256, -256},
+		"used as told":                           {used, Completed, 1, 900, 300, 1200},
+		"as reserved":                            {Usage{Prompt: 1000, Completion: 256}, Completed, 1, 1000, 256, 1256},
+		"no prompt told: the estimate stands":    {Usage{Completion: 56}, Completed, 1, 1000, 56, 1056},
+		"broken after content: what was counted": {Usage{Completion: 10}, Broken, 1, 1000, 10, 1010},
+		"broken after the server told":           {used, Broken, 1, 900, 300, 1200},
+		"failed before content":                  {used, FailedBeforeContent, 1, 0, 0, 0},
+		"never sent":                             {Usage{}, NotSent, 0, 0, 0, 0},
+		"nonsense from a server":                 {Usage{Prompt: -5, Completion: -5}, Completed, 1, 1000, 0, 1000},
 	} {
-		want := map[string]int64{}
-		for kind, d := range map[string]int64{"requests": c.requests, "input-tokens": c.input, "output-tokens": c.output, "total-tokens": c.both} {
-			if d != 0 {
-				want[kind] = d
-			}
-		}
-		got := map[string]int64{}
-		for _, d := range Differences(ticket("acme"), c.usage, c.fate) {
-			got[d.Limit.ID] = d.Cost
-		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
-	}
-	if got := Differences(admit.Ticket{Tenant: "acme"}, used, Completed); got != nil {
-		t.Errorf("a tenant without quotas: %v", got)
-	}
-}
-
-// start runs a meter; the function that it answers stops it and waits.
-func start(t *testing.T, o Options) (*Meter, func()) {
-	t.Helper()
-	m, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := m.Run(ctx); err != nil {
-			t.Errorf("run: %v", err)
-		}
-	}()
-	return m, func() {
-		cancel()
-		<-done
-	}
-}
-
-func TestSettlingHappensBehindTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &book{slow: time.Second}
-		m, stop := start(t, Options{Authority: b})
-		defer stop()
-		begin := time.Now()
-		for range 100 {
-			m.Settle(ticket("acme"), Usage{Prompt: 900, Completion: 300}, Completed)
-			m.Settle(ticket("globex"), Usage{}, NotSent)
-		}
-		if took := time.Since(begin); took != 0 {
-			t.Errorf("telling took %v", took)
-		}
-		<-time.After(10 * time.Second)
-		for limit, want := range map[string]int64{"requests": 0, "input-tokens": -100 * 100, "output-tokens": 44 * 100, "total-tokens": -56 * 100} {
-			if got := b.total("acme", limit); got != want {
-				t.Errorf("acme %s: %d, want %d", limit, got, want)
-			}
-		}
-		if got := b.total("globex", "requests"); got != -100 {
-			t.Errorf("globex requests: %d, want -100", got)
-		}
-		if b.count() > 6 {
-			t.Errorf("%d calls for 200 requests of two tenants: they should add up", b.count())
-		}
-	})
-}
-
-func TestConcurrentTellersLoseNothing(t *testing.T) {
-	b := &book{}
-	m, stop := start(t, Options{Authority: b})
-	var tellers sync.WaitGroup
-	for range 8 {
-		tellers.Go(func() {
-			for range 500 {
-				m.Settle(ticket("acme"), Usage{Prompt: 1001, Completion: 256}, Completed)
-			}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t)
+				m, err := New(Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := d.reserve()
+				m.Settle(r, subject(), c.usage, c.fate)
+				m.Settle(r, subject(), used, Completed) // says nothing any more
+				// The admitter's last words.
+				ended, end := context.WithCancel(t.Context())
+				end()
+				if err := d.admit.Run(ended); err != nil {
+					t.Fatal(err)
+				}
+				for limit, want := range map[string]int64{
+					"requests": c.requests, "input-tokens": c.input, "output-tokens": c.output, "total-tokens": c.both,
+				} {
+					if got := d.used(limit); got != want {
+						t.Errorf("%s: %d, want %d", limit, got, want)
+					}
+				}
+			})
 		})
-	}
-	tellers.Wait()
-	stop()
-	if got := b.total("acme", "input-tokens"); got != 4000 {
-		t.Errorf("%d tokens settled, want 4,000", got)
-	}
-}
-
-func TestTheRestIsSettledAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &book{}
-		m, stop := start(t, Options{Authority: b})
-		synctest.Wait()
-		m.Settle(ticket("acme"), Usage{}, FailedBeforeContent)
-		stop()
-		if got := b.total("acme", "total-tokens"); got != -1256 {
-			t.Errorf("%d, want -1,256", got)
-		}
-	})
-}
-
-func TestTheEndIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &book{slow: time.Hour}
-		registry := prometheus.NewPedanticRegistry()
-		m, stop := start(t, Options{Authority: b, Flush: 3 * time.Second, Registerer: registry})
-		synctest.Wait()
-		for i := range 20 {
-			m.Settle(ticket(fleet.TenantID(fmt.Sprintf("tenant-%d", i))), Usage{}, NotSent)
-		}
-		synctest.Wait() // one settlement is under way
-		begin := time.Now()
-		stop()
-		if took := time.Since(begin); took > 3*time.Second {
-			t.Errorf("the end took %v", took)
-		}
-		if line := "anabranch_settlements_lost_total 80"; !slices.Contains(exposed(t, registry), line) {
-			t.Errorf("want %s", line)
-		}
-	})
-}
-
-func TestOptionsNameWhatIsWrong(t *testing.T) {
-	for want, o := range map[string]Options{
-		"authority is nil": {},
-		"flush time":       {Authority: &book{}, Flush: -1},
-		"bound of -1":      {Authority: &book{}, Buckets: -1},
-	} {
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", o, err, want)
-		}
-	}
-}
-
-func TestWhatCannotBeSettledIsCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		registry := prometheus.NewPedanticRegistry()
-		m, stop := start(t, Options{Authority: &book{fail: errors.New("gone")}, Registerer: registry})
-		m.Settle(ticket("acme"), Usage{}, FailedBeforeContent)
-		stop()
-		if line := "anabranch_settlements_lost_total 3"; !slices.Contains(exposed(t, registry), line) {
-			t.Errorf("want %s", line)
-		}
-	})
-}
-
-func TestTheQueueIsBounded(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	m, err := New(Options{Authority: &book{}, Buckets: 6, Registerer: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		m.Settle(ticket("acme"), Usage{}, NotSent) // 4 buckets
-	}
-	m.Settle(ticket("globex"), Usage{}, NotSent) // 4 more, of which 2 find no room
-	for _, line := range []string{"anabranch_settlements_waiting 6", "anabranch_settlements_lost_total 2"} {
-		if !slices.Contains(exposed(t, registry), line) {
-			t.Errorf("want %s", line)
-		}
 	}
 }
 
 func TestMetricsOfUse(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	m, err := New(Options{Authority: &book{}, Registerer: registry})
+	d := newDesk(t)
+	m, err := New(Options{Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Settle(ticket("acme"), Usage{Prompt: 1_000_000, Cached: 600_000, Completion: 500_000}, Completed)
-	m.Settle(ticket("acme"), Usage{Prompt: 10, Cached: 99, Completion: 1}, Broken)
-	m.Settle(ticket("acme"), Usage{}, FailedBeforeContent)
-	unsent := ticket("acme")
+	m.Settle(d.reserve(), subject(), Usage{Prompt: 1_000_000, Cached: 600_000, Completion: 500_000}, Completed)
+	d = newDesk(t)
+	m.Settle(d.reserve(), subject(), Usage{Prompt: 10, Cached: 99, Completion: 1}, Broken)
+	m.Settle(d.reserve(), subject(), Usage{}, FailedBeforeContent)
+	unsent := subject()
 	unsent.Cluster = ""
-	m.Settle(unsent, Usage{}, NotSent)
+	m.Settle(d.reserve(), unsent, Usage{}, NotSent)
 	got := exposed(t, registry)
 	where := `cluster="use1-h100",` // labels are shown in the order of their names
 	for _, line := range []string{
@@ -286,7 +147,7 @@ func TestMetricsOfUse(t *testing.T) {
 			t.Errorf("want %s in\n%s", line, strings.Join(got, "\n"))
 		}
 	}
-	if _, err := New(Options{Authority: &book{}, Registerer: registry}); err == nil {
+	if _, err := New(Options{Registerer: registry}); err == nil {
 		t.Error("two meters share a registry")
 	}
 }
@@ -315,36 +176,17 @@ func TestFatesHaveNames(t *testing.T) {
 	}
 }
 
-func TestLedgerKeepsOrderAndBoundsPaths(t *testing.T) {
-	l := newLedger(1000)
-	many := make([]ratelimit.Charge, ratelimit.MaxPath+5)
-	for i := range many {
-		many[i] = ratelimit.Charge{Limit: ratelimit.Limit{ID: fmt.Sprint(i)}, Cost: 1}
-	}
-	l.add("b", many)
-	l.add("a", many[:1])
-	l.add("b", many[:1])
-	l.add("c", nil)
-	got := l.drain()
-	if len(got) != 3 || got[0].tenant != "b" || got[1].tenant != "b" || got[2].tenant != "a" {
-		t.Fatalf("%d entries: %+v", len(got), got)
-	}
-	if len(got[0].path) != ratelimit.MaxPath || len(got[1].path) != 5 || got[0].path[0].Cost != 2 {
-		t.Errorf("paths of %d and %d, first cost %d", len(got[0].path), len(got[1].path), got[0].path[0].Cost)
-	}
-	if l.waiting() != 0 || l.drain() != nil {
-		t.Error("something is left")
-	}
-}
-
 func BenchmarkSettle(b *testing.B) {
-	m, err := New(Options{Authority: &book{}})
+	d := newDesk(b)
+	m, err := New(Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	t := ticket("acme")
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Settle(t, Usage{Prompt: 900, Completion: 300}, Completed)
+		b.StopTimer()
+		r := d.reserve()
+		b.StartTimer()
+		m.Settle(r, subject(), Usage{Prompt: 900, Completion: 300}, NotSent)
 	}
 }

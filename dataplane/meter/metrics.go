@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"anabranch/dataplane/admit"
 )
 
 // metrics of use. Tenant, model and cluster are names of the table, never a client's words; token
@@ -16,11 +14,10 @@ type metrics struct {
 	tokens   *prometheus.CounterVec
 	cached   *prometheus.CounterVec
 	money    *prometheus.CounterVec
-	lost     prometheus.Counter
 }
 
 // newMetrics makes the metrics and registers them with r unless it is nil.
-func newMetrics(r prometheus.Registerer, waiting func() int) (*metrics, error) {
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	use := []string{"tenant", "model", "cluster"}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -39,20 +36,12 @@ func newMetrics(r prometheus.Registerer, waiting func() int) (*metrics, error) {
 			Name: "anabranch_cost_microdollars_total",
 			Help: "Price of the tokens charged to tenants, in millionths of a US dollar.",
 		}, use),
-		lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "anabranch_settlements_lost_total",
-			Help: "Differences to a tenant's bucket that were never settled; each leaves the bucket as the estimate left it.",
-		}),
 	}
 	if r == nil {
 		return m, nil
 	}
-	queue := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "anabranch_settlements_waiting",
-		Help: "Buckets with something to settle.",
-	}, func() float64 { return float64(waiting()) })
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.tokens, m.cached, m.money, m.lost, queue} {
+	for _, c := range []prometheus.Collector{m.requests, m.tokens, m.cached, m.money} {
 		errs = append(errs, r.Register(c))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -62,9 +51,8 @@ func newMetrics(r prometheus.Registerer, waiting func() int) (*metrics, error) {
 }
 
 // ended counts one request.
-func (m *metrics) ended(t admit.Ticket, u Usage, f Fate) {
-	tenant, model, cluster := string(t.Tenant), string(t.Model), string(t.Cluster)
-	_, input, output := actual(t, u, f)
+func (m *metrics) ended(w Subject, u Usage, f Fate, input, output int64) {
+	tenant, model, cluster := string(w.Tenant), string(w.Model), string(w.Cluster)
 	m.requests.WithLabelValues(tenant, model, cluster, f.String()).Inc()
 	if input == 0 && output == 0 {
 		return
@@ -72,7 +60,5 @@ func (m *metrics) ended(t admit.Ticket, u Usage, f Fate) {
 	m.tokens.WithLabelValues(tenant, model, cluster, "input").Add(float64(input))
 	m.tokens.WithLabelValues(tenant, model, cluster, "output").Add(float64(output))
 	m.cached.WithLabelValues(tenant, model, cluster).Add(float64(min(max(u.Cached, 0), input)))
-	m.money.WithLabelValues(tenant, model, cluster).Add(money(t, input, output))
+	m.money.WithLabelValues(tenant, model, cluster).Add(w.money(input, output))
 }
-
-func (m *metrics) lose(n int) { m.lost.Add(float64(n)) }

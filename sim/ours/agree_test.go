@@ -23,6 +23,7 @@ import (
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 	"anabranch/dataplane"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
 	"anabranch/sim"
@@ -157,7 +158,7 @@ func newRig(t *testing.T, mode string, far bool) *rig {
 func (r *rig) real(pb *routerpb.Table) {
 	r.t.Helper()
 	clock := func() time.Time { return epoch.Add(r.now) }
-	quotas := ratelimit.NewMemory(clock)
+	quotas := admit.Own(ratelimit.NewLending(clock))
 	pool := x509.NewCertPool()
 	var peers []*httptest.Server
 	for _, region := range pb.GetRegions() {
@@ -179,7 +180,7 @@ func (r *rig) real(pb *routerpb.Table) {
 		at := r.ours.places.regions[id]
 		var tables table.Holder
 		hub, err := dataplane.New(dataplane.Options{
-			Router: "r-" + fleet.RouterID(id), Region: id, Tables: &tables, Authority: quotas, Now: clock,
+			Router: "r-" + fleet.RouterID(id), Region: id, Tables: &tables, Quotas: quotas, Inline: true, Now: clock,
 			PeerTLS: func() *tls.Config {
 				return &tls.Config{RootCAs: pool, ServerName: "example.com", MinVersion: tls.VersionTLS13}
 			},

@@ -146,7 +146,7 @@ func (ro *router) heard(h *world.Heard, v *world.View) {
 func (ro *router) tick(v *world.View) {
 	ro.hear()
 	ro.report()
-	ro.settle()
+	ro.lease()
 	ro.sweep()
 	for cluster, seats := range ro.seats {
 		for pod, s := range seats {

@@ -14,7 +14,6 @@ import (
 	"anabranch/controlplane/policy"
 	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/table"
-	"anabranch/ratelimit"
 	"anabranch/sim/workload"
 	"anabranch/sim/world"
 )
@@ -96,8 +95,7 @@ func (p *ours) Start(spec *world.Spec) {
 		p.places.region = append(p.places.region, p.places.regions[c.Region])
 	}
 	p.control = newControl(spec, p.o)
-	p.quotas = &store{}
-	p.quotas.memory = ratelimit.NewMemory(func() time.Time { return p.quotas.now })
+	p.quotas = newStore()
 	if p.err = p.control.first(); p.err != nil {
 		return
 	}

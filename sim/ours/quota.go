@@ -10,25 +10,35 @@ import (
 
 // store is the quota store that all routers ask. It can be away.
 type store struct {
-	memory *ratelimit.Memory
-	now    time.Time
-	away   bool
+	lending *ratelimit.Lending
+	now     time.Time
+	away    bool
 }
 
 var errAway = fmt.Errorf("simulated outage: %w", ratelimit.ErrAway)
 
-// Take implements [ratelimit.Authority].
-func (s *store) Take(ctx context.Context, tenant string, path []ratelimit.Charge) (ratelimit.Decision, error) {
-	if s.away {
-		return ratelimit.Decision{}, errAway
-	}
-	return s.memory.Take(ctx, tenant, path)
+func newStore() *store {
+	s := &store{}
+	s.lending = ratelimit.NewLending(func() time.Time { return s.now })
+	return s
 }
 
-// Adjust implements [ratelimit.Authority].
-func (s *store) Adjust(ctx context.Context, tenant string, path []ratelimit.Charge) error {
+// LeaseAll implements [admit.Store].
+func (s *store) LeaseAll(ctx context.Context, calls []ratelimit.In) []ratelimit.Result {
+	if !s.away {
+		return s.lending.LeaseAll(ctx, calls)
+	}
+	out := make([]ratelimit.Result, len(calls))
+	for i := range out {
+		out[i].Err = errAway
+	}
+	return out
+}
+
+// Healthy implements [admit.Store].
+func (s *store) Healthy(string) error {
 	if s.away {
 		return errAway
 	}
-	return s.memory.Adjust(ctx, tenant, path)
+	return nil
 }

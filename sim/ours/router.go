@@ -64,7 +64,6 @@ type router struct {
 	reported        time.Duration
 	answers, faults uint64 // since the last report
 	inFlight        int64
-	lookAt          time.Duration // for the quota store
 	allHash         []uint64
 }
 
@@ -92,7 +91,9 @@ func newRouter(p *ours, number, place int, born time.Duration) *router {
 	ro.local = ro.sight.Of
 	// Neither has anything to refuse in these options.
 	ro.gate, _ = queue.New(queue.Options{Now: clock, Rand: chance})
-	ro.admit, _ = admit.New(admit.Options{Authority: p.quotas, Region: region.ID, Budget: time.Hour, Now: clock, Rand: chance})
+	ro.admit, _ = admit.New(admit.Options{
+		Stores: admit.Own(p.quotas), Run: fmt.Sprintf("%s@%d", ro.id, born), Region: region.ID, Inline: true, Now: clock, Rand: chance,
+	})
 	ro.contact = ro.now
 	ro.apply(p.control.newest(place, born))
 	return ro
@@ -124,6 +125,7 @@ func (ro *router) apply(t *table.Table) {
 	first := ro.table == nil
 	ro.table = t
 	ro.places.Sync(t)
+	ro.admit.Applied(t)
 	has := func(id fleet.ClusterID) bool { return t.Clusters[id] != nil }
 	ro.budget.Keep(has)
 	ro.doubts.Keep(has)
@@ -170,16 +172,9 @@ func (ro *router) report() {
 	ro.policy.control.tell(ro, report)
 }
 
-// settle looks for a quota store that is away, as often as an admitter that runs by itself, and for any
-// at the pace of its pulse.
-func (ro *router) settle() {
-	away := ro.policy.quotas.away || !ro.admit.StoreOK()
-	if len(ro.policy.spec.Quotas) == 0 && !away || ro.truth < ro.lookAt {
-		return
+// lease makes the owner's turns of quotas.
+func (ro *router) lease() {
+	if len(ro.policy.spec.Quotas) > 0 || len(ro.policy.o.Resources) > 0 {
+		ro.admit.Turn(context.Background(), ro.now)
 	}
-	ro.lookAt = ro.truth + time.Second
-	if away {
-		ro.lookAt = ro.truth + admit.DefaultProbe
-	}
-	ro.admit.Look(context.Background(), true)
 }

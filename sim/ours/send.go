@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/dispatch"
 	"anabranch/dataplane/endpoint"
 	"anabranch/dataplane/meter"
@@ -54,8 +55,10 @@ func (ro *router) arrive(r *workload.Request, v *world.View) world.Route {
 	if !ro.begin(t, nil) {
 		return ro.refuse(t, "model_not_found", true, v)
 	}
-	ticket, decision := ro.admit.Take(context.Background(), t.table, t.tenant, string(t.model.ID), t.prompt, t.output)
-	if t.ticket = ticket; !decision.Allowed {
+	reservation, decision := ro.admit.Take(context.Background(), t.table, admit.Request{
+		Tenant: t.tenant, Model: t.model, Input: t.prompt, Output: t.output,
+	})
+	if t.reservation = reservation; !decision.Allowed {
 		return ro.refuse(t, world.CodeQuota, false, v)
 	}
 	ro.places.Asked(t.model.ID, t.class.ID, t.model.Work(t.prompt, ro.places.Answer(t.model.ID, t.output)))
@@ -205,9 +208,8 @@ func (ro *router) finish(t *trip, used meter.Usage, fate meter.Fate, fault bool)
 		ro.drop(t)
 		return
 	}
-	if path := meter.Differences(t.ticket, used, fate); len(path) > 0 {
-		// Its only error is of a path that can't be settled, and this was taken.
-		_ = ro.admit.Adjust(context.Background(), string(t.tenant.ID), path)
+	if t.reservation != nil {
+		meter.Charge(t.reservation, used, fate)
 	}
 	ro.inFlight--
 	ro.answers++

@@ -35,7 +35,8 @@ type trip struct {
 	prompt   int64
 	output   int64
 	load     endpoint.Load
-	ticket   admit.Ticket
+	// reservation of its quotas; nil: it has none yet, or was refused.
+	reservation *admit.Reservation
 
 	choice route.Choice
 	trail  dispatch.Trail

@@ -18,6 +18,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/subscribe"
 	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
@@ -35,7 +36,7 @@ func serve(t *testing.T, region fleet.RegionID, at *member) *serving {
 	tables, id := &table.Holder{}, fleet.RouterID(region+"-r1")
 	quiet := slog.New(slog.DiscardHandler)
 	router, err := dataplane.New(dataplane.Options{
-		Router: id, Region: region, Tables: tables, Authority: ratelimit.NewMemory(nil), Logger: quiet, Requests: dataplane.LogNone,
+		Router: id, Region: region, Tables: tables, Quotas: admit.Own(ratelimit.NewLending(nil)), Logger: quiet, Requests: dataplane.LogNone,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,7 @@ import (
 	"anabranch/cmd/certificate"
 	"anabranch/cmd/lifecycle"
 	"anabranch/dataplane"
+	"anabranch/dataplane/admit"
 	"anabranch/dataplane/override"
 	"anabranch/dataplane/subscribe"
 	"anabranch/dataplane/subscribe/lastgood"
@@ -38,7 +40,7 @@ type Instance struct {
 	log     *slog.Logger
 	router  *dataplane.Router
 	control *subscribe.Client
-	redis   *redisbucket.Store // nil: quotas are this process's own
+	redis   *redisbucket.Lender // nil: quotas are this process's own
 
 	orders *override.Book
 
@@ -71,7 +73,7 @@ func New(o Options) (*Instance, error) {
 }
 
 func (n *Instance) open() error {
-	authority, err := n.authority()
+	quotas, err := n.quotas()
 	if err != nil {
 		return err
 	}
@@ -89,7 +91,7 @@ func (n *Instance) open() error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), n.certs)
 	tables := &table.Holder{}
 	if n.router, err = dataplane.New(dataplane.Options{
-		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Authority: authority,
+		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Quotas: quotas,
 		PeerTLS: towardsPeers, Control: n.controlStatus, Registry: registry, Logger: n.o.Logger, Traces: n.tracerProvider(), Orders: n.currentOrders,
 		Requests: dataplane.RequestLog(n.o.RequestLog), SecretsDir: n.o.SecretsDir,
 		DiscoveryDir: n.o.DiscoveryDir, Finders: n.o.Finders, Sight: n.sight, OrdersStatus: n.ordersStatus,
@@ -143,21 +145,21 @@ func (n *Instance) sight(now time.Time) subscribe.Sight {
 
 func (n *Instance) ordersStatus() override.Status { return n.orders.Status() }
 
-// authority keeps the quotas: Redis, or without one this process.
-func (n *Instance) authority() (ratelimit.Authority, error) {
+// quotas are kept by Redis, or without one by this process.
+func (n *Instance) quotas() (admit.Stores, error) {
 	if n.o.Redis == "" {
 		n.log.Warn("quotas are counted by this router alone: give --redis when there are several")
-		return ratelimit.NewMemory(nil), nil
+		return admit.Own(ratelimit.NewLending(nil)), nil
 	}
 	password, err := n.o.password()
 	if err != nil {
 		return nil, err
 	}
-	n.redis, err = redisbucket.New(redisbucket.Options{Addr: n.o.Redis, Password: password})
+	n.redis, err = redisbucket.NewLender(redisbucket.LenderOptions{Addrs: []string{n.o.Redis}, Password: password})
 	if err != nil {
 		return nil, err
 	}
-	return n.redis, n.fit()
+	return admit.Own(n.redis), n.fit()
 }
 
 // fit refuses a Redis that may forget quotas. One that is away may be a good one: every new
@@ -267,7 +269,17 @@ func (n *Instance) Run(ctx context.Context) error {
 }
 
 func (n *Instance) runDataPlane(ctx context.Context) error {
-	return errors.Join(n.router.Run(ctx), n.closeRedis(), n.endTraces())
+	// The router's leases are given back before its store is let go.
+	last, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var probes sync.WaitGroup
+	var probing error
+	if n.redis != nil {
+		probes.Go(func() { probing = n.redis.Run(last) })
+	}
+	err := n.router.Run(ctx)
+	stop()
+	probes.Wait()
+	return errors.Join(err, probing, n.closeRedis(), n.endTraces())
 }
 
 // untilDone is a part that has nothing to do but to be stopped.
