@@ -81,6 +81,13 @@ bench: ## The card of the request path: its speed beside baselines; BENCH=. runs
 	@$(BENCHSTAT) .anabranch/bench.txt
 	@awk -f .github/bench-card.awk .anabranch/bench.txt
 
+.PHONY: bench-quota
+bench-quota: ## Decisions on quotas beside golang.org/x/time/rate and redis_rate, in one run.
+	@$(MAKE) --no-print-directory $(BENCHSTAT)
+	@mkdir -p .anabranch
+	go test -run '^$$' -bench 'Decide|Redis|Decisions' -benchtime 0.3s -count $(or $(COUNT),6) -timeout 20m ./ratelimit ./ratelimit/redisbucket | tee .anabranch/bench-quota.txt
+	@$(BENCHSTAT) -col /by .anabranch/bench-quota.txt
+
 .PHONY: bench-store
 bench-store: ## The control plane's commits beside etcd's; DIR= names a folder on the disk to measure.
 	cd controlplane/store/etcdbench && go run -mod=mod . -dir "$(DIR)"

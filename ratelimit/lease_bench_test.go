@@ -70,7 +70,7 @@ func BenchmarkDecideSixLevels(b *testing.B) {
 		holdings[k] = h
 	}
 	costs := []int64{1, 1, 1, 1, 1, 1}
-	b.Run("leased", func(b *testing.B) {
+	b.Run("by=leases", func(b *testing.B) {
 		b.ReportAllocs()
 		defer cpu(b)()
 		i := 0
@@ -81,7 +81,7 @@ func BenchmarkDecideSixLevels(b *testing.B) {
 			i += 7919
 		}
 	})
-	b.Run("leased-parallel-one-path", func(b *testing.B) {
+	b.Run("two-at-a-time/by=leases", func(b *testing.B) {
 		b.ReportAllocs()
 		defer cpu(b)()
 		h := holdings[names[1]]
@@ -94,7 +94,7 @@ func BenchmarkDecideSixLevels(b *testing.B) {
 			}
 		})
 	})
-	b.Run("x-time-rate", func(b *testing.B) {
+	b.Run("by=x-time-rate", func(b *testing.B) {
 		limiters := make(map[pathKey][]*xrate.Limiter, paths)
 		for _, k := range names {
 			for range 6 {
