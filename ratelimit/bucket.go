@@ -41,15 +41,6 @@ func (b Bucket) refill(l Limit, nowUs, top int64) Bucket {
 	return b
 }
 
-// Take takes cost units if they are all there, and says whether they were. Call Refill first.
-func (b Bucket) Take(cost int64) (Bucket, bool) {
-	if b.Level < cost {
-		return b, false
-	}
-	b.Level -= cost
-	return b, true
-}
-
 // Charge takes cost units whether or not they are there, down to a debt of −Burst: the settling of
 // a use that was larger than its reserve. Call Refill first.
 func (b Bucket) Charge(l Limit, cost int64) Bucket {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kinds that only leases count; a plain [Bucket] has no arithmetic for them.
+// Kinds that have no rate: a plain [Bucket] has no arithmetic for them.
 const (
 	// Slots counts requests at the same time: a limit without a rate, whose units come back.
 	Slots Kind = "concurrent"
@@ -82,6 +82,8 @@ type In struct {
 
 // Bounds of calls.
 const (
+	// MaxPath is the most limits that one request may pass.
+	MaxPath = 32
 	// MaxWant bounds Want, so that shares of it can be computed in doubles exactly: 68 thousand million units.
 	MaxWant = 1 << 36
 	// MinTTL and MaxTTL bound TTL.
@@ -95,6 +97,14 @@ const (
 	// grain is the fineness to which the scarcest level cuts the others: one in 65,536. MaxWant × grain < 2^53.
 	grain = 1 << 16
 )
+
+// ErrAway is wrapped by errors of a Lender that could not be asked at all: the call surely changed
+// nothing.
+var ErrAway = errors.New("quota store is away")
+
+// ErrUnfit is wrapped by errors of a Lender that answers but must not be relied on, such as a
+// store that may forget levels at will. The message says how to put it right.
+var ErrUnfit = errors.New("quota store is unfit")
 
 // Status says what became of a call.
 type Status int64

@@ -1,7 +1,8 @@
-// Package ratelimit is the arithmetic of quotas: token buckets in whole numbers, paths of limits
-// that a request passes all or none of, reserve and settle. It knows neither Redis nor HTTP; the
-// same arithmetic as one Redis call is in ratelimit/redisbucket, and ratelimit/ratelimittest holds
-// both to the same results, bit for bit.
+// Package ratelimit is the arithmetic of quotas in whole numbers: token buckets, paths of limits
+// that a request passes all or none of, and leases, by which an authority hands out parts of the limits'
+// levels to routers that then decide by themselves. It knows neither Redis nor HTTP; the same arithmetic as
+// one Redis call is in ratelimit/redisbucket, and ratelimit/ratelimittest holds both to the same
+// results, bit for bit.
 package ratelimit
 
 import (
@@ -35,7 +36,7 @@ func (k Kind) Tokens() bool { return k == InputTokens || k == OutputTokens || k 
 // Limit is one bucket's rule: Amount units flow in evenly over each Period, into a bucket that
 // holds Burst of them.
 type Limit struct {
-	// ID names the bucket among those of its tenant.
+	// ID names the bucket among those of its organisation.
 	ID   string
 	Kind Kind
 	// Amount is the units per period, > 0.

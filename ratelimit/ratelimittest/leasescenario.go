@@ -2,15 +2,20 @@ package ratelimittest
 
 import (
 	"bufio"
+	"embed"
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"anabranch/ratelimit"
 )
+
+//go:embed testdata/lease
+var texts embed.FS
 
 // leaseScenarios plays each text in testdata/lease. A line is one of
 //
@@ -169,4 +174,20 @@ func (p *lender) lease(t *testing.T, words, wanted []string) error {
 		return fmt.Errorf("valid for %v, want %v", out.Valid, in.TTL)
 	}
 	return nil
+}
+
+// numbers reads so many whole numbers, in which _ may stand.
+func numbers(words []string, n int) ([]int64, error) {
+	if len(words) != n {
+		return nil, fmt.Errorf("%d numbers, want %d", len(words), n)
+	}
+	out := make([]int64, n)
+	for i, w := range words {
+		v, err := strconv.ParseInt(strings.ReplaceAll(w, "_", ""), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = v
+	}
+	return out, nil
 }

@@ -42,7 +42,7 @@ func Call(path ...ratelimit.Level) ratelimit.In {
 
 func badCalls(t *testing.T, fresh lenderMaker) {
 	s, _ := fresh(t)
-	rpm := ratelimit.Level{Limit: perMinute("rpm", ratelimit.Requests, 60, 60), Want: 1}
+	rpm := ratelimit.Level{Limit: ratelimit.Limit{ID: "rpm", Kind: ratelimit.Requests, Amount: 60, PeriodMs: 60_000, Burst: 60}, Want: 1}
 	for name, spoil := range map[string]func(in *ratelimit.In){
 		"organisation":     func(in *ratelimit.In) { in.Org = "" },
 		"router":           func(in *ratelimit.In) { in.Router = strings.Repeat("r", 513) },

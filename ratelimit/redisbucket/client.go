@@ -36,6 +36,8 @@ type LenderOptions struct {
 const (
 	// DefaultBudget is the longest that a call takes, which a request may be waiting for.
 	DefaultBudget = 50 * time.Millisecond
+	// DefaultPoolSize is the most connections: at a millisecond a call, 32,000 calls a second.
+	DefaultPoolSize = 32
 	// reload is how often a client of a cluster looks at who serves what. The library's own minute is
 	// what callers would fail for after a failover that they don't notice themselves.
 	reload = time.Second

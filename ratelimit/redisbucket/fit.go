@@ -3,7 +3,9 @@ package redisbucket
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -15,14 +17,29 @@ import (
 // drops to save memory comes back full.
 const wanted = "noeviction"
 
-// Check asks whether Redis is there and will not forget buckets at will. It answers an error that
-// wraps ratelimit.ErrUnfit when Redis may evict keys, and says how to put that right; any other
-// error means that Redis could not be asked, which is no reason not to start.
-func (s *Store) Check(ctx context.Context) error {
-	if err := fit(ctx, s.client); err != nil {
+// Check asks whether Redis (of a cluster, every primary) is there and will not forget levels at will. It
+// answers an error that wraps ratelimit.ErrUnfit when Redis may evict keys, and says how to put that
+// right; any other error means that Redis could not be asked, which is no reason not to start.
+func (l *Lender) Check(ctx context.Context) error {
+	var err error
+	if c, ok := l.client.(*redis.ClusterClient); ok {
+		err = c.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error { return fit(ctx, m) })
+	} else {
+		err = fit(ctx, l.client)
+	}
+	if err != nil {
 		return away(err)
 	}
 	return nil
+}
+
+// away marks errors of calls that never reached Redis: those met while connecting.
+func away(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) {
+		return fmt.Errorf("%w: %w", ratelimit.ErrAway, err)
+	}
+	return err
 }
 
 // checked is what a new connection must pass.

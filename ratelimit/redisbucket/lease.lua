@@ -14,7 +14,7 @@
 --          money its window's start, the next one's and what was spent; then each region's parts
 -- ARGV[3…] the limits' names, then the regions', with their @
 --
--- All numbers are doubles, little end first. Answers status, epoch, validity in µs, start and end
+-- All numbers are doubles, little end first. What has another length than it should is as good as missing. Answers status, epoch, validity in µs, start and end
 -- of the region's last gap in µs ago, then for each limit: granted, level, held.
 local RATE, SLOTS, MONEY = 0, 1, 2
 local GRAIN = 65536
@@ -30,11 +30,11 @@ end
 
 local known = redis.call('MGET', KEYS[2], KEYS[3])
 local mepoch, lost, mpolicy = 0, 0, 0
-if known[1] then
+if known[1] and #known[1] == 24 then
   mepoch, lost, mpolicy = unpack_('<ddd', known[1])
 end
 local lepoch, lseq, lgen, lbusy = 0, 0, 0, 0
-if known[2] then
+if known[2] and #known[2] >= 72 then
   lepoch, lseq, lgen, lbusy = unpack_('<dddd', known[2])
 end
 if seq == lseq then
@@ -63,7 +63,7 @@ local levels = #names - 1 - shares
 
 -- The generation.
 local gen, start, length, since, kept, seen, steady, flow, rest, even
-if stored[1] then
+if stored[1] and #stored[1] == 80 then
   gen, start, length, since, kept, seen, steady, flow, rest, even = unpack_('<dddddddddd', stored[1])
 else
   gen = floor(now / ttl)
@@ -91,7 +91,7 @@ seen = now
 local heard, rgen, rcur, rprev, gapfrom, gapto = 0, 0, 0, 0, -1, 0
 for i = 1, shares do
   local state = stored[1 + levels + i]
-  if state then
+  if state and #state == 48 then
     local h, g, c, p, from, to = unpack_('<dddddd', state)
     if i == mine then
       heard, rgen, rcur, rprev, gapfrom, gapto = h, g, c, p, from, to
@@ -143,7 +143,7 @@ for i = 1, levels do
     from, spent = next, -1
   end
   local level, stamp, part, stamped, cur, prev
-  if stored[i + 1] then
+  if stored[i + 1] and #stored[i + 1] == 48 then
     level, stamp, part, stamped, cur, prev = unpack_('<dddddd', stored[i + 1])
   else
     stamped, cur, prev = gen, 0, 0

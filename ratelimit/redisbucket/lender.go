@@ -1,3 +1,6 @@
+// Package redisbucket is the quota authority of a whole fleet: the levels of ratelimit kept in
+// Redis, one hash for each organisation, and leased to routers by one script call for all limits of a
+// path. The clock is Redis's own, so that routers need not agree on the time.
 package redisbucket
 
 import (
@@ -25,6 +28,9 @@ type Lender struct {
 	clock  func() int64 // microseconds; nil: Redis's own
 }
 
+// Prefix starts the key of each organisation's hash; the name follows in braces.
+const Prefix = "rl:"
+
 //go:embed lease.lua
 var leaseSource string
 
@@ -47,21 +53,6 @@ func NewLender(o LenderOptions) (*Lender, error) {
 
 // Close closes the connections; calls after it fail.
 func (l *Lender) Close() error { return l.client.Close() }
-
-// Check asks whether Redis (of a cluster, every primary) is there and will not forget levels at
-// will. Errors are as those of [Store.Check].
-func (l *Lender) Check(ctx context.Context) error {
-	var err error
-	if c, ok := l.client.(*redis.ClusterClient); ok {
-		err = c.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error { return fit(ctx, m) })
-	} else {
-		err = fit(ctx, l.client)
-	}
-	if err != nil {
-		return away(err)
-	}
-	return nil
-}
 
 // Lease implements ratelimit.Lender.
 func (l *Lender) Lease(ctx context.Context, in ratelimit.In) (ratelimit.Out, error) {

@@ -217,6 +217,54 @@ func TestALenderTellsRedisThatEvicts(t *testing.T) {
 	}
 }
 
+func TestTheFixMakesItFit(t *testing.T) {
+	l := lend(t, LenderOptions{Addrs: []string{redistest.Start(t).Addr}})
+	set := func(policy string) {
+		if err := l.client.ConfigSet(t.Context(), "maxmemory-policy", policy).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("volatile-ttl")
+	if err := l.Check(t.Context()); !errors.Is(err, ratelimit.ErrUnfit) {
+		t.Fatalf("check: %v, want ErrUnfit", err)
+	}
+	set("noeviction")
+	if err := l.Check(t.Context()); err != nil {
+		t.Fatalf("check after the fix: %v", err)
+	}
+}
+
+func TestFieldOfInfo(t *testing.T) {
+	info := "# Memory\r\nused_memory:1\r\nmaxmemory_policy:noeviction\r\nmaxmemory:0\r\n"
+	for name, want := range map[string]string{"maxmemory_policy": "noeviction", "maxmemory": "0", "memory": ""} {
+		if got, found := field(info, name); got != want || found != (want != "") {
+			t.Errorf("%s: %q, %v", name, got, found)
+		}
+	}
+}
+
+// TestGarbledStateIsAsGoodAsMissing: a script that stumbled over it would leave the organisation without quotas.
+func TestGarbledStateIsAsGoodAsMissing(t *testing.T) {
+	l := lend(t, LenderOptions{Addrs: []string{redistest.Start(t).Addr}})
+	in := rpm(60, 10)
+	in.Region, in.Shares = "eu", []ratelimit.Share{{Region: "eu", Parts: 1}}
+	garble := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Seq++
+		lease(t, l, in)
+	}
+	for _, field := range []string{"", "rpm", "@eu"} {
+		garble(l.client.HSet(t.Context(), "rl:{acme}", field, "what is this").Err())
+	}
+	for _, key := range []string{"rl:{acme}:epoch", "rl:{acme}:" + in.Lane()} {
+		garble(l.client.Set(t.Context(), key, "what is this", 0).Err())
+	}
+	garble(nil)
+}
+
 func TestAUserOfTheAccessListsNeedsNoMoreThanIsSaid(t *testing.T) {
 	server := redistest.Start(t)
 	admin := lend(t, LenderOptions{Addrs: []string{server.Addr}})
