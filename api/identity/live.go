@@ -143,6 +143,21 @@ func (l *Live) Server(accept ...Kind) *tls.Config {
 	}
 }
 
+// Mutual is for a listener of others than our own parts, for good: it takes who shows a certificate of
+// one of the authorities, whatever it is for. TLS 1.2 or newer, which is as much as some clients offer.
+// Without authorities it takes nobody.
+func (l *Live) Mutual() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c := l.Config()
+			c.MinVersion, c.VerifyConnection = tls.VersionTLS12, nil
+			c.NextProtos = []string{"h2"}
+			return c, nil
+		},
+	}
+}
+
 // Client is for parts that dial: they ask it for the [Live.Config] of each handshake.
 func (l *Live) Client(accept ...Kind) func() *tls.Config {
 	return func() *tls.Config { return l.Config(accept...) }

@@ -387,3 +387,38 @@ func TestAFrontShowsTheCertificateOfTheDay(t *testing.T) {
 		p.renew()
 	}
 }
+
+func TestAListenerForOthersTakesAnyNameOfItsAuthorities(t *testing.T) {
+	ours, foreign := newAuthority(t), newAuthority(t)
+	server := newParty(t, ours, Router("us-east-1", "r1"))
+	listener := server.Mutual()
+	pair := func(a *authority) []tls.Certificate {
+		cert, key := a.leaf(Node("n1"), func(c *x509.Certificate) { c.URIs, c.DNSNames = nil, []string{"envoy"} })
+		p, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []tls.Certificate{p}
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ours.ca())
+	dial := func(certificates []tls.Certificate, most uint16) error {
+		serverErr, clientErr := handshake(t, listener, dialling(&tls.Config{RootCAs: pool, Certificates: certificates, MaxVersion: most}))
+		return errors.Join(serverErr, clientErr)
+	}
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		if err := dial(pair(ours), version); err != nil {
+			t.Errorf("one of ours, %s: %v", tls.VersionName(version), err)
+		}
+		if dial(pair(foreign), version) == nil || dial(nil, version) == nil {
+			t.Errorf("somebody of another authority, or nobody, is let in with %s", tls.VersionName(version))
+		}
+	}
+	before := pair(ours)
+	server.certify(foreign, Router("us-east-1", "r1"))
+	server.put(server.CA, foreign.ca())
+	server.renew()
+	if pool.AppendCertsFromPEM(foreign.ca()); dial(before, 0) == nil || dial(pair(foreign), 0) != nil {
+		t.Error("the authorities of the start are still in force")
+	}
+}
