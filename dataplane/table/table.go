@@ -101,7 +101,12 @@ func (t *Table) TenantByKey(key string, now time.Time) (of *Tenant, id KeyID, ex
 	if key == "" {
 		return nil, 0, false
 	}
-	k, ok := t.keys[sha256.Sum256([]byte(key))]
+	return t.TenantByKeySum(sha256.Sum256([]byte(key)), now)
+}
+
+// TenantByKeySum is [Table.TenantByKey] of a key of which only the SHA-256 is known.
+func (t *Table) TenantByKeySum(sum [sha256.Size]byte, now time.Time) (of *Tenant, id KeyID, expired bool) {
+	k, ok := t.keys[sum]
 	if ok && k.expires != 0 && now.UnixMilli() >= k.expires {
 		return nil, 0, true
 	}

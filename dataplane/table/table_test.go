@@ -1,6 +1,7 @@
 package table
 
 import (
+	"crypto/sha256"
 	"slices"
 	"testing"
 	"time"
@@ -73,6 +74,9 @@ func TestTenantByKey(t *testing.T) {
 		got, _, expired := tab.TenantByKey(tt.key, time.Now())
 		if (got != nil) != (tt.want != "") || got != nil && string(got.ID) != tt.want || expired {
 			t.Errorf("TenantByKey(%q) = %v, %v, want %q", tt.key, got, expired, tt.want)
+		}
+		if bySum, _, _ := tab.TenantByKeySum(sha256.Sum256([]byte(tt.key)), time.Now()); bySum != got {
+			t.Errorf("the SHA-256 of %q is of %v, the key of %v", tt.key, bySum, got)
 		}
 	}
 	if x, ok := tab.Tenant("initech"); !ok || x.Tier != "batch" || x.Priority != -10 {
