@@ -7,6 +7,7 @@
 package admit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -163,8 +164,25 @@ type Request struct {
 	Key table.KeyID
 	// Model is the base model that is asked for, and has the prices. Nil: none in particular.
 	Model *table.Model
+	// Requests is how many requests it counts as. 0: one. Below 0: none, only its tokens count.
+	Requests int64
 	// Input and Output are the tokens to reserve, see InputTokens and OutputTokens.
 	Input, Output int64
+	// Budget bounds the wait for a store. 0: the admitter's own.
+	Budget time.Duration
+}
+
+// use is what the request takes, and model what is asked for.
+func (q *Request) use() (u use, model fleet.ModelID) {
+	u = use{requests: q.Requests, input: q.Input, output: q.Output}
+	if q.Requests == 0 {
+		u.requests = 1
+	}
+	if q.Model != nil {
+		model = q.Model.ID
+		u.inputMicros, u.outputMicros = q.Model.InputMicros, q.Model.OutputMicros
+	}
+	return u.bounded(), model
 }
 
 // Take charges a request to all of its limits, or to none. It waits for a store at most for the budget,
@@ -173,13 +191,7 @@ type Request struct {
 //
 // The reservation is nil where the request is refused, and else must be settled.
 func (a *Admitter) Take(ctx context.Context, t *table.Table, q Request) (*Reservation, ratelimit.Decision) {
-	u := use{requests: 1, input: q.Input, output: q.Output}
-	model := fleet.ModelID("")
-	if q.Model != nil {
-		model = q.Model.ID
-		u.inputMicros, u.outputMicros = q.Model.InputMicros, q.Model.OutputMicros
-	}
-	u = u.bounded()
+	u, model := q.use()
 	p := t.Path(q.Tenant.ID, model, q.Key)
 	if p == nil {
 		return &Reservation{admitter: a, use: u}, ratelimit.Decision{Allowed: true, Tightest: -1}
@@ -193,7 +205,7 @@ func (a *Admitter) Take(ctx context.Context, t *table.Table, q Request) (*Reserv
 		now := a.mono()
 		if verdict := l.holding.Spend(costs, now); verdict == ratelimit.Spent {
 			d = l.allowed(costs, now)
-		} else if d = a.lacking(ctx, t, l, costs, verdict); !d.Allowed {
+		} else if d = a.lacking(ctx, t, l, costs, verdict, cmp.Or(q.Budget, a.budget)); !d.Allowed {
 			d.RetryAfterMs += int64(float64(d.RetryAfterMs) * jitter * a.rand())
 			return nil, d
 		}
@@ -206,7 +218,7 @@ func (a *Admitter) Take(ctx context.Context, t *table.Table, q Request) (*Reserv
 }
 
 // lacking decides on a request whose path lacks units here. It is the slow way.
-func (a *Admitter) lacking(ctx context.Context, t *table.Table, l *lane, costs []int64, verdict ratelimit.Verdict) ratelimit.Decision {
+func (a *Admitter) lacking(ctx context.Context, t *table.Table, l *lane, costs []int64, verdict ratelimit.Verdict, patience time.Duration) ratelimit.Decision {
 	if at := l.tooLarge(costs); at >= 0 {
 		l.tallies[at].denied.Add(1)
 		return l.never(at, costs, a.mono())
@@ -240,7 +252,7 @@ func (a *Admitter) lacking(ctx context.Context, t *table.Table, l *lane, costs [
 		}
 		if budget == nil {
 			began = a.clock()
-			budget = time.NewTimer(a.budget)
+			budget = time.NewTimer(patience)
 			defer budget.Stop()
 		}
 		select {

@@ -13,6 +13,7 @@ type Reservation struct {
 	hold     *hold // nil: the request has no limits
 	degraded bool  // some of it was let in by degraded policies
 	shadow   bool  // it is charged to the limits in shadow
+	late     bool  // it holds no slots: what it used is only told, see Charge
 
 	mu      sync.Mutex // guards what follows
 	use     use        // reserved
@@ -124,11 +125,14 @@ func (r *Reservation) charge(l *lane, to *use) {
 			switch of {
 			case ofSlots:
 				changes[i] = -1
+				if r.late {
+					changes[i] = 0
+				}
 			case ofMoney:
 				r.admitter.ledger.count(l.hold.org.id, l.tallies[i], to.money(), r.admitter.clock(), &l.limits()[i])
 			}
 		}
-		if l.slotted && !l.shadow {
+		if l.slotted && !l.shadow && !r.late {
 			l.keep(-1)
 		}
 	}

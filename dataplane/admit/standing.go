@@ -136,6 +136,12 @@ func (l *lane) wait(v *view, i int, cost, nowNs int64) int64 {
 	switch l.units[i] {
 	case ofNothing:
 		return 0
+	case ofSlots, ofMoney:
+		if v.levels[i]+l.holding.Left(i, nowNs) >= cost {
+			return 0 // it is there, and was not lent because another limit has less
+		}
+	}
+	switch l.units[i] {
 	case ofSlots:
 		return slotRetryMs
 	case ofMoney:
