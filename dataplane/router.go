@@ -220,6 +220,9 @@ func (r *Router) Applied(t *table.Table) {
 	r.doubts.Keep(has)
 }
 
+// Quotas judges requests by their tenants' quotas, also those that others than this router carry.
+func (r *Router) Quotas() *admit.Admitter { return r.admit }
+
 // Report is what this router knows, for the control plane; the counts are those since the last
 // call.
 func (r *Router) Report(now time.Time) *routerpb.Report {

@@ -19,6 +19,7 @@ import (
 	"anabranch/cmd/anabranch-router/instance"
 	"anabranch/cmd/settings"
 	"anabranch/dataplane/discover"
+	"anabranch/dataplane/rls"
 )
 
 // version is set by the linker.
@@ -125,6 +126,11 @@ looks that must fail; without one they send here what is refused. A second signa
 	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this router (PEM, URI name anabranch://router/<region>/<id>); it, its key and the authorities are read again when they change")
 	fl.StringVar(&o.TLS.Key, "tls-key", "", "its key")
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authorities of the control plane and the routers (PEM, several may stand in it)")
+	fl.StringVar(&o.RLSListen, "rls-listen", "", "address for Envoy's rate limit filter, which asks there for the same quotas (gRPC; default: none)")
+	fl.StringVar(&o.RLS.Cert, "rls-cert", "", "certificate shown there (PEM; read again when it changes; default: plain, on loopback only)")
+	fl.StringVar(&o.RLS.Key, "rls-key", "", "its key")
+	fl.StringVar(&o.RLS.CA, "rls-ca", "", "authorities of the certificates of those who may ask (PEM)")
+	fl.StringSliceVar(&o.RLSDomains, "rls-domain", []string{rls.DefaultDomain}, "domains of the filters whose calls count; other calls are OK")
 	fl.StringVar(&o.RequestLog, "request-log", "all", "which requests get a line in the log: all, faults or none")
 	fl.StringVar(&o.SecretsDir, "secrets-dir", "", "folder below which the credentials towards clusters must lie (default: anywhere)")
 	fl.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "URL that traces are sent to (default: as OTEL_EXPORTER_OTLP_ENDPOINT says, or none are)")

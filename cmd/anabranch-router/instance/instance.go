@@ -29,9 +29,10 @@ import (
 	"anabranch/ratelimit/redisbucket"
 )
 
-// Addresses is where a router listens. Peer is empty if other regions can't enter.
+// Addresses is where a router listens. Peer is empty if other regions can't enter, and
+// RLS if Envoy can't ask.
 type Addresses struct {
-	Front, Peer, Admin string
+	Front, Peer, Admin, RLS string
 }
 
 // Instance is one router. New binds its ports, Run does the rest.
@@ -49,6 +50,7 @@ type Instance struct {
 	provider *sdktrace.TracerProvider // of spans; nil: nothing is traced
 
 	front, peer, admin *server // peer is nil if other regions can't enter
+	door               *door   // nil if Envoy can't ask
 
 	after func(time.Duration) <-chan time.Time // time.After, but in tests
 }
@@ -121,6 +123,9 @@ func (n *Instance) open() error {
 	case errors.Is(err, lastgood.ErrNone):
 		n.log.Info("no last good table, not ready until a control plane answers", "reason", err)
 	case err != nil:
+		return err
+	}
+	if err := n.openDoor(tables, registry); err != nil {
 		return err
 	}
 	return n.listen()
@@ -221,6 +226,9 @@ func (n *Instance) close() error {
 			problems = append(problems, s.listener.Close())
 		}
 	}
+	if n.door != nil {
+		problems = append(problems, n.door.listener.Close())
+	}
 	return errors.Join(append(problems, n.closeRedis(), n.endTraces())...)
 }
 
@@ -237,6 +245,9 @@ func (n *Instance) Addresses() Addresses {
 	if n.peer != nil {
 		a.Peer = n.peer.address()
 	}
+	if n.door != nil {
+		a.RLS = n.door.listener.Addr().String()
+	}
 	return a
 }
 
@@ -249,7 +260,7 @@ func (n *Instance) Router() *dataplane.Router { return n.router }
 func (n *Instance) Run(ctx context.Context) error {
 	at := n.Addresses()
 	n.log.Info("starting", "router", n.o.Router, "region", n.o.Region, "version", n.o.Version,
-		"listen", at.Front, "peer", at.Peer, "admin", at.Admin)
+		"listen", at.Front, "peer", at.Peer, "admin", at.Admin, "rls", at.RLS)
 	parts := []lifecycle.Part{
 		{Name: "certificates", Run: n.certs.Run},
 		{Name: "data plane", Run: n.runDataPlane},
@@ -257,6 +268,7 @@ func (n *Instance) Run(ctx context.Context) error {
 		{Name: "orders", Run: n.orders.Run},
 		{Name: "control plane", Run: n.control.Run},
 	}
+	parts = append(parts, n.doorParts()...)
 	if n.peer != nil {
 		parts = append(parts, lifecycle.Part{Name: "peer", Run: n.peer.run, Stop: n.drain(n.peer), StopWithin: n.o.DrainWithin})
 	}

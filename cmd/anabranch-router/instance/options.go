@@ -44,6 +44,12 @@ type Options struct {
 	TLS identity.Files
 	// FrontCert and FrontKey are shown to clients. Empty: plain HTTP.
 	FrontCert, FrontKey string
+	// RLSListen is where Envoy's rate limit filter asks for quotas, host:port. Empty: nowhere. RLS is
+	// shown there, and its CA signs those who may ask; without it only loopback is allowed. RLSDomains
+	// are the domains that are judged; none: rls.DefaultDomain.
+	RLSListen  string
+	RLS        identity.Files
+	RLSDomains []string
 	// RequestLog says which requests get a line in the log: all, faults or none. Empty: all.
 	RequestLog string
 	// SecretsDir is the folder below which the files of credentials towards clusters must lie. Empty:
@@ -105,6 +111,9 @@ func (o Options) Validate() error {
 		address("--redis", o.Redis)
 	}
 	if err := o.TLS.Validate(); err != nil {
+		problems = append(problems, err)
+	}
+	if err := o.validateDoor(); err != nil {
 		problems = append(problems, err)
 	}
 	if (o.FrontCert == "") != (o.FrontKey == "") {
