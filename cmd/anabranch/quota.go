@@ -29,7 +29,7 @@ spent of budgets is the ledger's, a few seconds old.`,
   anabranch quota show acme-tokens
   anabranch quota watch`,
 	}
-	cmd.AddCommand(a.quotaList(), a.quotaShow(), a.quotaWatch())
+	cmd.AddCommand(a.quotaList(), a.quotaShow(), a.quotaSet(), a.quotaWatch(), a.quotaSimulate())
 	return cmd
 }
 
