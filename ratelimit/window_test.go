@@ -67,13 +67,82 @@ func TestNoPlaceIsUTCAndNoCalendarIsAnError(t *testing.T) {
 	}
 }
 
-// FuzzWindow holds every window to what makes budgets right: now is in it, the next one starts
-// where it ends, its length is that of a day or a month, and it starts with a date's first instant.
-func FuzzWindow(f *testing.F) {
-	places := []string{
-		"UTC", "America/New_York", "Europe/London", "America/Sao_Paulo", "Asia/Kathmandu", "Australia/Lord_Howe",
-		"Pacific/Apia", "Africa/Casablanca", "America/Havana", "Asia/Beirut", "Antarctica/Troll", "Pacific/Kiritimati",
+// places are where clocks are changed in all sorts of ways.
+var places = []string{
+	"UTC", "America/New_York", "Europe/London", "America/Sao_Paulo", "Asia/Kathmandu", "Australia/Lord_Howe",
+	"Pacific/Apia", "Africa/Casablanca", "America/Havana", "Asia/Beirut", "Antarctica/Troll", "Pacific/Kiritimati",
+}
+
+// sound holds a window to what makes budgets right: now is in it, the next one starts where it
+// ends, its length is that of a day or a month, and it starts with a date's first instant.
+func sound(t *testing.T, c Calendar, now time.Time, where *time.Location) {
+	t.Helper()
+	least, most := 27*24*time.Hour, 32*24*time.Hour
+	if c == Daily {
+		least, most = 22*time.Hour, 50*time.Hour
 	}
+	w, err := c.Window(now, where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, next := time.UnixMicro(w.FromUs), time.UnixMicro(w.NextUs)
+	if now.Before(from) || !now.Before(next) {
+		t.Fatalf("%v is not from %v to %v", now.In(where), from.In(where), next.In(where))
+	}
+	if long := next.Sub(from); long < least || long > most {
+		t.Fatalf("%v to %v is %v long", from, next, long)
+	}
+	after, err := c.Window(next, where)
+	if err != nil || after.FromUs != w.NextUs {
+		t.Fatalf("after %v comes the window from %v (error %v)", next, time.UnixMicro(after.FromUs), err)
+	}
+	if again, _ := c.Window(from, where); again != w {
+		t.Fatalf("at its start the window is %+v, at %v %+v", again, now, w)
+	}
+	before := next.Add(-time.Microsecond).In(where)
+	if next.In(where).Format(time.DateOnly) == before.Format(time.DateOnly) {
+		t.Fatalf("%v starts no date", next)
+	}
+	if c == Monthly && next.In(where).Day() != 1 {
+		t.Fatalf("%v is not the first of a month", next.In(where))
+	}
+}
+
+// TestWindowsAreSoundWhereClocksAndDatesChange looks around every change of clocks of two decades, the ends
+// of all months and leap days, to the microsecond.
+func TestWindowsAreSoundWhereClocksAndDatesChange(t *testing.T) {
+	for _, name := range places {
+		where, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var edges []time.Time
+		for at := time.Date(2010, 1, 1, 0, 0, 0, 0, where); at.Year() < 2030; {
+			_, next := at.ZoneBounds()
+			if next.IsZero() {
+				break
+			}
+			at = next.In(where)
+			edges = append(edges, at)
+		}
+		for y := 2023; y < 2029; y++ {
+			for m := range time.Month(12) {
+				edges = append(edges, time.Date(y, m+1, 1, 0, 0, 0, 0, where))
+			}
+			edges = append(edges, time.Date(y, 2, 29, 0, 0, 0, 0, where))
+		}
+		edges = append(edges, time.Date(2000, 2, 29, 0, 0, 0, 0, where), time.Date(2100, 3, 1, 0, 0, 0, 0, where))
+		for _, edge := range edges {
+			for _, off := range []time.Duration{-24 * time.Hour, -time.Hour, -time.Microsecond, 0, time.Hour} {
+				sound(t, Daily, edge.Add(off), where)
+				sound(t, Monthly, edge.Add(off), where)
+			}
+		}
+	}
+}
+
+// FuzzWindow holds windows at any time to that.
+func FuzzWindow(f *testing.F) {
 	for i, at := range []string{
 		"2026-03-29T00:30:00Z", "2026-11-01T05:30:00Z", "2028-02-29T12:00:00Z", "2018-02-18T02:30:00Z",
 		"2026-12-31T18:15:00Z", "2026-04-04T15:00:00Z", "2011-12-30T10:00:00Z", "2026-02-15T02:00:00Z",
@@ -88,36 +157,11 @@ func FuzzWindow(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, least, most := Monthly, 27*24*time.Hour, 32*24*time.Hour
+		c := Monthly
 		if daily {
-			c, least, most = Daily, 22*time.Hour, 50*time.Hour
+			c = Daily
 		}
-		now := time.Unix(seconds, 0)
-		w, err := c.Window(now, where)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from, next := time.UnixMicro(w.FromUs), time.UnixMicro(w.NextUs)
-		if now.Before(from) || !now.Before(next) {
-			t.Fatalf("%v is not from %v to %v", now, from, next)
-		}
-		if long := next.Sub(from); long < least || long > most {
-			t.Fatalf("%v to %v is %v long", from, next, long)
-		}
-		after, err := c.Window(next, where)
-		if err != nil || after.FromUs != w.NextUs {
-			t.Fatalf("after %v comes the window from %v (error %v)", next, time.UnixMicro(after.FromUs), err)
-		}
-		if again, _ := c.Window(from, where); again != w {
-			t.Fatalf("at its start the window is %+v, at %v %+v", again, now, w)
-		}
-		before := next.Add(-time.Microsecond).In(where)
-		if next.In(where).Format(time.DateOnly) == before.Format(time.DateOnly) {
-			t.Fatalf("%v starts no date", next)
-		}
-		if !daily && next.In(where).Day() != 1 {
-			t.Fatalf("%v is not the first of a month", next.In(where))
-		}
+		sound(t, c, time.Unix(seconds, 0), where)
 	})
 }
 
