@@ -1,15 +1,46 @@
 package dataplane
 
 import (
+	"math"
+
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/meter"
+	"anabranch/dataplane/table"
+	"anabranch/ratelimit"
 )
 
 // What a request is charged with: what is set aside for it, and what it turned out to use.
 
+// roomy is the part of a limit's burst that is set aside for one answer at the most, for what is learned of
+// answers: where they are so long that none would pass, they shall rather be topped up.
+const roomy = 4
+
 // reserve is how many output tokens are set aside for the request by the tenant's quotas.
 func (r *Router) reserve(x *trip) int64 {
-	return r.estimates.Output(x.tenant.ID, x.model.ID, x.request.MaxTokens, x.request.Choices)
+	n := r.estimates.Output(x.tenant.ID, x.model.ID, x.request.MaxTokens, x.request.Choices)
+	least := meter.Least(x.request.MaxTokens, x.request.Choices)
+	if n == least {
+		return n
+	}
+	p := x.table.Path(x.tenant.ID, x.model.ID, x.shown)
+	if p == nil {
+		return n
+	}
+	for i := range p.Limits {
+		n = min(n, fits(&p.Limits[i], x.model))
+	}
+	return max(n, least)
+}
+
+// fits is how many output tokens of a model a part of the limit's burst is enough for.
+func fits(l *table.Limit, m *table.Model) int64 {
+	switch {
+	case l.Kind == ratelimit.OutputTokens, l.Kind == ratelimit.TotalTokens:
+		return l.Burst / roomy
+	case l.Kind == ratelimit.Money && m.OutputMicros > 0:
+		return int64(min(float64(l.Burst)/roomy/float64(m.OutputMicros)*1e6, math.MaxInt32))
+	}
+	return math.MaxInt64
 }
 
 // learn takes in what a request used, if its answer is whole and was counted where it came from.
@@ -36,6 +67,8 @@ func (x *trip) subject() meter.Subject {
 func (x *trip) account() (meter.Usage, meter.Fate) {
 	last := x.last
 	switch {
+	case x.open > 0: // a defect ended it, when a place may have been at work
+		return meter.Usage{}, meter.Broken
 	case last == nil || !last.Committed && !x.reached:
 		return meter.Usage{}, meter.NotSent
 	case !last.Committed && last.ClientGone: // the prompt has been computed for it, or was about to be

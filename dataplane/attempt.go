@@ -50,6 +50,7 @@ func (r *Router) attempt(ctx context.Context, x *trip, p *place) {
 // begun counts an attempt in.
 func (r *Router) begun(x *trip, p *place, kind string) *try {
 	x.attempts++
+	x.open++
 	t := &try{place: p, number: x.attempts, kind: kind, began: r.now()}
 	if p.endpoint != nil {
 		x.trail.Tried = append(x.trail.Tried, p.endpoint)
@@ -61,6 +62,7 @@ func (r *Router) begun(x *trip, p *place, kind string) *try {
 		FirstByte: r.bound(x, p, t.began), Stall: p.stall(x, t.began), Keep: x.rescuable(p),
 		Named: x.request.API == inference.Responses || x.request.API == inference.Messages,
 	}
+	x.topUp.watch(&t.a)
 	return t
 }
 
@@ -81,6 +83,7 @@ func (r *Router) took(x *trip, t *try) {
 	if t.panicked != nil {
 		panic(t.panicked)
 	}
+	x.open--
 	x.at, x.last, x.trail.Last = t.place, &t.result, met(t.place, &t.result)
 	result := &t.result
 	x.reached = x.reached || t.reached

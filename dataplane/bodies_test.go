@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 )
 
 // large is a request of about so many bytes.
@@ -23,7 +24,7 @@ func TestOneTenantCannotHoldAllMemory(t *testing.T) {
 		<-let
 		answers(w, r)
 	})
-	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{s}}}, nil)
+	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{s}}}, func(pb *routerpb.Table) { pb.Quotas = nil })
 	n := w.routers[us]
 	n.bodies.most = 4 << 20
 	var all sync.WaitGroup

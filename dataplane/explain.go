@@ -136,7 +136,9 @@ type Skip struct {
 }
 
 // fault says whether it went wrong for reasons that are not the client's.
-func (r *Record) fault() bool { return r.Status >= 500 || r.Broken && !r.ClientGone }
+func (r *Record) fault() bool {
+	return r.Status >= 500 || r.Broken && !r.ClientGone && r.Code != codeQuotaCut
+}
 
 // chose notes a choice.
 func (r *Record) chose(c *route.Choice, age func(fleet.ClusterID) int64) {

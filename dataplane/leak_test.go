@@ -65,6 +65,10 @@ func everything(pb *routerpb.Table) {
 	c.FirstByteFloorMs, c.FirstByteDeadlineMs, c.StallMs, c.QueueMs = 300, 600, 300, 500
 	c.Hedge = &routerpb.Hedge{AfterMs: 10, MaxShare: 0.1, MaxSaturation: 0.9}
 	c.Rescue = true
+	for _, q := range pb.Quotas {
+		q.Limit, q.Burst = 1e7, 1e7
+	}
+	pb.Quotas = append(pb.Quotas, &routerpb.Quota{Id: "q-slots", Tenant: "globex", Kind: "concurrent-requests", Limit: 1000, Burst: 1000, Degraded: "share", Share: 1})
 	c.Ejection.FailureRatio, c.Ejection.MinRequests = 0.5, 50
 }
 
@@ -122,7 +126,8 @@ func (w *world) askAndMayLeave(region string) (fate string) {
 }
 
 // TestNothingIsLeftOfTenThousandRequests lets everything happen at once, hedging, rescues, shadow
-// copies, waiting, faults of all kinds and clients that leave, and then looks for what is left.
+// copies, waiting, faults of all kinds and clients that leave, and then looks for what is left: goroutines,
+// requests, reservations and slots.
 func TestNothingIsLeftOfTenThousandRequests(t *testing.T) {
 	const n, clients = 10_000, 64
 	goroutines := runtime.NumGoroutine()
@@ -163,6 +168,12 @@ func TestNothingIsLeftOfTenThousandRequests(t *testing.T) {
 	charged := w.settled(stop, "q-requests")
 	if most := int64(n); charged > most || charged < int64(seen.all["answered"]+seen.all["broken off"]) {
 		t.Errorf("%d requests charged, of %d with %d answers", charged, n, seen.all["answered"])
+	}
+	for _, q := range w.table.Quotas {
+		level, held, ok := w.ledger.lending.Left(q.Tenant, q.Id)
+		if !ok || held != 0 || q.Kind == "concurrent-requests" && level != q.Burst {
+			t.Errorf("%s: %d of %d are there, %d are held", q.Id, level, q.Burst, held)
+		}
 	}
 	w.close()
 	http.DefaultClient.CloseIdleConnections()

@@ -19,6 +19,9 @@ import (
 // whole one.
 const codeDefect = "internal_error"
 
+// codeQuotaCut is the code of a stream that was cut off since its tenant's quotas had no more for it.
+const codeQuotaCut = "quota_cut"
+
 func noTable() *proxy.Error {
 	return &proxy.Error{
 		Status: http.StatusServiceUnavailable, Type: proxy.TypeServer, Code: "no_table", Origin: proxy.FromRouter,
@@ -117,6 +120,14 @@ func unknownModel(name string) *proxy.Error {
 	return &proxy.Error{
 		Status: http.StatusNotFound, Type: proxy.TypeInvalidRequest, Code: "model_not_found", Origin: proxy.FromRouter,
 		Message: fmt.Sprintf("The model %.200q does not exist here.", name), Param: "model",
+	}
+}
+
+// cutOff is what a stream ends with for which the tenant's quotas have no more.
+func cutOff() *proxy.Error {
+	return &proxy.Error{
+		Status: http.StatusTooManyRequests, Type: proxy.TypeRateLimit, Code: proxy.TypeRateLimit, Origin: proxy.FromQuota,
+		Message: "The answer was cut off here: your quota has no more tokens for it now.",
 	}
 }
 

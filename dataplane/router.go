@@ -254,8 +254,8 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 	reservation, decision := r.admit.Take(ctx, t, admit.Request{
 		Tenant: x.tenant, Key: x.shown, Model: x.model, Input: x.prompt, Output: r.reserve(x),
 	})
-	admit.WriteHeaders(w.Header(), decision)
 	if !decision.Allowed {
+		admit.WriteHeaders(w.Header(), decision)
 		x.refuse(denied(decision))
 		return
 	}
@@ -264,6 +264,8 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		r.meter.Settle(reservation, x.subject(), usage, fate)
 		r.learn(x)
 	}()
+	admit.WriteHeaders(w.Header(), decision)
+	x.topUp.begin(reservation, r.now)
 	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, r.answer(x))) // what quotas deny is no demand
 
 	r.choose(x)

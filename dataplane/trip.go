@@ -63,6 +63,8 @@ type trip struct {
 	load    endpoint.Load
 	expects *meter.Estimates
 
+	topUp    topUp
+	open     int // attempts that have begun and not been taken in
 	attempts int
 	kind     string // of the next attempt: first, retry or exempt
 	at       *place // of the last attempt
@@ -157,7 +159,10 @@ func (x *trip) outcome(rec *Record) {
 			rec.Code = last.Err.Code
 		}
 	}
-	if last.ClientGone {
+	switch {
+	case last.Cut:
+		rec.Code = codeQuotaCut
+	case last.ClientGone:
 		rec.Code = "client_gone"
 		if !last.Committed {
 			rec.Status = statusGone

@@ -113,6 +113,14 @@ func (e *Estimates) Output(tenant fleet.TenantID, model fleet.ModelID, maxTokens
 	if c := e.find(tenant, model); c != nil {
 		n = max(n, c.output.Load())
 	}
+	return forAll(n, maxTokens, choices)
+}
+
+// Least is what [Estimates.Output] answers at the least.
+func Least(maxTokens, choices int64) int64 { return forAll(LeastOutput, maxTokens, choices) }
+
+// forAll is n tokens for each of the choices, of which none may have more than maxTokens.
+func forAll(n, maxTokens, choices int64) int64 {
 	if maxTokens > 0 {
 		n = min(n, maxTokens)
 	}
