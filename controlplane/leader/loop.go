@@ -27,6 +27,9 @@ const (
 	patience = 5 * time.Second
 )
 
+// organisedLevel is the feature level from which on all nodes know organisations.
+const organisedLevel = 4
+
 // actor is who the leader is in the audit trail.
 const actor = "system/leader"
 
@@ -138,7 +141,7 @@ func (l *loop) expire(ctx context.Context, view *state.View, now time.Time) {
 // publish plans the table of all routers but those that a rollout has reached, and proposes it and the
 // health of clusters where they have changed; it says whether it did.
 func (l *loop) publish(ctx context.Context, view *state.View, signals signal.Snapshot) bool {
-	out := l.plan(view, view.Settled(), view.Table(), signals)
+	out := l.plan(view, view.Settled(), view.Table(), nil, signals)
 	if out.Table == nil {
 		return false
 	}
@@ -155,14 +158,17 @@ func (l *loop) publish(ctx context.Context, view *state.View, signals signal.Sna
 	return true
 }
 
-// plan computes a table from a configuration after the one that routers have; none if it would not be
-// sound.
-func (l *loop) plan(view *state.View, of state.Config, previous *routerpb.Table, signals signal.Snapshot) plan.Output {
+// plan computes a table from a configuration after the one that routers have, beside another one that other
+// routers have, if any; none if it would not be sound.
+func (l *loop) plan(view *state.View, of state.Config, previous, beside *routerpb.Table, signals signal.Snapshot) plan.Output {
 	began := l.o.Now()
 	out := plan.Compute(plan.Input{
 		Resources: drained{of, view},
 		Signals:   signals,
 		Previous:  previous,
+		Beside:    beside,
+		Epoch:     view.Epoch(),
+		Older:     view.FeatureLevel() < organisedLevel,
 		Health:    l.health,
 		Now:       signals.At,
 		Warm:      l.warm,

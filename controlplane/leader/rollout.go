@@ -75,7 +75,7 @@ func (l *loop) begin(ctx context.Context, view *state.View, signals signal.Snaps
 	// has changed since moves at once.
 	previous := proto.CloneOf(view.Table())
 	previous.Ref.Revision = min(previous.GetRef().GetRevision(), view.Settled().Revision())
-	out := l.plan(view, view.Config(), previous, signals)
+	out := l.plan(view, view.Config(), previous, view.Table(), signals)
 	switch {
 	case out.Table == nil:
 		return // nothing that routers could serve by
@@ -123,7 +123,7 @@ func alike(a, b *routerpb.Table) bool {
 // watch keeps the table of a rollout up with what health displaces, and judges it.
 func (l *loop) watch(ctx context.Context, view *state.View, r *statepb.Rollout, signals signal.Snapshot) {
 	if trial, ok := view.Trial(); ok {
-		if out := l.plan(view, trial, view.FreshTable(), signals); out.Table != nil && out.Changed {
+		if out := l.plan(view, trial, view.FreshTable(), view.Table(), signals); out.Table != nil && out.Changed {
 			out.Table.Ref = view.FreshTable().GetRef()
 			l.propose(ctx, computed(&statepb.Command{Op: &statepb.Command_Publish{Publish: &statepb.Publish{Trial: out.Table, TrialReasons: out.Reasons}}}))
 		}

@@ -16,6 +16,7 @@ import (
 func Table(view *state.View, before *routerpb.Table, signals signal.Snapshot, now time.Time) *routerpb.Table {
 	return plan.Compute(plan.Input{
 		Resources: view, Signals: signals, Previous: before, Health: restored(view), Now: now, Warm: true,
+		Epoch: view.Epoch(), Older: view.FeatureLevel() < organisedLevel,
 	}).Table
 }
 
@@ -24,7 +25,10 @@ func Table(view *state.View, before *routerpb.Table, signals signal.Snapshot, no
 // could not be published at all.
 func TableSize(view *state.View, signals signal.Snapshot, now time.Time) (int, error) {
 	health := restored(view)
-	out := plan.Compute(plan.Input{Resources: view, Signals: signals, Health: health, Now: now, Warm: true})
+	out := plan.Compute(plan.Input{
+		Resources: view, Signals: signals, Health: health, Now: now, Warm: true,
+		Epoch: view.Epoch(), Older: view.FeatureLevel() < organisedLevel,
+	})
 	if out.Table == nil {
 		return 0, nil
 	}

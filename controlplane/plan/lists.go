@@ -11,7 +11,7 @@ import (
 
 // ListChange is what differs of one list of two tables, by the ids of its entries, sorted.
 type ListChange struct {
-	// List is regions, clusters, endpoints, models, tenants, quotas, classes or rules. An endpoint is
+	// List is regions, clusters, endpoints, models, tenants, organisations, quotas, classes or rules. An endpoint is
 	// named with its cluster, a class with its policy.
 	List    string   `json:"list"`
 	Added   []string `json:"added"`
@@ -35,6 +35,7 @@ func Lists(before, after *routerpb.Table) []ListChange {
 		{"endpoints", endpoints},
 		{"models", func(t *routerpb.Table) []entry { return entries(t.GetModels(), (*routerpb.Model).GetId) }},
 		{"tenants", func(t *routerpb.Table) []entry { return entries(t.GetTenants(), (*routerpb.Tenant).GetId) }},
+		{"organisations", func(t *routerpb.Table) []entry { return entries(t.GetOrganisations(), (*routerpb.Organisation).GetId) }},
 		{"quotas", func(t *routerpb.Table) []entry { return entries(t.GetQuotas(), (*routerpb.Quota).GetId) }},
 		{"classes", func(t *routerpb.Table) []entry { return entries(t.GetClasses(), classID) }},
 		{"rules", func(t *routerpb.Table) []entry { return entries(t.GetRules(), (*routerpb.Rule).GetId) }},

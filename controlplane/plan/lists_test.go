@@ -18,12 +18,13 @@ func stocked() *routerpb.Table {
 			{Id: "us-1", Health: "HEALTHY", Endpoints: []*routerpb.Endpoint{{Id: "e1", Url: "http://a"}, {Id: "e2", Url: "http://b"}}},
 			{Id: "eu-1", Endpoints: []*routerpb.Endpoint{{Id: "e1", Url: "http://c"}}},
 		},
-		Models:  []*routerpb.Model{{Id: "m"}},
-		Tenants: []*routerpb.Tenant{{Id: "acme", Tier: "top"}, {Id: "globex"}},
-		Quotas:  []*routerpb.Quota{{Id: "q/requests", Limit: 60}},
-		Classes: []*routerpb.Class{{Id: "interactive", Policy: "p"}, {Id: "interactive", Policy: "r"}, {Id: "batch"}},
-		Rules:   []*routerpb.Rule{{Id: "p"}, {Id: "r"}, {Id: "s"}},
-		Weights: []*routerpb.Weights{{Model: "m", Class: "interactive", Source: "us", Clusters: []*routerpb.ClusterWeight{{Cluster: "us-1", Weight: 1}}}},
+		Models:        []*routerpb.Model{{Id: "m"}},
+		Tenants:       []*routerpb.Tenant{{Id: "acme", Tier: "top"}, {Id: "globex"}},
+		Quotas:        []*routerpb.Quota{{Id: "q/requests", Limit: 60}},
+		Classes:       []*routerpb.Class{{Id: "interactive", Policy: "p"}, {Id: "interactive", Policy: "r"}, {Id: "batch"}},
+		Organisations: []*routerpb.Organisation{{Id: "acme", Shares: []*routerpb.Share{{Region: "us", Parts: 1}}}},
+		Rules:         []*routerpb.Rule{{Id: "p"}, {Id: "r"}, {Id: "s"}},
+		Weights:       []*routerpb.Weights{{Model: "m", Class: "interactive", Source: "us", Clusters: []*routerpb.ClusterWeight{{Cluster: "us-1", Weight: 1}}}},
 	}
 }
 
@@ -41,6 +42,7 @@ func TestListsTellWhatDiffers(t *testing.T) {
 		"a cluster less":        {func(t *routerpb.Table) { t.Clusters = t.GetClusters()[:1] }, "[{clusters [] [eu-1] [] false} {endpoints [] [eu-1/e1] [] false}]"},
 		"a tenant's key":        {func(t *routerpb.Table) { t.GetTenants()[0].KeySha256 = [][]byte{{1}} }, "[{tenants [] [] [acme] false}]"},
 		"a model, a quota":      {func(t *routerpb.Table) { t.Models = nil; t.GetQuotas()[0].Limit = 90 }, "[{models [] [m] [] false} {quotas [] [] [q/requests] false}]"},
+		"a share":               {func(t *routerpb.Table) { t.GetOrganisations()[0].Shares = nil }, "[{organisations [] [] [acme] false}]"},
 		"a class of one policy": {func(t *routerpb.Table) { t.GetClasses()[1].Spill = true }, "[{classes [] [] [interactive/r] false}]"},
 		"a class of none":       {func(t *routerpb.Table) { t.Classes = t.GetClasses()[:2] }, "[{classes [] [batch] [] false}]"},
 		"rules in another order": {
@@ -59,7 +61,7 @@ func TestListsTellWhatDiffers(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}
-	if first := Lists(nil, stocked()); len(first) != 8 || len(first[0].Added) != 2 {
+	if first := Lists(nil, stocked()); len(first) != 9 || len(first[0].Added) != 2 {
 		t.Errorf("a first table: %v", first)
 	}
 	if none := Lists(nil, nil); none == nil || len(none) > 0 {

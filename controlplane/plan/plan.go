@@ -36,6 +36,15 @@ type Input struct {
 	Warm bool
 	// Usage of the limits of organisations, by id: an average of some minutes. One that is missing is not known.
 	Usage map[string]Usage
+	// Epoch of the control plane's history, which rises when it is restored. 0: that of Previous.
+	Epoch uint64
+	// Older: nodes may lead, or routers hold tables of nodes, that know nothing of organisations. Then the table
+	// has none.
+	Older bool
+	// Beside is the table of all routers but those that this one is for, while a rollout divides them. Its
+	// quotas, and whose and where they are, hold for this one too: routers count in the same buckets. Nil: this
+	// one is for all.
+	Beside *routerpb.Table
 	// Frozen: an operator wants no optimisation. What health, a drain or a changed resource displaces
 	// moves all the same.
 	Frozen bool
@@ -57,7 +66,7 @@ type Output struct {
 // Compute makes the plan.
 func Compute(in Input) Output {
 	w := survey(in)
-	table := w.table(in.Now)
+	table := w.table(in)
 	if len(table.Regions) == 0 || len(table.Clusters) == 0 || len(table.Models) == 0 {
 		return Output{}
 	}

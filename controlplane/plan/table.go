@@ -4,19 +4,18 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
-	"time"
 
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 )
 
 // table is everything but the weights.
-func (w *world) table(now time.Time) *routerpb.Table {
-	t := &routerpb.Table{CreatedUnixMs: now.UnixMilli(), Classes: w.classProtos()}
+func (w *world) table(in Input) *routerpb.Table {
+	t := &routerpb.Table{CreatedUnixMs: in.Now.UnixMilli(), Classes: w.classProtos()}
 	for _, id := range w.regionIDs {
 		spec := w.regions[id]
 		t.Regions = append(t.Regions, &routerpb.Region{
-			Id: string(id), Zone: w.zones[id], PeerUrls: spec.PeerURLs, RttMs: spec.RTTMs,
+			Id: string(id), Zone: w.zones[id], PeerUrls: spec.PeerURLs, RttMs: spec.RTTMs, QuotaStore: quotaStore(spec.QuotaStore),
 		})
 	}
 	for _, s := range w.sites {
@@ -24,7 +23,7 @@ func (w *world) table(now time.Time) *routerpb.Table {
 	}
 	t.Models = w.models()
 	t.Tenants = w.tenants()
-	t.Quotas = w.quotas()
+	w.addQuotas(t, in)
 	t.Rules = w.rules()
 	return t
 }
@@ -105,6 +104,9 @@ func (w *world) tenants() []*routerpb.Tenant {
 		if t.Tier == "" {
 			t.Tier = policy.DefaultTier
 		}
+		if of := policy.OrganizationOf(r); of != t.GetId() {
+			t.Organisation = of
+		}
 		for _, k := range spec.APIKeys {
 			sum, err := hex.DecodeString(k.SHA256)
 			if err != nil {
@@ -131,40 +133,6 @@ func signedTokens(list []policy.JWTSpec) []*routerpb.JwtRule {
 			rule.Claims = append(rule.Claims, &routerpb.JwtClaim{Name: name, Value: j.Claims[name]})
 		}
 		out = append(out, rule)
-	}
-	return out
-}
-
-// quotaPeriod is what QuotaSpec.PerMinute counts over.
-const quotaPeriod = time.Minute
-
-// quotas makes one bucket of each limit. While Redis is away each region may give out an equal
-// part: a router that cannot ask how much is left can at least not exceed it with the others.
-func (w *world) quotas() []*routerpb.Quota {
-	share := 1 / float64(max(len(w.regionIDs), 1))
-	var out []*routerpb.Quota
-	for _, r := range w.resources.List(policy.KindQuota) {
-		spec, ok := r.Spec.(*policy.QuotaSpec)
-		if !ok {
-			continue
-		}
-		for _, l := range spec.Limits {
-			burst := l.Burst
-			if burst == 0 {
-				burst = l.PerMinute
-			}
-			out = append(out, &routerpb.Quota{
-				Id:       r.Metadata.Name + "/" + l.Kind,
-				Tenant:   spec.Tenant,
-				Kind:     l.Kind,
-				Limit:    l.PerMinute,
-				PeriodMs: quotaPeriod.Milliseconds(),
-				Burst:    burst,
-				Degraded: spec.Degraded,
-				Model:    spec.Model,
-				Share:    share,
-			})
-		}
 	}
 	return out
 }

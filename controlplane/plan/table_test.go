@@ -81,8 +81,8 @@ func TestResourcesBecomeTheTable(t *testing.T) {
 		t.Errorf("tenant without a spec: %v", p)
 	}
 	quotas := []*routerpb.Quota{
-		{Id: "q/requests", Tenant: "acme", Kind: "requests", Limit: 60, PeriodMs: 60_000, Burst: 60, Degraded: "open", Model: "m", Share: 1.0 / 3},
-		{Id: "q/total-tokens", Tenant: "acme", Kind: "total-tokens", Limit: 1000, PeriodMs: 60_000, Burst: 5000, Degraded: "open", Model: "m", Share: 1.0 / 3},
+		{Id: "q/requests", Tenant: "acme", Kind: "requests", Limit: 60, PeriodMs: 60_000, Burst: 60, Degraded: "open", Model: "m", Share: 1.0 / 3, Organisation: "acme"},
+		{Id: "q/total-tokens", Tenant: "acme", Kind: "total-tokens", Limit: 1000, PeriodMs: 60_000, Burst: 5000, Degraded: "open", Model: "m", Share: 1.0 / 3, Organisation: "acme"},
 	}
 	for i, q := range quotas {
 		if !proto.Equal(b.table.Quotas[i], q) {
@@ -181,8 +181,10 @@ func TestEveryClassHasWeightsForItsModels(t *testing.T) {
 
 func TestChangesOfAnyPartAreChanges(t *testing.T) {
 	changes := map[string]func(*bench){
-		"a key":      func(b *bench) { b.write("Tenant", "t", "tier: batch") },
-		"a quota":    func(b *bench) { b.write("Quota", "q", "tenant: t\n  limits: [{kind: requests, perMinute: 60}]") },
+		"a key": func(b *bench) { b.write("Tenant", "t", "tier: batch") },
+		"a quota": func(b *bench) {
+			b.write("Quota", "q", "tenant: known\n  limits: [{kind: requests, perMinute: 60}]")
+		},
 		"a URL":      func(b *bench) { b.write("Region", "ap", "peerURLs: [https://elsewhere:1]") },
 		"an alias":   func(b *bench) { b.write("Model", "m", "aliases: [x]\n  adapters: [lora]") },
 		"a suspect":  func(b *bench) { b.state("us-a", failover.Suspect, 0) },
@@ -192,6 +194,7 @@ func TestChangesOfAnyPartAreChanges(t *testing.T) {
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
+			b.write("Tenant", "known", "{}")
 			b.report()
 			b.plan()
 			change(b)

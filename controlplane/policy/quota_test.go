@@ -177,6 +177,18 @@ func TestBudgetsAreWholeMicroDollars(t *testing.T) {
 	}
 }
 
+func TestAddressesOfStores(t *testing.T) {
+	for text, want := range map[string]bool{
+		"redis.us:6379": true, "10.0.0.1:1": true, "[::1]:65535": true, "[fe80::1%eth0]:1": true,
+		"": false, ":6379": false, "redis": false, "redis:": false, "redis:0": false, "redis:65536": false, "redis:+1": false, "::1:6379": false,
+		"[::1]": false, "[10.0.0.1]:1": false, "[x]:1": false, "[::1:1": false, "u@redis:1": false, "redis://redis:1": false, "a b:1": false, "a\tb:1": false,
+	} {
+		if hostPort(text) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
 func TestLimitsInShadowAreOtherBuckets(t *testing.T) {
 	s := &QuotaSpec{Limits: []LimitSpec{{Kind: LimitPerDay}}}
 	if got := LimitID("q", s, &s.Limits[0]); got != "q/money-per-day" {
@@ -255,7 +267,7 @@ func FuzzQuota(f *testing.F) {
 		ids := map[string]bool{}
 		for i := range s.Limits {
 			l := &s.Limits[i]
-			if err := l.countable(); err != nil {
+			if err := l.Countable(); err != nil {
 				t.Fatalf("%s: accepted, and %v", doc, err)
 			}
 			if id := LimitID("q", s, l); ids[id] {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +63,7 @@ func (f *finding) quota(s *QuotaSpec) {
 		if f.limit(at, l); len(f.problems) > before {
 			continue
 		}
-		if err := l.countable(); err != nil {
+		if err := l.Countable(); err != nil {
 			f.add(at, err.Error(), "give a smaller number")
 		}
 	}
@@ -153,6 +153,26 @@ func checkZone(name string) error {
 	return nil
 }
 
+// hostPort: the text is a host and a port from 1 to 65535, and an IPv6 address stands in brackets.
+func hostPort(text string) bool {
+	at := strings.LastIndexByte(text, ':')
+	if at < 1 {
+		return false
+	}
+	host := text[:at]
+	if inside, ok := strings.CutPrefix(host, "["); ok {
+		inside, ok = strings.CutSuffix(inside, "]")
+		ip, err := netip.ParseAddr(inside)
+		if !ok || err != nil || !ip.Is6() {
+			return false
+		}
+	} else if strings.ContainsAny(host, ":/@[] ") || strings.ContainsFunc(host, control) {
+		return false
+	}
+	port, err := strconv.ParseUint(text[at+1:], 10, 16)
+	return err == nil && port > 0
+}
+
 func (f *finding) quotaStore(s *QuotaStoreSpec) {
 	const at = "spec.quotaStore"
 	if len(s.Addresses) == 0 || len(s.Addresses) > maxAddresses {
@@ -161,10 +181,8 @@ func (f *finding) quotaStore(s *QuotaStoreSpec) {
 	seen := map[string]bool{}
 	for i, a := range s.Addresses {
 		field := fmt.Sprintf("%s.addresses[%d]", at, i)
-		host, port, err := net.SplitHostPort(a)
-		n, wrong := strconv.ParseUint(port, 10, 16)
 		switch {
-		case err != nil || wrong != nil || n == 0 || host == "" || strings.ContainsAny(a, "/@ "):
+		case !hostPort(a):
 			f.add(field, "is not host:port", "write redis.example:6379; a password belongs into a file on the routers") // what stands there may hold one
 		case seen[a]:
 			f.add(field, "appears twice", "keep one of them")
@@ -201,8 +219,8 @@ func (f *finding) quotaStore(s *QuotaStoreSpec) {
 	}
 }
 
-// countable says what is wrong with the limit's numbers for the arithmetic of buckets, or nil.
-func (l *LimitSpec) countable() error {
+// Countable says what is wrong with the limit's numbers for the arithmetic of buckets, or nil.
+func (l *LimitSpec) Countable() error {
 	level := ratelimit.Level{Limit: ratelimit.Limit{ID: l.Kind, Kind: ratelimit.Kind(l.Kind), Amount: l.PerMinute, PeriodMs: time.Minute.Milliseconds(), Burst: l.Burst}}
 	switch {
 	case l.Money():

@@ -30,7 +30,7 @@ func (r *rig) modern(id, region string, holds *routerpb.Table) *router {
 	m := hello(id, holds.GetRef())
 	h := m.GetHello()
 	h.Region, h.HoldsSha256 = region, delta.Digest(holds)
-	h.Features = []routerpb.Feature{routerpb.Feature_FEATURE_SLICE, routerpb.Feature_FEATURE_DELTA}
+	h.Features = []routerpb.Feature{routerpb.Feature_FEATURE_SLICE, routerpb.Feature_FEATURE_DELTA, routerpb.Feature_FEATURE_LEASES}
 	x := r.dial()
 	x.say(m)
 	if x.hear().GetWelcome() == nil {
@@ -220,7 +220,7 @@ func TestRoutersOfARegionShareWhatTheyAreSent(t *testing.T) {
 	r := newReplica(t)
 	first, second := r.commit(world(0)), r.commit(shifted("eu-g"))
 	f := &forms{}
-	us, eu := form{"us"}, form{"eu"}
+	us, eu := form{region: "us"}, form{region: "eu"}
 	m := f.get(second, us, second)
 	if f.get(second, us, second) != m || f.get(second, eu, second) == m || f.get(second, form{}, second).whole() != second {
 		t.Error("forms are mixed up")
@@ -257,10 +257,10 @@ func TestOnlySoManyDeltasAreKept(t *testing.T) {
 		r.commit(x)
 	}
 	kept := r.View().Tables()
-	m := newMade(r.View().Table(), form{"us"})
+	m := newMade(r.View().Table(), form{region: "us"})
 	made := 0
 	for _, base := range kept[:len(kept)-1] {
-		if m.from(base.GetRef(), kept, form{"us"}) != nil {
+		if m.from(base.GetRef(), kept, form{region: "us"}) != nil {
 			made++
 		}
 	}

@@ -22,8 +22,12 @@ type forms struct {
 	of map[*routerpb.Table]map[form]*made
 }
 
-// form is one way to send a table: sliced for a region, or whole (empty).
-type form struct{ region fleet.RegionID }
+// form is one way to send a table: sliced for a region, or whole (empty); plain for routers that know nothing
+// of organisations.
+type form struct {
+	region fleet.RegionID
+	plain  bool
+}
 
 // made is one form of a table.
 type made struct {
@@ -83,10 +87,13 @@ func newMade(t *routerpb.Table, as form) *made {
 }
 
 func (a form) apply(t *routerpb.Table) *routerpb.Table {
-	if a.region == "" {
-		return t
+	if a.region != "" {
+		t = Slice(t, a.region)
 	}
-	return Slice(t, a.region)
+	if a.plain {
+		t = plain(t)
+	}
+	return t
 }
 
 // from gives what differs from the table of a reference, which is looked for among those kept. Nil:

@@ -71,6 +71,7 @@ func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter
 	if slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_SLICE) {
 		x.form.region = x.region
 	}
+	x.form.plain = !slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEASES)
 	x.books.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEDGER)
 	return x
 }
@@ -173,6 +174,7 @@ func (x *session) delta(m *made, kept []*routerpb.Table) *routerpb.TableDelta {
 		Nonce: x.nonce + 1, Base: d.GetBase(), Changed: d.GetChanged(), Sha256: d.GetSha256(),
 		Regions: d.GetRegions(), Clusters: d.GetClusters(), Models: d.GetModels(), Tenants: d.GetTenants(),
 		Quotas: d.GetQuotas(), Classes: d.GetClasses(), Weights: d.GetWeights(), Rules: d.GetRules(),
+		Organisations: d.GetOrganisations(),
 	}
 }
 
