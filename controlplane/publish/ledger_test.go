@@ -115,6 +115,23 @@ func TestTheLedgerIsToldWholeAndThenWhatChanges(t *testing.T) {
 	x.wantLedger("ack 0 umbrella@3:3")
 }
 
+// A router that gets a table asks quota stores at once, and one that knows nothing of a budget believes what
+// that router says of it.
+func TestTheLedgerComesBeforeTheFirstTable(t *testing.T) {
+	r, _ := newLedgerRig(t)
+	r.publish("us")
+	for range 20 {
+		x := r.joinLedger("r1")
+		if m := x.hear(); m.GetLedger() == nil {
+			t.Fatalf("first comes %v", m)
+		}
+		if m := x.hear(); m.GetTable() == nil {
+			t.Fatalf("then comes %v", m)
+		}
+		x.end()
+	}
+}
+
 func TestAnEmptyLedgerIsToldToo(t *testing.T) {
 	r, _ := newLedgerRig(t)
 	r.joinLedger("r1").wantLedger("ack 0 whole")

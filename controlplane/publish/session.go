@@ -104,6 +104,9 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 		if account.ToRouter != nil {
 			tell = x.send
 		}
+		if account.ToRouter != nil && !x.books.whole {
+			push = nil // a table may bring a new quota store, which takes from the ledger what is spent
+		}
 		select {
 		case push <- message:
 			x.nonce++
