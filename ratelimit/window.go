@@ -47,13 +47,17 @@ func (c Calendar) Window(now time.Time, place *time.Location) (Window, error) {
 func dayStart(y int, m time.Month, d int, place *time.Location) time.Time {
 	want := time.Date(y, m, d, 0, 0, 0, 0, time.UTC) // normalises, and compares dates
 	t := time.Date(y, m, d, 0, 0, 0, 0, place)
+	const near = 26 * time.Hour
+	if start, end := t.ZoneBounds(); (start.IsZero() || t.Sub(start) > near) && (end.IsZero() || end.Sub(t) > near) {
+		return t // the clocks are not changed anywhere near
+	}
 	date := func(t time.Time) time.Time {
 		y, m, d := t.In(place).Date()
 		return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	}
 	// The date grows with time, but for the hour that the clocks are set back by at midnight: the
 	// day starts where it is first seen.
-	low, high := t.Add(-26*time.Hour), t.Add(26*time.Hour)
+	low, high := t.Add(-near), t.Add(near)
 	for s := low; s.Before(high); s = s.Add(15 * time.Minute) {
 		if !date(s).Before(want) {
 			high = s

@@ -108,8 +108,8 @@ func sound(t *testing.T, c Calendar, now time.Time, where *time.Location) {
 	}
 }
 
-// TestWindowsAreSoundWhereClocksAndDatesChange looks around every change of clocks of two decades, the ends
-// of all months and leap days, to the microsecond.
+// TestWindowsAreSoundWhereClocksAndDatesChange looks around every change of clocks since 2010, the ends of
+// months and leap days, to the microsecond.
 func TestWindowsAreSoundWhereClocksAndDatesChange(t *testing.T) {
 	for _, name := range places {
 		where, err := time.LoadLocation(name)
@@ -117,7 +117,7 @@ func TestWindowsAreSoundWhereClocksAndDatesChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		var edges []time.Time
-		for at := time.Date(2010, 1, 1, 0, 0, 0, 0, where); at.Year() < 2030; {
+		for at := time.Date(2010, 1, 1, 0, 0, 0, 0, where); at.Year() < 2027; {
 			_, next := at.ZoneBounds()
 			if next.IsZero() {
 				break
@@ -125,7 +125,7 @@ func TestWindowsAreSoundWhereClocksAndDatesChange(t *testing.T) {
 			at = next.In(where)
 			edges = append(edges, at)
 		}
-		for y := 2023; y < 2029; y++ {
+		for y := 2026; y < 2029; y++ {
 			for m := range time.Month(12) {
 				edges = append(edges, time.Date(y, m+1, 1, 0, 0, 0, 0, where))
 			}
@@ -133,7 +133,7 @@ func TestWindowsAreSoundWhereClocksAndDatesChange(t *testing.T) {
 		}
 		edges = append(edges, time.Date(2000, 2, 29, 0, 0, 0, 0, where), time.Date(2100, 3, 1, 0, 0, 0, 0, where))
 		for _, edge := range edges {
-			for _, off := range []time.Duration{-24 * time.Hour, -time.Hour, -time.Microsecond, 0, time.Hour} {
+			for _, off := range []time.Duration{-24 * time.Hour, -time.Microsecond, 0} {
 				sound(t, Daily, edge.Add(off), where)
 				sound(t, Monthly, edge.Add(off), where)
 			}
