@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ func (a *app) describe() *cobra.Command {
 		Use:   "describe KIND NAME",
 		Short: "Show a resource with its state, what is related to it, and its last changes",
 		Long: `Show a resource as it was written, what the fleet says of it, which resources it names and which name it,
-what is strange about it, and its last changes from the audit trail.`,
+what is strange about it, and its last changes from the audit trail; of a tenant how its limits stand, too.`,
 		Example: `  anabranch describe cluster us-east-1-a
   anabranch describe tenant acme`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeResources,
@@ -94,6 +95,11 @@ func (a *app) described(ctx context.Context, c *client.Client, kind policy.Kind,
 	}
 	if err := a.printRelated(shelf, kind, name); err != nil {
 		return err
+	}
+	if kind == policy.KindTenant {
+		if err := a.printTenantLimits(ctx, c, name); err != nil {
+			return err
+		}
 	}
 	for _, w := range policy.Lint(shelf) {
 		if w.Resource == title(kind, name) {
@@ -145,6 +151,24 @@ func (a *app) printRelated(all policy.Lookup, kind policy.Kind, name string) err
 		}
 	}
 	return nil
+}
+
+// printTenantLimits prints how the limits stand that a tenant's requests pass, if there are any. A node that
+// does not tell is older.
+func (a *app) printTenantLimits(ctx context.Context, c *client.Client, name string) error {
+	u, _, err := tenantLimits(ctx, c, name)
+	switch {
+	case client.IsStatus(err, http.StatusNotFound):
+		return nil
+	case err != nil:
+		return err
+	case len(u.Limits) == 0:
+		return nil
+	}
+	if err := a.printf("\nlimits:\n"); err != nil {
+		return err
+	}
+	return a.tenantTree(u, "  ")
 }
 
 // printEvents prints a resource's last changes, newest first.

@@ -226,7 +226,9 @@ type tenantUse struct {
 func tenantLimits(ctx context.Context, c *client.Client, tenant string) (tenantUse, json.RawMessage, error) {
 	var raw json.RawMessage
 	var u tenantUse
-	if err := c.JSON(ctx, "/v1/tenants/"+url.PathEscape(tenant)+"/usage", nil, &raw); err != nil {
+	local := *c
+	local.Stale = false // no leader is asked for this anyway
+	if err := local.JSON(ctx, "/v1/tenants/"+url.PathEscape(tenant)+"/usage", nil, &raw); err != nil {
 		return u, nil, err
 	}
 	if err := json.Unmarshal(raw, &u); err != nil {
@@ -244,8 +246,17 @@ func (a *app) showTenantLimits(ctx context.Context, c *client.Client, tenant, fo
 	if format != "table" {
 		return a.write(format, raw)
 	}
-	header := append([]string{"LIMIT OF"}, limitHeader[2:]...)
-	return a.table(append(header, "QUOTA"), u.tree())
+	return a.tenantTree(u, "")
+}
+
+// tenantTree prints the limits of a tenant's requests as a tree, each line behind an indent.
+func (a *app) tenantTree(u tenantUse, indent string) error {
+	header := append([]string{indent + "LIMIT OF"}, limitHeader[2:]...)
+	rows := u.tree()
+	for i := range rows {
+		rows[i][0] = indent + rows[i][0]
+	}
+	return a.table(append(header, "QUOTA"), rows)
 }
 
 // tree is a row for each limit below whose it is. What no limit is of is left out, but for the organization

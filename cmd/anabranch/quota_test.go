@@ -168,6 +168,17 @@ func TestQuotaShow(t *testing.T) {
 	s.do(exitRefused, "", "quota", "show", "--tenant", "nobody")
 }
 
+func TestDescribeShowsTheLimitsOfATenant(t *testing.T) {
+	s := withLimits(t)
+	out, _ := s.do(0, "", "describe", "tenant", "acme")
+	if !strings.Contains(out, "\nlimits:\n  LIMIT OF") || !strings.Contains(out, "\n  organization works (home eu-west-1)") || !strings.Contains(out, "\n      total-tokens ") {
+		t.Errorf("described:\n%s", out)
+	}
+	if out, _ = s.do(0, "", "describe", "tenant", "globex"); strings.Contains(out, "limits:") {
+		t.Errorf("one without limits:\n%s", out)
+	}
+}
+
 func TestQuotaWatchPrintsLinesElsewhereThanOnATerminal(t *testing.T) {
 	s := withLimits(t)
 	out, _ := s.do(0, "", "quota", "watch", "--count", "1")

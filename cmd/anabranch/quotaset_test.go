@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"anabranch/cmd/anabranch/client"
+	"anabranch/controlplane/audit"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
@@ -142,6 +143,36 @@ func TestQuotaSetTellsWhatIsWrong(t *testing.T) {
 	}
 	if got := s.quotaSpec("q"); got != before {
 		t.Errorf("something has changed: %s", got)
+	}
+}
+
+// The trail tells who changed which limit from what to what, and why.
+func TestTheTrailTellsOfChangedLimits(t *testing.T) {
+	s := begin(t).newest()
+	s.do(0, eu+"---\n"+acme, "apply", "-f", "-")
+	s.do(0, "", "quota", "set", "q", "--tenant", "acme", "--requests", "600", "--concurrent", "20")
+	s.do(0, "", "quota", "set", "q", "--requests", "900", "--shadow", "--reason", "contract renewed", "--token", "operator-token")
+	s.do(exitRefused, "", "quota", "set", "q", "--requests", "7", "--token", "viewer-token")
+	var list struct{ Items []audit.Entry }
+	out, _ := s.do(0, "", "audit", "list", "--kind", "quota", "--name", "q", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) != 3 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if denied := list.Items[0]; denied.Action != "denied" || denied.Actor != "viewer" {
+		t.Errorf("who may not: %+v", denied)
+	}
+	e := list.Items[1]
+	if e.Actor != "operator" || e.Reason != "contract renewed" || e.Action != "update" || len(e.Changes) != 2 {
+		t.Fatalf("got %+v", e)
+	}
+	for i, want := range []audit.Change{{Field: "spec.limits[0].perMinute", From: "600", To: "900"}, {Field: "spec.shadow", From: "", To: "true"}} {
+		if e.Changes[i] != want {
+			t.Errorf("change %d is %+v, want %+v", i, e.Changes[i], want)
+		}
+	}
+	out, _ = s.do(0, "", "history", "quota", "q", "--diff")
+	if !strings.Contains(out, "spec.limits[0].perMinute") || !strings.Contains(out, "operator") {
+		t.Errorf("history:\n%s", out)
 	}
 }
 

@@ -23,7 +23,10 @@ type router struct {
 	Node            string `json:"node"`
 	Connected       bool   `json:"connected"`
 	Behind          bool   `json:"behind"`
-	Answer          *struct {
+	// QuotaStoreOK is nil where an older control plane does not tell.
+	QuotaStoreOK   *bool `json:"quotaStoreOk"`
+	DegradedLimits int   `json:"degradedLimits"`
+	Answer         *struct {
 		Revision uint64 `json:"revision"`
 		Taken    bool   `json:"taken"`
 		Code     string `json:"code"`
@@ -58,7 +61,7 @@ func (a *app) getRouters(ctx context.Context, c *client.Client, id, format strin
 	if format != "table" {
 		return a.write(format, list)
 	}
-	return a.table([]string{"NAME", "REGION", "NODE", "CONNECTED", "TABLE", "ANSWER", "REPORT", "VERSION"}, rows)
+	return a.table([]string{"NAME", "REGION", "NODE", "CONNECTED", "TABLE", "ANSWER", "REPORT", "QUOTAS", "VERSION"}, rows)
 }
 
 // items is a list as it came.
@@ -108,14 +111,27 @@ func (r *router) row() []string {
 	if r.AgeMs >= 0 {
 		report = (time.Duration(r.AgeMs) * time.Millisecond).Round(100 * time.Millisecond).String()
 	}
-	return []string{r.ID, r.Region, dash(r.Node), yes(r.Connected), table, answer, report, dash(r.Version)}
+	return []string{r.ID, r.Region, dash(r.Node), yes(r.Connected), table, answer, report, r.quotas(), dash(r.Version)}
+}
+
+// quotas says whether it reaches its quota stores, or keeps limits by itself.
+func (r *router) quotas() string {
+	switch {
+	case r.AgeMs < 0 || r.QuotaStoreOK == nil:
+		return "-"
+	case r.DegradedLimits > 0:
+		return fmt.Sprintf("%d degraded", r.DegradedLimits)
+	case !*r.QuotaStoreOK:
+		return "store down"
+	}
+	return "ok"
 }
 
 // following sums routers up for a status: how many there are, and how many of them are behind, have
-// refused the last table, or are not connected.
+// refused the last table, reach no quota store, or are not connected.
 func following(routers []router) string {
 	out := []string{strconv.Itoa(len(routers))}
-	behind, refused, away := 0, 0, 0
+	behind, refused, away, alone := 0, 0, 0, 0
 	for _, r := range routers {
 		switch {
 		case !r.Connected:
@@ -126,11 +142,14 @@ func following(routers []router) string {
 		if r.Answer != nil && !r.Answer.Taken {
 			refused++
 		}
+		if r.Connected && r.AgeMs >= 0 && r.QuotaStoreOK != nil && !*r.QuotaStoreOK {
+			alone++
+		}
 	}
 	for _, of := range []struct {
 		n    int
 		what string
-	}{{behind, "behind"}, {refused, "refused the last table"}, {away, "not connected"}} {
+	}{{behind, "behind"}, {refused, "refused the last table"}, {alone, "without a quota store"}, {away, "not connected"}} {
 		if of.n > 0 {
 			out = append(out, fmt.Sprintf("%d %s", of.n, of.what))
 		}

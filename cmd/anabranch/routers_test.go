@@ -18,14 +18,14 @@ func (s session) joined(id, region string, applied uint64, connected bool, ack *
 		Hello: &routerpb.Hello{RouterId: id, Region: region, Version: "v2"},
 	}
 	if applied > 0 {
-		o.Report = &routerpb.Report{AtUnixMs: 1, Applied: &routerpb.TableRef{Epoch: 1, Revision: applied}}
+		o.Report = &routerpb.Report{AtUnixMs: 1, QuotaStoreOk: true, Applied: &routerpb.TableRef{Epoch: 1, Revision: applied}}
 	}
 	s.node.Signals.Put(o)
 }
 
 func TestGetRouters(t *testing.T) {
 	s := begin(t)
-	if out, _ := s.do(0, "", "get", "routers"); len(strings.Fields(out)) != 8 {
+	if out, _ := s.do(0, "", "get", "routers"); len(strings.Fields(out)) != 9 {
 		t.Errorf("without any:\n%s", out)
 	}
 	s.joined("us-r1", "us", 0, true, nil)
@@ -37,10 +37,10 @@ func TestGetRouters(t *testing.T) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"NAME REGION NODE CONNECTED TABLE ANSWER REPORT VERSION",
+		"NAME REGION NODE CONNECTED TABLE ANSWER REPORT QUOTAS VERSION",
 		"eu-r1 eu n1 yes 7 weights_sum at weights[0] 8 ",
 		"eu-r2 eu n1 no 8 took 8 ",
-		"us-r1 us n1 yes - - never v2",
+		"us-r1 us n1 yes - - never - v2",
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got:\n%s", out)
@@ -83,6 +83,21 @@ func TestRoutersThatAreBehindAreTold(t *testing.T) {
 		t.Errorf("row %q", got)
 	}
 	if got := following([]router{{Connected: true, Behind: true}, {Connected: true}, {Behind: true}}); got != "3, 1 behind, 1 not connected" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestRoutersTellHowTheirQuotasAre(t *testing.T) {
+	yes, no := true, false
+	for want, r := range map[string]router{
+		"-": {AgeMs: -1, QuotaStoreOK: &no}, "- ": {AgeMs: 5}, "ok": {QuotaStoreOK: &yes}, "store down": {QuotaStoreOK: &no}, "3 degraded": {QuotaStoreOK: &no, DegradedLimits: 3},
+	} {
+		if got := r.quotas(); got != strings.TrimSpace(want) {
+			t.Errorf("%+v: %q, want %q", r, got, want)
+		}
+	}
+	all := []router{{Connected: true, QuotaStoreOK: &no}, {Connected: true, QuotaStoreOK: &yes}, {Connected: true, AgeMs: -1, QuotaStoreOK: &no}, {Connected: true}}
+	if got := following(all); got != "4, 1 without a quota store" {
 		t.Errorf("%q", got)
 	}
 }

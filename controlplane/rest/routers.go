@@ -23,6 +23,10 @@ type Router struct {
 	Connected       bool           `json:"connected"`
 	// Behind: it has neither reported nor taken the table that this node has.
 	Behind bool `json:"behind"`
+	// QuotaStoreOK: it reached the quota stores at its last report. DegradedLimits is how many limits it keeps by
+	// itself because it does not.
+	QuotaStoreOK   bool `json:"quotaStoreOk"`
+	DegradedLimits int  `json:"degradedLimits"`
 	// Answer is what it said last to a table that it was sent; nil: nothing since it connected.
 	Answer *TableAnswer `json:"answer"`
 }
@@ -48,9 +52,21 @@ func (n standing) router(o signal.Observation) Router {
 		ID: o.Router(), Region: o.Region(), Version: o.Hello.GetVersion(),
 		AppliedEpoch: applied.GetEpoch(), AppliedRevision: applied.GetRevision(),
 		AgeMs: ms(o.Age(n.signals.At)), Node: o.Node, Connected: o.Connected,
-		Behind: earlier(applied, current),
+		Behind:       earlier(applied, current),
+		QuotaStoreOK: o.Report.GetQuotaStoreOk(), DegradedLimits: degradedLimits(o.Report),
 		Answer: tableAnswer(o.Ack),
 	}
+}
+
+// degradedLimits counts limits that a router keeps by itself.
+func degradedLimits(r *routerpb.Report) int {
+	n := 0
+	for _, q := range r.GetQuotas() {
+		if q.GetDegraded() {
+			n++
+		}
+	}
+	return n
 }
 
 // earlier compares tables of one control plane.

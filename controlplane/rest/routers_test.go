@@ -39,6 +39,9 @@ func TestRoutersAndWhatTheySaidOfTables(t *testing.T) {
 		!eu.Behind || eu.AppliedRevision != 7 || eu.Region != "eu" || eu.Node != "n1" || !eu.Connected || eu.AgeMs != 2000 || eu.Version != "v9" {
 		t.Errorf("r-eu %+v, %+v", eu, eu.Answer)
 	}
+	if eu.QuotaStoreOK || eu.DegradedLimits != 0 || !us.QuotaStoreOK {
+		t.Errorf("quota stores: %+v, %+v", eu, us)
+	}
 	if us.ID != "r-us" || us.Behind || us.Answer != nil {
 		t.Errorf("r-us %+v", us)
 	}
@@ -48,6 +51,19 @@ func TestRoutersAndWhatTheySaidOfTables(t *testing.T) {
 	}
 	d.failing(fmt.Errorf("no leader"))
 	d.do("viewer", "GET", "/v1/routers", "").want(200, "") // it is local by nature
+}
+
+func TestRoutersTellHowManyLimitsTheyKeepByThemselves(t *testing.T) {
+	d := newDouble(t)
+	d.signals.Put(signal.Observation{
+		Node: "n1", Connected: true, Received: epoch, Hello: &routerpb.Hello{RouterId: "r", Region: "us"},
+		Report: &routerpb.Report{AtUnixMs: 1, Quotas: []*routerpb.QuotaSignal{{Limit: "a", Degraded: true}, {Limit: "b"}, {Limit: "c", Degraded: true}}},
+	})
+	var page List[Router]
+	d.do("viewer", "GET", "/v1/routers", "").want(200, "").into(&page)
+	if len(page.Items) != 1 || page.Items[0].DegradedLimits != 2 || page.Items[0].QuotaStoreOK {
+		t.Errorf("got %+v", page.Items)
+	}
 }
 
 func TestTheOrderOfTablesIsByEpochThenRevision(t *testing.T) {
