@@ -100,7 +100,8 @@ func (n *numbers) organisation(id, home string, quotas []*routerpb.Quota) *route
 	if o.GetFormerHome() != "" && !n.stores[o.GetFormerHome()] {
 		o.FormerHome, o.Moved = "", false // nobody can be told there
 	}
-	o.Young = n.since(o.GetSinceUnixMs()) < youth
+	// A home that it moves to has lost nothing either, but the former one has lent since.
+	o.Young = n.since(o.GetSinceUnixMs()) < youth && o.GetMovedUnixMs() == 0
 	o.ColdPercent = coldPercent
 	if o.GetMovedUnixMs() > 0 && n.since(o.GetMovedUnixMs()) < settling {
 		o.ColdPercent = 0

@@ -138,7 +138,7 @@ func TestAnotherHomeIsAnotherEpoch(t *testing.T) {
 	b.now = b.now.Add(time.Minute)
 	b.plan()
 	o := b.organisation("group")
-	if o.GetHome() != "eu" || o.GetFormerHome() != "us" || !o.GetMoved() || o.GetEpoch() != 1<<40+revision+1 || o.GetMovedUnixMs() != b.now.UnixMilli() || o.GetColdPercent() != 0 {
+	if o.GetHome() != "eu" || o.GetFormerHome() != "us" || !o.GetMoved() || o.GetEpoch() != 1<<40+revision+1 || o.GetMovedUnixMs() != b.now.UnixMilli() || o.GetColdPercent() != 0 || o.GetYoung() {
 		t.Errorf("moved: %v", o)
 	}
 	if o.GetVersion() != before.GetVersion() {
