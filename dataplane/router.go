@@ -232,6 +232,7 @@ func (r *Router) Report(now time.Time) *routerpb.Report {
 	}
 	report.InFlight = r.inFlight.Load()
 	report.QuotaStoreOk = r.admit.StoreOK()
+	report.Quotas = r.admit.Signals(now)
 	report.Requests, report.Failures = r.ended.Swap(0), r.failed.Swap(0)
 	return report
 }

@@ -47,7 +47,9 @@ type Decision struct {
 	// Limit and Cost of the tightest limit.
 	Limit Limit
 	Cost  int64
-	// Requests and Tokens are the tightest limit of each sort on the path.
+	// Requests and Tokens are the tightest limit of each sort on the path, of requests and tokens in a time.
 	Requests Standing
 	Tokens   Standing
+	// Slots is the tightest limit of requests at the same time; its ResetMs is 0.
+	Slots Standing
 }

@@ -245,7 +245,10 @@ func (a *Admitter) lacking(ctx context.Context, t *table.Table, l *lane, costs [
 		}
 		a.rouse(l, true)
 		if a.inline {
-			if a.Turn(ctx, a.clock()); l.count() != seen && round < inlineTurns {
+			for _, b := range a.due(a.clock(), false) {
+				a.call(ctx, b)
+			}
+			if l.count() != seen && round < inlineTurns {
 				continue
 			}
 			break
@@ -280,7 +283,7 @@ func (a *Admitter) deny(l *lane, costs []int64, now int64) ratelimit.Decision {
 
 // alone decides without the store.
 func (a *Admitter) alone(t *table.Table, l *lane, costs []int64) ratelimit.Decision {
-	d := l.hold.org.take(alone{l: l, costs: costs, part: a.part(t, l.hold.org), now: a.clock()})
+	d := l.hold.org.take(l, costs, a.part(t, l.hold.org), a.clock())
 	if !d.Allowed {
 		l.tallies[d.Tightest].denied.Add(1)
 		return d

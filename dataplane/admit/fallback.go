@@ -24,66 +24,58 @@ type account struct {
 	charged int64
 }
 
-// alone is a decision without the store.
-type alone struct {
-	l     *lane
-	costs []int64
-	part  float64 // of each limit that is this router's, 0..1
-	now   time.Time
-}
-
-// take decides by the degraded policy of each limit, and charges all or none. The bool is false where
-// a limit is closed.
-func (o *organisation) take(q alone) ratelimit.Decision {
-	limits := q.l.limits()
+// take decides by the degraded policy of each limit, and charges all or none, of which part (0..1) is this
+// router's.
+func (o *organisation) take(l *lane, costs []int64, part float64, now time.Time) ratelimit.Decision {
+	limits := l.limits()
 	for i := range limits {
-		if d := limits[i].Degraded; d == table.DegradedClosed || d != table.DegradedOpen && !(q.part > 0) {
-			return shut(limits[i].Limit, q.costs[i], i)
+		if d := limits[i].Degraded; d == table.DegradedClosed || d != table.DegradedOpen && !(part > 0) {
+			return shut(limits[i].Limit, costs[i], i)
 		}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.leave(q.now)
+	o.leave(now)
 	for i := range limits {
-		if limits[i].Degraded == table.DegradedOpen || q.costs[i] == 0 {
+		if limits[i].Degraded == table.DegradedOpen || costs[i] == 0 {
 			continue
 		}
-		x := q.l.tallies[i]
-		o.begin(x, &limits[i], q.part, q.now)
-		if wait := x.lacks(&limits[i], q.costs[i], q.part, q.now); wait > 0 {
-			return short(q.l, i, q.costs[i], wait)
+		x := l.tallies[i]
+		o.begin(x, &limits[i], part, now)
+		if wait := x.lacks(&limits[i], costs[i], part, now); wait > 0 {
+			return short(l, i, costs[i], wait)
 		}
 	}
 	for i := range limits {
-		q.l.tallies[i].charge(&limits[i], q.costs[i], limits[i].Degraded != table.DegradedOpen)
+		l.tallies[i].charge(&limits[i], costs[i], limits[i].Degraded != table.DegradedOpen)
 	}
-	return q.stands()
+	return l.alone(costs, part)
 }
 
-// stands tells how the router's own parts stand after a request was let in. The lock is held.
-func (q *alone) stands() ratelimit.Decision {
+// alone tells how the router's own parts stand after a request was let in. The lock is held.
+func (l *lane) alone(costs []int64, part float64) ratelimit.Decision {
 	d := ratelimit.Decision{Allowed: true, Tightest: -1, Degraded: true}
-	limits := q.l.limits()
+	limits := l.limits()
 	least := math.Inf(1)
 	for i := range limits {
-		a := &q.l.tallies[i].account
+		a := &l.tallies[i].account
 		if limits[i].Degraded == table.DegradedOpen || a.local.Burst == 0 {
 			continue
 		}
 		s := ratelimit.Standing{
-			Limit: limits[i].Limit, Cost: q.costs[i],
+			Limit: limits[i].Limit, Cost: costs[i],
 			Remaining: a.bucket.Level, ResetMs: a.bucket.WaitMs(a.local, a.local.Burst),
 		}
 		sort := &d.Tokens
-		if q.l.units[i] == ofRequests {
+		if l.units[i] == ofRequests {
 			sort = &d.Requests
 		}
-		part := float64(a.bucket.Level) / float64(a.local.Burst)
-		if sort.Limit.Amount == 0 || float64(sort.Remaining)/float64(share(sort.Limit, q.part).Burst) > part {
+		left := float64(a.bucket.Level) / float64(a.local.Burst)
+		if sort.Limit.Amount == 0 || float64(sort.Remaining)/float64(share(sort.Limit, part).Burst) > left {
 			*sort = s
 		}
-		if part < least {
-			least, d.Tightest, d.Limit, d.Cost, d.Remaining, d.ResetMs = part, i, s.Limit, s.Cost, s.Remaining, s.ResetMs
+		if left < least {
+			least, d.Tightest, d.Limit, d.Cost, d.Remaining, d.ResetMs = left, i, s.Limit, s.Cost, s.Remaining, s.ResetMs
 		}
 	}
 	return d
@@ -158,9 +150,11 @@ func (x *tally) lacks(l *table.Limit, cost int64, part float64, now time.Time) i
 // charge takes the cost from the account; below 0 it gives back. The lock is held.
 func (x *tally) charge(l *table.Limit, cost int64, bounded bool) {
 	a := &x.account
+	if x.unit == ofSlots || x.unit == ofNothing {
+		return
+	}
 	a.charged += cost
 	switch x.unit {
-	case ofSlots, ofNothing:
 	case ofMoney:
 		a.left -= cost
 		a.spent += cost
@@ -182,7 +176,7 @@ func (o *organisation) adjust(l *lane, changes []int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range limits {
-		if x := l.tallies[i]; x.account.outage == o.outages && x.unit != ofSlots {
+		if x := l.tallies[i]; x.account.outage == o.outages {
 			x.charge(&limits[i], changes[i], limits[i].Degraded != table.DegradedOpen)
 		}
 	}

@@ -11,10 +11,11 @@ import (
 )
 
 // WriteHeaders tells the client how it stands: x-ratelimit-{limit,remaining,reset}-{requests,tokens}
-// as OpenAI's API does, RateLimit-Policy and RateLimit as the IETF draft does, each for the
-// tightest limit of its sort, and on a refusal retry-after (whole seconds, rounded up) and
-// retry-after-ms. A request that can never pass gets x-should-retry: false instead, which OpenAI's
-// client libraries obey. Remaining is an estimate: other requests draw on the same buckets.
+// as OpenAI's API does, RateLimit-Policy and RateLimit as the IETF draft does (requests at the same
+// time too), each for the tightest limit of its sort, and on a refusal retry-after (whole seconds,
+// rounded up) and retry-after-ms. A request that can never pass, or whose budget is spent, gets
+// x-should-retry: false instead, which OpenAI's client libraries obey. Remaining is an estimate: other
+// requests draw on the same buckets.
 func WriteHeaders(h http.Header, d ratelimit.Decision) {
 	var room [320]byte // enough for all but the strangest limits
 	w := headerWriter{text: room[:0]}
@@ -32,13 +33,16 @@ func WriteHeaders(h http.Header, d ratelimit.Decision) {
 			w.words(millis(s.ResetMs).String()).end(s.reset)
 		}
 	}
-	if w.n > 0 {
+	if slots := &d.Slots; w.n > 0 || slots.Limit.Burst != 0 {
 		comma := ""
 		for i := range sorts {
 			if s := &sorts[i]; s.Limit.Amount != 0 {
 				w.words(comma, `"`, string(s.Limit.Kind), `";q=`).number(s.Limit.Amount).words(";w=").number(seconds(s.Limit.PeriodMs))
 				comma = ", "
 			}
+		}
+		if slots.Limit.Burst != 0 {
+			w.words(comma, `"concurrent";q=`).number(slots.Limit.Burst).words(`;qu="concurrent-requests"`)
 		}
 		w.end("Ratelimit-Policy")
 		comma = ""
@@ -48,11 +52,14 @@ func WriteHeaders(h http.Header, d ratelimit.Decision) {
 				comma = ", "
 			}
 		}
+		if slots.Limit.Burst != 0 {
+			w.words(comma, `"concurrent";r=`).number(max(0, slots.Remaining))
+		}
 		w.end("Ratelimit")
 	}
 	switch {
 	case d.Allowed:
-	case d.Reason == ratelimit.ReasonTooLarge:
+	case d.Reason == ratelimit.ReasonTooLarge, d.Reason == ratelimit.ReasonOver && d.Limit.Kind == ratelimit.Money:
 		w.words("false").end("X-Should-Retry")
 	default:
 		w.number(max(1, seconds(d.RetryAfterMs))).end("Retry-After")
@@ -112,34 +119,50 @@ func Deny(d ratelimit.Decision) Denial {
 	if d.Allowed {
 		return Denial{}
 	}
-	limit := fmt.Sprintf("%d %s per %v", d.Limit.Amount, units(d.Limit.Kind), millis(d.Limit.PeriodMs))
 	switch d.Reason {
 	case ratelimit.ReasonTooLarge:
 		return Denial{
 			Status: http.StatusTooManyRequests,
 			Type:   "invalid_request_error",
 			Code:   "request_exceeds_quota",
-			Message: fmt.Sprintf("This request asks for %d %s at once and quota %s never allows more than %d. Waiting does not help: send less in one request.",
-				d.Cost, units(d.Limit.Kind), d.Limit.ID, d.Limit.Burst),
+			Message: fmt.Sprintf("This request asks for %s at once and quota %s never allows more than %s. Waiting does not help: send less in one request.",
+				amount(d.Limit.Kind, d.Cost), d.Limit.ID, amount(d.Limit.Kind, d.Limit.Burst)),
 		}
 	case ratelimit.ReasonClosed:
 		return Denial{
 			Status:  http.StatusServiceUnavailable,
 			Type:    "server_error",
 			Code:    "quota_store_unavailable",
-			Message: fmt.Sprintf("The counters of quota %s can't be reached, and its policy is to admit nothing until they can.", d.Limit.ID),
+			Message: fmt.Sprintf("The counters of quota %s can't be reached, and its policy is to admit nothing more until they can.", d.Limit.ID),
 		}
 	}
-	return Denial{
-		Status: http.StatusTooManyRequests,
-		Type:   "rate_limit_exceeded",
-		Code:   "rate_limit_exceeded",
-		Message: fmt.Sprintf("Rate limit reached for quota %s: limit %s, remaining %d, requested %d. Please try again in %v.",
-			d.Limit.ID, limit, max(0, d.Remaining), d.Cost, millis(d.RetryAfterMs)),
+	denial := Denial{Status: http.StatusTooManyRequests, Type: "rate_limit_exceeded", Code: "rate_limit_exceeded"}
+	switch d.Limit.Kind {
+	case ratelimit.Money:
+		denial.Type, denial.Code = "insufficient_quota", "insufficient_quota"
+		denial.Message = fmt.Sprintf("Quota %s is spent: its budget is %s, of which %s is left, and this request may cost %s. It is renewed in %v. Waiting for less than that does not help.",
+			d.Limit.ID, amount(ratelimit.Money, d.Limit.Burst), amount(ratelimit.Money, max(0, d.Remaining)), amount(ratelimit.Money, d.Cost),
+			time.Duration(seconds(d.ResetMs))*time.Second)
+	case ratelimit.Slots:
+		denial.Message = fmt.Sprintf("Too many requests at the same time: quota %s allows %d. Please try again when one of them has ended.",
+			d.Limit.ID, d.Limit.Burst)
+	default:
+		denial.Message = fmt.Sprintf("Rate limit reached for quota %s: limit %s per %v, remaining %d, requested %d. Please try again in %v.",
+			d.Limit.ID, amount(d.Limit.Kind, d.Limit.Amount), millis(d.Limit.PeriodMs), max(0, d.Remaining), d.Cost, millis(d.RetryAfterMs))
 	}
+	return denial
 }
 
-func units(k ratelimit.Kind) string { return strings.ReplaceAll(string(k), "-", " ") }
+// amount is so many units of a kind in words.
+func amount(k ratelimit.Kind, n int64) string {
+	switch k {
+	case ratelimit.Money:
+		return fmt.Sprintf("$%.2f", float64(n)/1e6)
+	case ratelimit.Slots:
+		return fmt.Sprintf("%d requests at the same time", n)
+	}
+	return fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(k), "-", " "))
+}
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 

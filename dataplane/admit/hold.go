@@ -174,9 +174,9 @@ func newLane(h *hold, limits []table.Limit, router string) *lane {
 	rules := make([]ratelimit.Limit, len(limits))
 	for i := range limits {
 		rules[i] = limits[i].Limit
-		l.units[i] = unitOf(limits[i].Kind)
+		l.tallies[i] = h.org.tally(limits[i].ID, limits[i].Kind)
+		l.units[i] = l.tallies[i].unit
 		l.slotted = l.slotted || l.units[i] == ofSlots
-		l.tallies[i] = h.org.tally(limits[i].ID, l.units[i])
 	}
 	l.holding = ratelimit.NewHolding(rules)
 	return l

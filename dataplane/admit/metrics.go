@@ -3,12 +3,14 @@ package admit
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// waits are the metrics of waiting: for stores, and for them to be asked.
+// waits are the metrics of stores, and of waiting for them.
 type waits struct {
 	calls, batch, waits prometheus.Histogram
 	stales              prometheus.Counter
@@ -50,7 +52,7 @@ func newMetrics(r prometheus.Registerer, a *Admitter) (*waits, error) {
 		return 0
 	})
 	var errs []error
-	for _, c := range []prometheus.Collector{m.calls, m.batch, m.waits, m.stales, up} {
+	for _, c := range []prometheus.Collector{m.calls, m.batch, m.waits, m.stales, up, limits{a}} {
 		errs = append(errs, r.Register(c))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -69,4 +71,86 @@ func (m *waits) waited(began time.Time, now func() time.Time) {
 	if !began.IsZero() {
 		m.waits.Observe(now().Sub(began).Seconds())
 	}
+}
+
+// limits are the metrics of what is counted by limit and organisation, put together when they are asked
+// for: a request that is let in counts at its path alone. Labels take only names of the table.
+type limits struct{ admitter *Admitter }
+
+var (
+	descRequests = prometheus.NewDesc("anabranch_quota_requests_total",
+		"Requests by the limits that they came to: decision is admitted, denied (by this limit) or would_deny (by one in shadow).",
+		[]string{"organisation", "limit", "decision"}, nil)
+	descDegraded = prometheus.NewDesc("anabranch_quota_degraded_seconds_total",
+		"Time in which an organisation's limits were kept by their degraded policies, since its quota store was away.",
+		[]string{"organisation"}, nil)
+	descLease = prometheus.NewDesc("anabranch_quota_lease_units_total",
+		"Units of leases by kind of limit: granted to this router, used by it (settlements included), or returned unused.",
+		[]string{"kind", "event"}, nil)
+	descDebt = prometheus.NewDesc("anabranch_quota_debt_units",
+		"Units that a limit was exceeded by when its quota store answered last. Limits without a debt are left out.",
+		[]string{"organisation", "limit"}, nil)
+	descOwed = prometheus.NewDesc("anabranch_quota_owed_units",
+		"Units spent without the quota store that it has not been told of. Limits without any are left out.",
+		[]string{"organisation", "limit"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (limits) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descRequests, descDegraded, descLease, descDebt, descOwed} {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c limits) Collect(to chan<- prometheus.Metric) {
+	a := c.admitter
+	a.mu.Lock()
+	orgs := maps.Clone(a.orgs)
+	a.mu.Unlock()
+	kinds := make(map[string]told)
+	for _, s := range a.sums() {
+		o := orgs[s.org]
+		if o == nil {
+			continue // it is newer
+		}
+		count := func(decision string, n int64) {
+			to <- prometheus.MustNewConstMetric(descRequests, prometheus.CounterValue, float64(max(n, 0)), s.org, s.limit, decision)
+		}
+		count("admitted", s.taken)
+		if s.shadow {
+			count("would_deny", s.tally.wouldDeny.Load())
+		} else {
+			count("denied", s.tally.denied.Load())
+		}
+		kind := string(s.tally.kind)
+		kinds[kind] = o.units(&s, kinds[kind], to)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		k := kinds[kind]
+		for event, n := range map[string]int64{"granted": k.granted, "used": k.used, "returned": k.back} {
+			to <- prometheus.MustNewConstMetric(descLease, prometheus.CounterValue, float64(max(n, 0)), kind, event)
+		}
+	}
+	now := a.clock()
+	for id, o := range orgs {
+		total, _ := o.time(now)
+		to <- prometheus.MustNewConstMetric(descDegraded, prometheus.CounterValue, total.Seconds(), id)
+	}
+}
+
+// units tells what a limit is over, and adds what was leased of it.
+func (o *organisation) units(s *sum, all told, to chan<- prometheus.Metric) told {
+	o.mu.Lock()
+	x := s.tally
+	now, level, owed := x.told, x.level, x.account.charged
+	o.mu.Unlock()
+	if level < 0 {
+		to <- prometheus.MustNewConstMetric(descDebt, prometheus.GaugeValue, float64(-level), s.org, s.limit)
+	}
+	if owed > 0 {
+		to <- prometheus.MustNewConstMetric(descOwed, prometheus.GaugeValue, float64(owed), s.org, s.limit)
+	}
+	all.granted, all.used, all.back = all.granted+now.granted, all.used+now.used, all.back+now.back
+	return all
 }

@@ -6,29 +6,30 @@ import (
 	"sync"
 	"time"
 
+	"anabranch/api/routerpb"
 	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
 )
-
-// Spent is micro-dollars of one budget of money within one of its windows.
-type Spent struct {
-	Org, Limit string
-	// WindowUs is the start of the window in microseconds of the Unix epoch.
-	WindowUs int64
-	// Micros that this router charged since they were last taken; or of what the ledger tells, the sum
-	// that all routers charged in the window.
-	Micros int64
-}
 
 // ledger is what this router knows of money: what it charged and nobody has taken yet, and what the
 // control plane's ledger knows to be spent.
 type ledger struct {
 	mu      sync.Mutex // guards what follows
-	charged map[Spent]int64
-	known   map[budget]Spent
+	charged map[charge]int64
+	// known are the newest windows that the ledger has told of. heard: it has told of all that there are.
+	known map[budget]known
+	heard bool
 }
 
 type budget struct{ org, limit string }
+
+// charge is to a budget in the window that began at a time.
+type charge struct {
+	budget
+	windowUs int64
+}
+
+type known struct{ windowUs, micros int64 }
 
 // count adds to what a budget was charged with, in the window that now is in.
 func (g *ledger) count(org string, x *tally, micros int64, now time.Time, l *table.Limit) {
@@ -42,9 +43,9 @@ func (g *ledger) count(org string, x *tally, micros int64, now time.Time, l *tab
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.charged == nil {
-		g.charged = make(map[Spent]int64)
+		g.charged = make(map[charge]int64)
 	}
-	g.charged[Spent{Org: org, Limit: x.id, WindowUs: w.FromUs}] += micros
+	g.charged[charge{budget{org, x.id}, w.FromUs}] += micros
 }
 
 // window is a budget's that now is in, of which nobody knows what was spent. It is remembered: to find
@@ -72,61 +73,51 @@ type window struct {
 func (g *ledger) spent(org, limit string, fromUs int64) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s, ok := g.known[budget{org, limit}]; ok && s.WindowUs == fromUs {
-		return max(s.Micros, 0)
+	s, ok := g.known[budget{org, limit}]
+	switch {
+	case ok && s.windowUs == fromUs:
+		return max(s.micros, 0)
+	case g.heard && (!ok || s.windowUs < fromUs):
+		return 0
 	}
 	return -1
 }
 
-// TakeSpent appends what budgets were charged with since it was last called, by organisation, limit and
-// window. Whoever takes it must bring it to the ledger, or give it back with PutBack.
-func (a *Admitter) TakeSpent(to []Spent) []Spent {
+// TakeSpent hands over what budgets were charged with since it was last called, by organisation, limit
+// and window, refunds taken off. Whoever takes it must bring it to the ledger.
+func (a *Admitter) TakeSpent() []*routerpb.Spent {
 	g := &a.ledger
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	from := len(to)
-	for s, micros := range g.charged {
-		if s.Micros = micros; micros != 0 {
-			to = append(to, s)
+	var out []*routerpb.Spent
+	for c, micros := range g.charged {
+		if micros != 0 {
+			out = append(out, &routerpb.Spent{Organisation: c.org, Limit: c.limit, WindowUnixUs: c.windowUs, Micros: micros})
 		}
 	}
 	clear(g.charged)
-	slices.SortFunc(to[from:], func(a, b Spent) int {
-		return cmp.Or(cmp.Compare(a.Org, b.Org), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.WindowUs, b.WindowUs))
+	slices.SortFunc(out, func(a, b *routerpb.Spent) int {
+		return cmp.Or(cmp.Compare(a.Organisation, b.Organisation), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.WindowUnixUs, b.WindowUnixUs))
 	})
-	return to
+	return out
 }
 
-// PutBack gives back what was taken and could not be brought to the ledger.
-func (a *Admitter) PutBack(spent []Spent) {
+// Ledger tells what all routers spent, as far as the control plane knows: of all budgets, where of one
+// that is not named nothing is spent, or of those that have changed. Stores that have lost a budget's
+// level begin with it, and so does what this router spends by itself.
+func (a *Admitter) Ledger(whole bool, spent []*routerpb.Spent) {
 	g := &a.ledger
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.charged == nil {
-		g.charged = make(map[Spent]int64)
+	if whole || g.known == nil {
+		g.known = make(map[budget]known, len(spent))
+		g.heard = whole
 	}
 	for _, s := range spent {
-		micros := s.Micros
-		s.Micros = 0
-		g.charged[s] += micros
-	}
-}
-
-// Ledger tells what the control plane's ledger knows to be spent, in place of what it knew before of the
-// same budgets. Stores that have lost a budget's level begin with it.
-func (a *Admitter) Ledger(spent []Spent) {
-	g := &a.ledger
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.known == nil {
-		g.known = make(map[budget]Spent)
-	}
-	for _, s := range spent {
-		k := budget{s.Org, s.Limit}
-		if old, ok := g.known[k]; ok && old.WindowUs > s.WindowUs {
-			continue // of a window that is over
+		k := budget{s.GetOrganisation(), s.GetLimit()}
+		if old, ok := g.known[k]; !ok || old.windowUs <= s.GetWindowUnixUs() {
+			g.known[k] = known{s.GetWindowUnixUs(), s.GetMicros()}
 		}
-		g.known[k] = s
 	}
 }
 

@@ -31,12 +31,13 @@ type organisation struct {
 // tally is one limit of an organisation at this router, over all paths that it is on.
 type tally struct {
 	id   string
+	kind ratelimit.Kind
 	unit unit
 	// open is requests that hold a slot of it.
 	open atomic.Int64
-	// counts of requests.
-	denied, wouldDeny atomic.Int64
-	window            atomic.Pointer[window] // of money, the last one
+	// Requests that were denied, or would have been, and those let in by paths that are forgotten.
+	denied, wouldDeny, gone atomic.Int64
+	window                  atomic.Pointer[window] // of money, the last one
 
 	// Guarded by the organisation's lock.
 	account account
@@ -53,12 +54,12 @@ type told struct {
 }
 
 // tally finds or makes the tally of a limit.
-func (o *organisation) tally(limit string, of unit) *tally {
+func (o *organisation) tally(limit string, kind ratelimit.Kind) *tally {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	x := o.tallies[limit]
 	if x == nil {
-		x = &tally{id: limit, unit: of}
+		x = &tally{id: limit, kind: kind, unit: unitOf(kind)}
 		o.tallies[limit] = x
 	}
 	return x

@@ -14,6 +14,10 @@ import (
 const (
 	// tick is the time between two turns of the owner.
 	tick = 5 * time.Millisecond
+	// patience is how much longer than a turn the owner waits for the next, of very many paths: a
+	// twentieth of a processor is enough for it. But no longer than maxTick.
+	patience = 20
+	maxTick  = 50 * time.Millisecond
 	// restTick is that while nothing is held and nobody waits.
 	restTick = 250 * time.Millisecond
 	// ttl of all leases.
@@ -86,11 +90,12 @@ func (a *Admitter) own(ctx context.Context) error {
 	for {
 		select {
 		case <-timer.C:
+			began := time.Now()
 			fly(true)
 			if idle = a.resting(); idle {
 				timer.Reset(restTick)
 			} else {
-				timer.Reset(tick)
+				timer.Reset(min(max(tick, patience*time.Since(began)), maxTick))
 			}
 		case <-a.queue.bell:
 			fly(false)

@@ -26,8 +26,8 @@ type view struct {
 	// endMs is how long after the answer the windows of money end, 0 of others.
 	endMs []int64
 	// The tightest limits, those with the smallest part of their burst left: of all, and of those that
-	// count requests and tokens. -1: there is none.
-	tightest, requests, tokens int
+	// count requests, tokens and slots. -1: there is none.
+	tightest, requests, tokens, slots int
 }
 
 // newView reads an answer.
@@ -36,7 +36,7 @@ func newView(l *lane, in *ratelimit.In, out ratelimit.Out, nowNs, wallUs int64) 
 	numbers := make([]int64, 3*n)
 	v := &view{
 		atNs: nowNs, levels: numbers[:n:n], held: numbers[n : 2*n : 2*n], endMs: numbers[2*n:],
-		tightest: -1, requests: -1, tokens: -1,
+		tightest: -1, requests: -1, tokens: -1, slots: -1,
 	}
 	for i, g := range out.Path {
 		v.levels[i], v.held[i] = g.Level, g.Held
@@ -49,6 +49,8 @@ func newView(l *lane, in *ratelimit.In, out ratelimit.Out, nowNs, wallUs int64) 
 			v.tighten(&v.requests, in, i)
 		case ofInput, ofOutput, ofTotal:
 			v.tighten(&v.tokens, in, i)
+		case ofSlots:
+			v.tighten(&v.slots, in, i)
 		}
 	}
 	return v
@@ -77,6 +79,9 @@ func (l *lane) stand(d *ratelimit.Decision, v *view, costs []int64, nowNs int64)
 	}
 	if v.tokens >= 0 {
 		d.Tokens = l.standing(v, v.tokens, costs, nowNs)
+	}
+	if v.slots >= 0 {
+		d.Slots = l.standing(v, v.slots, costs, nowNs)
 	}
 	switch d.Tightest = v.tightest; v.tightest {
 	case -1:

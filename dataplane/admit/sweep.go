@@ -56,6 +56,7 @@ func (a *Admitter) sweep(nowNs int64) {
 			delete(a.byID, id)
 			a.byPath.Delete(h.path.Load())
 			a.forgotten++
+			h.bequeath(taken)
 		}
 	}
 }
@@ -63,4 +64,15 @@ func (a *Admitter) sweep(nowNs int64) {
 // busy says whether the owner has something to do about the path.
 func (h *hold) busy() bool {
 	return h.main != nil && h.main.listed.Load() || h.shadow != nil && h.shadow.listed.Load()
+}
+
+// bequeath keeps the count of a path that is forgotten.
+func (h *hold) bequeath(taken int64) {
+	for _, l := range []*lane{h.main, h.shadow} {
+		if l != nil {
+			for _, x := range l.tallies {
+				x.gone.Add(taken)
+			}
+		}
+	}
 }

@@ -114,7 +114,7 @@ func (n *Instance) open() error {
 		Holder: tables, Report: n.router.Report, LastGood: disk, Applied: n.router.Applied,
 		Frozen:     func() bool { return n.orders.Current().Frozen() },
 		Revert:     func() (table.Ref, bool) { return n.orders.Current().Revert() },
-		Requests:   n.router,
+		Requests:   n.router, Budgets: n.router.Quotas(),
 		Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err
