@@ -174,7 +174,8 @@ func TestStrangersDoNotPushRecordsOut(t *testing.T) {
 
 func TestWhatQuotasDenyIsNoDemand(t *testing.T) {
 	w := newWorld(t, []site{{id: "us-a", region: us, weight: 1, endpoints: []*stub{newStub(t, answers)}}}, nil)
-	w.ledger.deny = true
+	w.run()
+	w.ledger.denies(true)
 	if r := w.ask(us, "globex", askWhole); r.status != http.StatusTooManyRequests {
 		t.Fatalf("%d %s", r.status, r.body)
 	}

@@ -179,20 +179,23 @@ func TestABodyWithoutALengthIsBoundedToo(t *testing.T) {
 
 func TestOverQuotaIs429WithTheNumbers(t *testing.T) {
 	w, s := one(t)
+	w.run()
 	r := w.ask(us, "globex", askWhole)
-	if r.status != 200 || r.header.Get("X-Ratelimit-Limit-Requests") != "60" || r.header.Get("X-Ratelimit-Remaining-Requests") != "7" {
+	if r.status != 200 || r.header.Get("X-Ratelimit-Limit-Requests") != "60" || r.header.Get("X-Ratelimit-Remaining-Requests") != "59" {
 		t.Errorf("%d %v", r.status, r.header)
 	}
-	w.ledger.deny = true
-	before := s.requests.Load()
-	r = w.ask(us, "globex", askWhole)
-	if r.status != 429 || r.header.Get("Retry-After") != "2" || r.header.Get("X-Ratelimit-Limit-Requests") != "60" {
+	w.ledger.denies(true)
+	before, passed := s.requests.Load(), int64(0)
+	for r = w.ask(us, "globex", askWhole); r.status == 200 && passed < 60; passed++ {
+		r = w.ask(us, "globex", askWhole) // what is held already is spent
+	}
+	if r.status != 429 || r.header.Get("Retry-After") == "" || r.header.Get("X-Ratelimit-Limit-Requests") != "60" {
 		t.Errorf("%d %v", r.status, r.header)
 	}
 	if e := r.problem(t); e["code"] != "rate_limit_exceeded" || e["type"] != "rate_limit_exceeded" || e["origin"] != "quota" {
 		t.Errorf("error %v", e)
 	}
-	if s.requests.Load() != before {
+	if s.requests.Load() != before+passed {
 		t.Error("it reached a place")
 	}
 	if r := w.ask(us, "acme", askWhole); r.status != 200 {

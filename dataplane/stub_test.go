@@ -119,6 +119,13 @@ func (l *ledger) LeaseAll(ctx context.Context, calls []ratelimit.In) []ratelimit
 	return l.lending.LeaseAll(ctx, lend)
 }
 
+// denies has it lend nothing, or lend again.
+func (l *ledger) denies(yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deny = yes
+}
+
 // Healthy implements [admit.Store].
 func (*ledger) Healthy(string) error { return nil }
 

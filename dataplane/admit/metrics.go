@@ -88,10 +88,10 @@ var (
 		"Units of leases by kind of limit: granted to this router, used by it (settlements included), or returned unused.",
 		[]string{"kind", "event"}, nil)
 	descDebt = prometheus.NewDesc("anabranch_quota_debt_units",
-		"Units that a limit was exceeded by when its quota store answered last. Limits without a debt are left out.",
+		"Units that a limit was exceeded by when its quota store answered last.",
 		[]string{"organisation", "limit"}, nil)
 	descOwed = prometheus.NewDesc("anabranch_quota_owed_units",
-		"Units spent without the quota store that it has not been told of. Limits without any are left out.",
+		"Units spent without the quota store that it has not been told of.",
 		[]string{"organisation", "limit"}, nil)
 )
 
@@ -145,12 +145,8 @@ func (o *organisation) units(s *sum, all told, to chan<- prometheus.Metric) told
 	x := s.tally
 	now, level, owed := x.told, x.level, x.account.charged
 	o.mu.Unlock()
-	if level < 0 {
-		to <- prometheus.MustNewConstMetric(descDebt, prometheus.GaugeValue, float64(-level), s.org, s.limit)
-	}
-	if owed > 0 {
-		to <- prometheus.MustNewConstMetric(descOwed, prometheus.GaugeValue, float64(owed), s.org, s.limit)
-	}
+	to <- prometheus.MustNewConstMetric(descDebt, prometheus.GaugeValue, float64(max(-level, 0)), s.org, s.limit)
+	to <- prometheus.MustNewConstMetric(descOwed, prometheus.GaugeValue, float64(max(owed, 0)), s.org, s.limit)
 	all.granted, all.used, all.back = all.granted+now.granted, all.used+now.used, all.back+now.back
 	return all
 }
