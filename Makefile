@@ -92,6 +92,10 @@ bench-quota: ## Decisions on quotas beside golang.org/x/time/rate and redis_rate
 bench-store: ## The control plane's commits beside etcd's; DIR= names a folder on the disk to measure.
 	cd controlplane/store/etcdbench && go run -mod=mod . -dir "$(DIR)"
 
+.PHONY: bench-rls
+bench-rls: ## The rate limit service for Envoy beside envoyproxy/ratelimit, which is downloaded, on one Redis.
+	cd dataplane/rls/envoybench && go run -mod=mod .
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Formatting, vet and lint.
 	$(GOLANGCI_LINT) run ./...
