@@ -70,7 +70,7 @@ fuzz: ## Fuzz every target for FUZZTIME (10s) each; what is found goes to its te
 		done; done
 
 .PHONY: proof
-proof: build ## Policies side by side into sim/RESULTS.md; TRACES=DIR uses published traces, FULL=1 all of them.
+proof: build ## Policies and quotas side by side into sim/RESULTS.md; TRACES=DIR uses published traces, FULL=1 all of them.
 	bin/anabranch sim proof $(if $(TRACES),--traces $(TRACES)) $(if $(FULL),--full) $(if $(SEEDS),--seeds $(SEEDS)) --out sim/RESULTS.md
 
 .PHONY: bench

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"anabranch/sim/quotas"
 	"anabranch/sim/scenario"
 )
 
@@ -140,6 +141,23 @@ func TestSimProofWritesADocument(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+}
+
+func TestSimProofTellsOfQuotas(t *testing.T) {
+	code, out, errs := call(t, "sim", "proof", "--help")
+	if code != 0 || !strings.Contains(out, "anabranch sim proof "+ofQuotas) || !strings.Contains(out, "global quotas are played") {
+		t.Errorf("%d %s\n%s", code, errs, out)
+	}
+	var b strings.Builder
+	if err := writeProof(&b, nil, &quotas.Proof{Loads: []quotas.Case{{Scheme: quotas.Leases, Runs: make([]quotas.Result, 1)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.HasPrefix(text, "# Global quotas\n") || strings.Contains(text, "Policies side by side") {
+		t.Errorf("of quotas alone it writes\n%s", text)
+	}
+	if code, _, errs := call(t, "sim", "proof", "quota"); code == 0 || !strings.Contains(errs, "there is no scenario") {
+		t.Errorf("%d %s", code, errs)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"anabranch/sim/quotas"
 	"anabranch/sim/scenario"
 )
+
+// ofQuotas names the proof of global quotas among the scenarios.
+const ofQuotas = "quotas"
 
 func (a *app) simProof() *cobra.Command {
 	var o scenario.Options
@@ -20,10 +25,12 @@ func (a *app) simProof() *cobra.Command {
 		Short: "Run every scenario that is shipped, and write what came out",
 		Long: `Run every scenario that is shipped (or those named) with all policies and seeds, and write what came
 out as one Markdown document: what was expected and whether it holds, what does not improve, and the
-tables. It fails (exit code 1) if something that is expected does not hold.`,
+tables. Named "` + ofQuotas + `", and last of all, global quotas are played beside the schemes that others use. It
+fails (exit code 1) if something that is expected does not hold.`,
 		Example: `  anabranch sim proof --out RESULTS.md
-  anabranch sim proof --traces ~/traces --full mooncake-conversation day`,
-		ValidArgs: scenario.Examples(),
+  anabranch sim proof --traces ~/traces --full mooncake-conversation day
+  anabranch sim proof ` + ofQuotas,
+		ValidArgs: append(scenario.Examples(), ofQuotas),
 	}
 	fl := cmd.Flags()
 	fl.IntVar(&o.Seeds, "seeds", 0, "how many seeds (default as each scenario says, mostly 5)")
@@ -33,7 +40,7 @@ tables. It fails (exit code 1) if something that is expected does not hold.`,
 	fl.StringVar(&out, "out", "", "file to write (default the standard output)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			args = scenario.Examples()
+			args = append(scenario.Examples(), ofQuotas)
 		}
 		if out != "" {
 			// What stays in the file until the end is what was there before.
@@ -45,7 +52,16 @@ tables. It fails (exit code 1) if something that is expected does not hold.`,
 		}
 		var all []*scenario.Played
 		holds := true
+		var limits *quotas.Proof
 		for i, name := range args {
+			if name == ofQuotas {
+				var err error
+				if limits, err = a.proveQuotas(cmd.Context(), o, fmt.Sprintf("%d of %d: %s", i+1, len(args), name)); err != nil {
+					return err
+				}
+				holds = holds && limits.Holds()
+				continue
+			}
 			s, err := readScenario(name)
 			if err != nil {
 				return err
@@ -61,7 +77,7 @@ tables. It fails (exit code 1) if something that is expected does not hold.`,
 			_, _ = fmt.Fprintf(a.err, "%d of %d: %s: %s\n", i+1, len(args), s.Name, time.Since(began).Round(100*time.Millisecond)) // it is only news
 			all, holds = append(all, played), holds && played.Holds()
 		}
-		write := func(w io.Writer) error { return scenario.WriteProof(w, all, commandLine(os.Args)) }
+		write := func(w io.Writer) error { return writeProof(w, all, limits) }
 		var err error
 		if out == "" {
 			err = write(a.out)
@@ -74,4 +90,30 @@ tables. It fails (exit code 1) if something that is expected does not hold.`,
 		return err
 	}
 	return cmd
+}
+
+// proveQuotas plays global quotas.
+func (a *app) proveQuotas(ctx context.Context, o scenario.Options, title string) (*quotas.Proof, error) {
+	began := time.Now()
+	bar := a.progress(title)
+	p, err := quotas.Prove(ctx, quotas.Options{Seeds: o.Seeds, Parallel: o.Parallel, Progress: bar.tell})
+	bar.end()
+	if err != nil {
+		return nil, fmt.Errorf("play %s: %w", ofQuotas, err)
+	}
+	_, _ = fmt.Fprintf(a.err, "%s: %s\n", title, time.Since(began).Round(100*time.Millisecond)) // it is only news
+	return p, nil
+}
+
+// writeProof writes what scenarios came to, and global quotas unless limits is nil.
+func writeProof(w io.Writer, all []*scenario.Played, limits *quotas.Proof) error {
+	if len(all) > 0 {
+		if err := scenario.WriteProof(w, all, commandLine(os.Args)); err != nil {
+			return err
+		}
+	}
+	if limits == nil {
+		return nil
+	}
+	return limits.Write(w)
 }
