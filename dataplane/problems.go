@@ -123,11 +123,15 @@ func unknownModel(name string) *proxy.Error {
 	}
 }
 
-// cutOff is what a stream ends with for which the tenant's quotas have no more.
-func cutOff() *proxy.Error {
+// cutOff is what a stream ends with for which a limit has no more. A budget's is no matter of waiting.
+func cutOff(l ratelimit.Limit) *proxy.Error {
+	kind := proxy.TypeRateLimit
+	if l.Kind == ratelimit.Money {
+		kind = proxy.TypeBudget
+	}
 	return &proxy.Error{
-		Status: http.StatusTooManyRequests, Type: proxy.TypeRateLimit, Code: proxy.TypeRateLimit, Origin: proxy.FromQuota,
-		Message: "The answer was cut off here: your quota has no more tokens for it now.",
+		Status: http.StatusTooManyRequests, Type: kind, Code: kind, Origin: proxy.FromQuota,
+		Message: "The answer was cut off here: quota " + l.ID + " has no more for it.",
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"anabranch/dataplane/admit"
 	"anabranch/dataplane/meter"
 	"anabranch/dataplane/proxy"
+	"anabranch/ratelimit"
 )
 
 // A stream that passes what was set aside for it has more set aside as it goes, from what this router holds.
@@ -24,7 +25,7 @@ const (
 type reservation interface {
 	Reserved() (input, output int64)
 	Grow(output int64) bool
-	Cut() bool
+	Cut(output int64) (l ratelimit.Limit, cut bool)
 }
 
 var _ reservation = (*admit.Reservation)(nil)
@@ -52,7 +53,7 @@ func (u *topUp) watch(a *proxy.Attempt) {
 }
 
 // passed sets aside more for a stream that has come to so many tokens.
-func (u *topUp) passed(tokens int64) (reserve int64, cut *proxy.Error) {
+func (u *topUp) passed(tokens int64) (reserve int64, why *proxy.Error) {
 	from := max(tokens, u.reserve)
 	for _, to := range [...]int64{meter.More(from), from + leastTopUp} {
 		if u.reservation.Grow(to) {
@@ -60,7 +61,8 @@ func (u *topUp) passed(tokens int64) (reserve int64, cut *proxy.Error) {
 			return to, nil
 		}
 	}
-	if !u.reservation.Cut() {
+	limit, cut := u.reservation.Cut(from + leastTopUp)
+	if !cut {
 		u.reserve = from + leastTopUp // it goes into debt
 		return u.reserve, nil
 	}
@@ -71,5 +73,5 @@ func (u *topUp) passed(tokens int64) (reserve int64, cut *proxy.Error) {
 	if now.Sub(u.lacking) < topUpWithin {
 		return tokens + topUpAgain, nil
 	}
-	return 0, cutOff()
+	return 0, cutOff(limit)
 }

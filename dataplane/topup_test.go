@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"anabranch/dataplane/proxy"
+	"anabranch/ratelimit"
 )
 
 // purse is a reservation out of so many tokens.
@@ -13,6 +14,7 @@ type purse struct {
 	has, reserved int64
 	cuts          bool
 	asked         []int64
+	why           string
 }
 
 func (p *purse) Grow(output int64) bool {
@@ -24,7 +26,9 @@ func (p *purse) Grow(output int64) bool {
 	return true
 }
 
-func (p *purse) Cut() bool { return p.cuts }
+func (p *purse) Cut(output int64) (ratelimit.Limit, bool) {
+	return ratelimit.Limit{ID: "q", Kind: ratelimit.Money}, p.cuts && output > p.has
+}
 
 func (p *purse) Reserved() (input, output int64) { return 10, p.reserved }
 
@@ -45,6 +49,7 @@ func (p *purse) stream(tokens int64, each time.Duration) (asked []int64, cut int
 		asked = append(asked, n)
 		next, problem := a.Passed(n)
 		if problem != nil {
+			p.why = problem.Code
 			return asked, n
 		}
 		reserve = next
@@ -70,6 +75,9 @@ func TestAStreamThatPassesItsReserve(t *testing.T) {
 		},
 	} {
 		asked, cut := c.purse.stream(c.tokens, c.each)
+		if cut > 0 && c.purse.why != proxy.TypeBudget {
+			t.Errorf("%s: it ends with %s", name, c.purse.why)
+		}
 		if !slices.Equal(asked, c.asked) || cut != c.cut || c.purse.reserved != c.reserved {
 			t.Errorf("%s: asked at %v, cut at %d, %d reserved; want %v, %d, %d", name, asked, cut, c.purse.reserved, c.asked, c.cut, c.reserved)
 		}

@@ -108,8 +108,11 @@ func TestNoQuotaNoCall(t *testing.T) {
 		if !d.Allowed || d.Tightest != -1 {
 			t.Errorf("%+v", d)
 		}
-		if in, out := r.Reserved(); in != 7 || out != 8 || !r.Grow(100) || r.Cut() {
+		if in, out := r.Reserved(); in != 7 || out != 8 || !r.Grow(100) {
 			t.Errorf("%d and %d reserved", in, out)
+		}
+		if _, cut := r.Cut(1000); cut {
+			t.Error("its stream is cut")
 		}
 		r.Settle(1, 7, 8)
 		if l.count() != 0 {

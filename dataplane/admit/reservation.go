@@ -77,18 +77,35 @@ func (r *Reservation) spend(changes []int64) bool {
 	return true
 }
 
-// Cut says whether the request's stream is to be ended when it can't grow: any of its limits says so.
-func (r *Reservation) Cut() bool {
+// Cut says whether a stream that can't grow to so many output tokens in all is to be ended: for the limit
+// that lacks what it would take, and that says so.
+func (r *Reservation) Cut(output int64) (l ratelimit.Limit, cut bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.hold == nil || r.hold.main == nil {
-		return false
+		return l, false
 	}
-	limits := r.hold.main.limits()
-	for i := range limits {
-		if limits[i].Cut {
-			return true
+	to := r.use
+	to.output = output
+	to = to.bounded()
+	lane := r.hold.main
+	var room [ratelimit.MaxPath]int64
+	changes := room[:len(lane.units)]
+	r.changes(changes, lane, &to)
+	limits, now, v := lane.limits(), r.admitter.mono(), lane.view.Load()
+	for i, more := range changes {
+		if !limits[i].Cut || more <= 0 {
+			continue
+		}
+		have := lane.holding.Left(i, now)
+		if v != nil { // of what its siblings lack the store lends none
+			have += v.levels[i]
+		}
+		if have < more {
+			return limits[i].Limit, true
 		}
 	}
-	return false
+	return l, false
 }
 
 // Settle charges what the request really used instead of what was reserved, and frees its slots. Only the

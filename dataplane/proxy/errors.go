@@ -23,6 +23,7 @@ const (
 	TypeInvalidRequest = "invalid_request_error"
 	TypeServer         = "server_error"
 	TypeRateLimit      = "rate_limit_exceeded"
+	TypeBudget         = "insufficient_quota"
 )
 
 // Error is an answer that is not the model's, in OpenAI's shape.
