@@ -23,8 +23,10 @@ const MaxWarnings = 200
 // and names.
 func Lint(all Lookup) []Warning {
 	l := lint{check: check{all: all}, places: map[string]string{}}
+	prices := l.tokenPrices()
 	for kind, look := range map[Kind]func(*Resource){
 		KindRegion: l.region, KindModel: l.model, KindTenant: l.tenant, KindTrafficPolicy: l.traffic,
+		KindQuota: func(r *Resource) { l.quota(r, prices) },
 	} {
 		for _, r := range all.List(kind) {
 			l.at = Plural(kind) + "/" + r.Metadata.Name
@@ -32,6 +34,7 @@ func Lint(all Lookup) []Warning {
 		}
 	}
 	l.unpriced()
+	l.overfull()
 	order := map[string]int{}
 	for i, k := range Kinds() {
 		order[Plural(k)] = i
@@ -209,14 +212,10 @@ func (l *lint) unpriced() {
 	if cares == "" {
 		return
 	}
-	gpus, models := map[GPUPrice]bool{}, map[string]bool{}
+	gpus, models := map[GPUPrice]bool{}, l.tokenPrices()
 	for _, r := range l.all.List(KindRateCard) {
-		card := r.Spec.(*RateCardSpec)
-		for _, p := range card.GPUs {
+		for _, p := range r.Spec.(*RateCardSpec).GPUs {
 			gpus[GPUPrice{Class: p.Class, Region: p.Region, Purchase: p.Purchase}] = true
-		}
-		for _, m := range card.Models {
-			models[m.Model] = true
 		}
 	}
 	for _, r := range l.all.List(KindCluster) {

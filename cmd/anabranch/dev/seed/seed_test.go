@@ -48,7 +48,7 @@ func (k kept) List(kind policy.Kind) []*policy.Resource {
 func TestEveryReferencePointsBackwards(t *testing.T) {
 	store := kept{}
 	for _, r := range resources(t) {
-		for _, p := range policy.Check(r, store) {
+		for _, p := range policy.Vet(r, nil, store) {
 			t.Errorf("%s %s: %s: %s", r.Kind, r.Metadata.Name, p.Field, p.Reason)
 		}
 		if store[r.Kind] == nil {
@@ -70,7 +70,7 @@ func TestSeedHoldsWhatItPromises(t *testing.T) {
 			"us-east-1-a", "us-east-1-b", "eu-west-1-a", "eu-west-1-b", "ap-northeast-1-a", "ap-northeast-1-b",
 		},
 		policy.KindTenant:        {"acme", "globex", "initech"},
-		policy.KindQuota:         {"acme", "globex", "initech"},
+		policy.KindQuota:         {"acme", "globex", "initech", "initech-group"},
 		policy.KindTrafficPolicy: {"default"},
 		policy.KindRateCard:      {"aws-2026"},
 	}
@@ -105,6 +105,9 @@ func TestTenantsHaveTheirTierQuotaAndResidency(t *testing.T) {
 		case *policy.QuotaSpec:
 			if spec.Tenant == "globex" && !reflect.DeepEqual(spec.Limits, []policy.LimitSpec{{Kind: "requests", PerMinute: 60, Burst: 60}}) {
 				t.Errorf("globex: limits %+v", spec.Limits)
+			}
+			if spec.Organization == "initech" && (len(spec.Limits) != 2 || spec.Limits[1].Micros() != 5_000_000 || spec.Limits[0].Max < 100) {
+				t.Errorf("initech's organisation: limits %+v", spec.Limits)
 			}
 		case *policy.TrafficPolicySpec:
 			if spec.Class != "interactive" || spec.Failover == nil || spec.Failover.TimeScale != 0.05 {
