@@ -268,6 +268,10 @@ func (a *Admitter) lacking(ctx context.Context, t *table.Table, l *lane, costs [
 		break
 	}
 	a.waits.waited(began, a.clock)
+	// On a busy machine what was waited for and the end of the patience are seen at once.
+	if now := a.mono(); l.has(costs, now) && l.holding.Spend(costs, now) == ratelimit.Spent {
+		return l.allowed(costs, now)
+	}
 	if l.view.Load() != first && a.why(l) == nil {
 		return a.deny(l, costs, a.mono())
 	}
