@@ -3,7 +3,8 @@ package ratelimit
 // stock is the authority's state of one level: what is there, and what routers hold of it.
 type stock struct {
 	// bucket of a rate, stamped by the organisation's flow. Of Money, Level is what is left, StampUs the start of its window and Part
-	// the budget that it was counted from. Of Slots, only Level counts.
+	// the budget that it was counted from; below 0 if it began cold, because nobody knew what was spent. Of
+	// Slots, only Level counts.
 	bucket Bucket
 	// gen is the generation that cur was leased in; prev was in the one before.
 	gen       int64
@@ -15,7 +16,7 @@ type stock struct {
 func newStock(l *Level, gen, lostUs int64, f flow) stock {
 	s := stock{gen: gen}
 	burst := l.Limit.Burst
-	cold := burst/100*l.Cold + burst%100*l.Cold/100
+	cold := percent(burst, l.Cold)
 	switch l.Limit.Kind {
 	case Slots:
 	case Money:
@@ -25,7 +26,7 @@ func newStock(l *Level, gen, lostUs int64, f flow) stock {
 		case spent >= 0:
 			s.bucket.Level = max(burst-spent, -burst)
 		case lostUs >= from:
-			s.bucket.Level = cold
+			s.bucket.Level, s.bucket.Part = cold, -burst
 		}
 	default:
 		s.bucket = Bucket{Level: cold, StampUs: lostUs}
@@ -35,6 +36,9 @@ func newStock(l *Level, gen, lostUs int64, f flow) stock {
 	}
 	return s
 }
+
+// percent of n, rounded down.
+func percent(n, of int64) int64 { return n/100*of + n%100*of/100 }
 
 // window is the start of the window that nowUs is in, and what the ledger knows to be spent in it.
 func (l *Level) window(nowUs int64) (fromUs, spent int64) {
@@ -75,12 +79,19 @@ func (s *stock) at(l *Level, room int64, g generation, f flow) {
 		s.bucket = Bucket{Level: top}
 	case Money:
 		burst := l.Limit.Burst
-		from, _ := l.window(f.seenUs)
+		from, spent := l.window(f.seenUs)
 		if s.bucket.StampUs < from {
 			s.bucket = Bucket{Level: top, StampUs: from, Part: burst}
 		}
-		s.bucket.Level = min(max(s.bucket.Level+burst-s.bucket.Part, -burst), top)
-		s.bucket.Part = burst
+		if budget := -s.bucket.Part; budget > 0 && spent >= 0 { // somebody knows by now
+			s.bucket.Level += max(budget-spent, -budget) - percent(budget, l.Cold)
+			s.bucket.Part = budget
+		}
+		if s.bucket.Part > 0 {
+			s.bucket.Level += burst - s.bucket.Part
+			s.bucket.Part = burst
+		}
+		s.bucket.Level = min(max(s.bucket.Level, -burst), top)
 	default:
 		s.bucket = s.bucket.refill(l.Limit, f.us, top)
 	}

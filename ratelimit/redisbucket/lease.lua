@@ -156,7 +156,7 @@ for i = 1, levels do
       if spent >= 0 then
         level = max(burst - spent, -burst)
       elseif lost >= from then
-        level = cold
+        level, part = cold, -burst -- nobody knows what was spent
       end
     elseif lost < 0 then
       level, stamp = burst, flow
@@ -191,7 +191,14 @@ for i = 1, levels do
     if stamp < from then
       level, stamp, part = top, from, burst
     end
-    level, part = min(max(level + burst - part, -burst), top), burst
+    if part < 0 and spent >= 0 then
+      part = -part
+      level = level + max(part - spent, -part) - (floor(part / 100) * cold + floor(part % 100 * cold / 100))
+    end
+    if part > 0 then
+      level, part = level + burst - part, burst
+    end
+    level = min(max(level, -burst), top)
   end
 
   -- What the router tells.
