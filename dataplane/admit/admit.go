@@ -292,8 +292,8 @@ func (a *Admitter) alone(t *table.Table, l *lane, costs []int64) ratelimit.Decis
 		l.tallies[d.Tightest].denied.Add(1)
 		return d
 	}
-	// The store is told when it is back.
-	l.holding.Charge(costs)
+	// The store is told when it is back: of a rate, what it has not set aside.
+	l.holding.Charge(l.direct(costs))
 	a.rouse(l, false)
 	return d
 }

@@ -113,10 +113,10 @@ func (a *Admitter) answer(l *lane, in *ratelimit.In, r *ratelimit.Result, now ti
 func (a *Admitter) granted(l *lane, in *ratelimit.In, out ratelimit.Out, now time.Time) {
 	nowNs, wallUs := a.at(now), now.UnixMicro()
 	org := l.hold.org
-	refunds := org.granted(l, in, out, nowNs, a.allowance(l, out.Gap, now))
+	charges := org.granted(l, in, out, nowNs, a.allowance(l, out.Gap, now))
 	l.view.Store(newView(l, in, out, nowNs, wallUs))
-	if refunds != nil {
-		l.holding.Charge(refunds)
+	if charges != nil {
+		l.holding.Charge(charges)
 	}
 	l.stale.Store(false)
 	if org.back(now) {
@@ -124,9 +124,9 @@ func (a *Admitter) granted(l *lane, in *ratelimit.In, out ratelimit.Out, now tim
 	}
 }
 
-// granted notes what the store was told and said of each limit, and answers what of it is to be given
-// back (below 0), or nil.
-func (o *organisation) granted(l *lane, in *ratelimit.In, out ratelimit.Out, nowNs int64, allowed func(i int) int64) (refunds []int64) {
+// granted notes what the store was told and said of each limit, and answers what of the time without it is to be
+// charged now (below 0: given back), or nil.
+func (o *organisation) granted(l *lane, in *ratelimit.In, out ratelimit.Out, nowNs int64, allowed func(i int) int64) (charges []int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, g := range out.Path {
@@ -136,18 +136,26 @@ func (o *organisation) granted(l *lane, in *ratelimit.In, out ratelimit.Out, now
 		x.told.used += told.Used - told.Refund
 		x.told.granted += g.Granted
 		x.told.back += told.Back
-		if x.account.charged <= 0 || l.shadow {
+		acc := &x.account
+		if acc.outage == 0 || l.shadow {
 			continue
 		}
-		if n := min(allowed(i), x.account.charged); n > 0 {
-			if refunds == nil {
-				refunds = make([]int64, len(out.Path))
-			}
-			refunds[i] = -n
+		if !x.flows() {
+			acc.charged = 0 // it was told with the rest
+			continue
 		}
-		x.account.charged = 0 // it is told
+		if acc.outage == o.outages {
+			acc.allowed = max(acc.allowed, allowed(i))
+		}
+		acc.answered = true
+		if n := acc.tell(); n != 0 {
+			if charges == nil {
+				charges = make([]int64, len(out.Path))
+			}
+			charges[i] = n
+		}
 	}
-	return refunds
+	return charges
 }
 
 // allowance is how much of each limit this router may have spent by itself while the store set it
@@ -158,9 +166,12 @@ func (a *Admitter) allowance(l *lane, gap ratelimit.Gap, now time.Time) func(i i
 		return func(int) int64 { return 0 }
 	}
 	org.mu.Lock()
-	alone := time.Duration(0)
-	if org.away {
-		alone = now.Sub(org.since)
+	from, to := time.Duration(0), time.Duration(0)
+	if org.outages > 0 {
+		from = now.Sub(org.since)
+	}
+	if !org.away {
+		to = now.Sub(org.until)
 	}
 	org.mu.Unlock()
 	limits := l.limits()
@@ -168,7 +179,7 @@ func (a *Admitter) allowance(l *lane, gap ratelimit.Gap, now time.Time) func(i i
 	if t := a.table.Load(); t != nil {
 		parts = int64(a.part(t, org) * ratelimit.ShareParts)
 	}
-	return func(i int) int64 { return ratelimit.Allowance(limits[i].Limit, parts, gap.Within(alone, 0)) }
+	return func(i int) int64 { return ratelimit.Allowance(limits[i].Limit, parts, gap.Within(from, to)) }
 }
 
 // leave gives back what is held and tells what was spent, so that nobody has to wait until it is over.

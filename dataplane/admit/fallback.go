@@ -22,6 +22,41 @@ type account struct {
 	windowUs    int64
 	// charged in this outage, settlements included: the store is told of it when it is back.
 	charged int64
+	// Of a rate: answered tells that the store is back. It set as much as allowed aside meanwhile, which need not be
+	// charged, and was told of the rest, or of what was the rest then.
+	answered      bool
+	allowed, told int64
+}
+
+// tell answers what a rate is to be charged with beyond what it has been, below 0 what is to be given
+// back.
+func (a *account) tell() int64 {
+	rest := max(a.charged-a.allowed, 0)
+	n := rest - a.told
+	a.told = rest
+	return n
+}
+
+// owed is what the store has not been told of.
+func (a *account) owed() int64 {
+	if a.answered {
+		return 0
+	}
+	return max(a.charged, 0)
+}
+
+// flows says whether the limit is a rate, of which the store sets shares aside.
+func (x *tally) flows() bool { return x.unit != ofSlots && x.unit != ofMoney && x.unit != ofNothing }
+
+// direct is what of the costs the store is told of whatever it has set aside: those of all but rates.
+func (l *lane) direct(costs []int64) []int64 {
+	out := make([]int64, len(costs))
+	for i, x := range l.tallies {
+		if !x.flows() {
+			out[i] = costs[i]
+		}
+	}
+	return out
 }
 
 // take decides by the degraded policy of each limit, and charges all or none, of which part (0..1) is this
@@ -89,7 +124,10 @@ func (o *organisation) begin(x *tally, l *table.Limit, part float64, now time.Ti
 	first := a.outage == 0
 	a.outage = o.outages
 	if fresh {
-		a.charged = 0
+		if a.answered || !x.flows() {
+			a.charged = 0
+		}
+		a.answered, a.allowed, a.told = false, 0, 0
 	}
 	switch x.unit {
 	case ofSlots, ofNothing:
@@ -170,7 +208,8 @@ func (x *tally) charge(l *table.Limit, cost int64, bounded bool) {
 	}
 }
 
-// adjust settles what was taken from the accounts of this outage.
+// adjust settles what was taken from the accounts of this outage, and takes what the store is not to be
+// told of out of the changes.
 func (o *organisation) adjust(l *lane, changes []int64) {
 	limits := l.limits()
 	o.mu.Lock()
@@ -178,6 +217,13 @@ func (o *organisation) adjust(l *lane, changes []int64) {
 	for i := range limits {
 		if x := l.tallies[i]; x.account.outage == o.outages {
 			x.charge(&limits[i], changes[i], limits[i].Degraded != table.DegradedOpen)
+			switch {
+			case !x.flows():
+			case x.account.answered:
+				changes[i] = x.account.tell()
+			default:
+				changes[i] = 0
+			}
 		}
 	}
 }

@@ -143,10 +143,10 @@ func (c limits) Collect(to chan<- prometheus.Metric) {
 func (o *organisation) units(s *sum, all told, to chan<- prometheus.Metric) told {
 	o.mu.Lock()
 	x := s.tally
-	now, level, owed := x.told, x.level, x.account.charged
+	now, level, owed := x.told, x.level, x.account.owed()
 	o.mu.Unlock()
 	to <- prometheus.MustNewConstMetric(descDebt, prometheus.GaugeValue, float64(max(-level, 0)), s.org, s.limit)
-	to <- prometheus.MustNewConstMetric(descOwed, prometheus.GaugeValue, float64(max(owed, 0)), s.org, s.limit)
+	to <- prometheus.MustNewConstMetric(descOwed, prometheus.GaugeValue, float64(owed), s.org, s.limit)
 	all.granted, all.used, all.back = all.granted+now.granted, all.used+now.used, all.back+now.back
 	return all
 }

@@ -21,6 +21,7 @@ type organisation struct {
 	// away: its store is not asked, or doesn't answer; since when, and how often that began.
 	away      bool
 	since     time.Time
+	until     time.Time // when the last absence ended
 	outages   int64
 	degraded  time.Duration // in outages that have ended
 	toldUntil time.Duration // of degraded time, by the last report
@@ -93,7 +94,7 @@ func (o *organisation) back(now time.Time) bool {
 	if !o.away {
 		return false
 	}
-	o.away = false
+	o.away, o.until = false, now
 	o.degraded += max(now.Sub(o.since), 0)
 	return true
 }

@@ -153,9 +153,9 @@ func (r *Reservation) charge(l *lane, to *use) {
 			l.keep(-1)
 		}
 	}
-	l.holding.Charge(changes)
 	if r.degraded && !l.shadow {
 		l.hold.org.adjust(l, changes)
 	}
+	l.holding.Charge(changes)
 	r.admitter.rouse(l, false)
 }

@@ -97,7 +97,7 @@ func (o *organisation) signal(s *sum, nowNs int64) *routerpb.QuotaSignal {
 	now.taken, now.denied, now.wouldDeny = s.taken, x.denied.Load(), x.wouldDeny.Load()
 	q := &routerpb.QuotaSignal{
 		Organisation: s.org, Limit: s.limit, LevelAgeMs: -1, Held: s.held, InUse: x.open.Load(),
-		Used: now.used - x.before.used, Owed: max(x.account.charged, 0),
+		Used: now.used - x.before.used, Owed: x.account.owed(),
 		Admitted: uint64(max(now.taken-x.before.taken, 0)),
 		Denied:   uint64(now.denied - x.before.denied), WouldDeny: uint64(now.wouldDeny - x.before.wouldDeny),
 	}
