@@ -64,6 +64,7 @@ type Router struct {
 	doubts    dispatch.Doubts
 	explain   *explanations
 	tails     *tails
+	topUps    *topUps
 	metrics   *metrics
 	series    *series
 	prefixes  *prefixes
@@ -137,6 +138,9 @@ func New(o Options) (*Router, error) {
 		return nil, err
 	}
 	if r.shadows, err = newShadows(r.series, r.log); err != nil {
+		return nil, err
+	}
+	if r.topUps, err = newTopUps(r.series); err != nil {
 		return nil, err
 	}
 	if r.metrics, err = newMetrics(r.series, r); err != nil {
@@ -266,7 +270,7 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		r.learn(x)
 	}()
 	admit.WriteHeaders(w.Header(), decision)
-	x.topUp.begin(reservation, r.now)
+	x.topUp.begin(reservation, r.now, r.topUps)
 	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, r.answer(x))) // what quotas deny is no demand
 
 	r.choose(x)

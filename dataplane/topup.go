@@ -3,6 +3,8 @@ package dataplane
 import (
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"anabranch/dataplane/admit"
 	"anabranch/dataplane/meter"
 	"anabranch/dataplane/proxy"
@@ -37,11 +39,12 @@ type topUp struct {
 	reserve     int64       // output tokens up to which nothing need be asked
 	lacking     time.Time   // since when the limits had no more for it; zero: they have
 	now         func() time.Time
+	counts      *topUps
 }
 
 // begin takes over what has been reserved.
-func (u *topUp) begin(r reservation, now func() time.Time) {
-	u.reservation, u.now = r, now
+func (u *topUp) begin(r reservation, now func() time.Time, counts *topUps) {
+	u.reservation, u.now, u.counts = r, now, counts
 	_, u.reserve = r.Reserved()
 }
 
@@ -58,12 +61,14 @@ func (u *topUp) passed(tokens int64) (reserve int64, why *proxy.Error) {
 	for _, to := range [...]int64{meter.More(from), from + leastTopUp} {
 		if u.reservation.Grow(to) {
 			u.reserve, u.lacking = to, time.Time{}
+			u.counts.more.Inc()
 			return to, nil
 		}
 	}
 	limit, cut := u.reservation.Cut(from + leastTopUp)
 	if !cut {
 		u.reserve = from + leastTopUp // it goes into debt
+		u.counts.debt.Inc()
 		return u.reserve, nil
 	}
 	now := u.now()
@@ -73,5 +78,15 @@ func (u *topUp) passed(tokens int64) (reserve int64, why *proxy.Error) {
 	if now.Sub(u.lacking) < topUpWithin {
 		return tokens + topUpAgain, nil
 	}
+	u.counts.cut.Inc()
 	return 0, cutOff(limit)
+}
+
+// topUps counts what became of streams that passed what was set aside for them.
+type topUps struct{ more, debt, cut prometheus.Counter }
+
+func newTopUps(reg prometheus.Registerer) (*topUps, error) {
+	all := counters("anabranch_quota_topups_total",
+		"Times that streams passed what was set aside for them, by outcome: more was set aside, they went on into debt, or were cut off.", "outcome")
+	return &topUps{all.WithLabelValues("more"), all.WithLabelValues("debt"), all.WithLabelValues("cut")}, register(reg, all)
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"anabranch/dataplane/proxy"
 	"anabranch/ratelimit"
 )
@@ -15,6 +18,7 @@ type purse struct {
 	cuts          bool
 	asked         []int64
 	why           string
+	counts        []int // more, debt, cut
 }
 
 func (p *purse) Grow(output int64) bool {
@@ -37,7 +41,16 @@ func (p *purse) Reserved() (input, output int64) { return 10, p.reserved }
 func (p *purse) stream(tokens int64, each time.Duration) (asked []int64, cut int64) {
 	now := time.Unix(1000, 0)
 	var u topUp
-	u.begin(p, func() time.Time { return now })
+	counts, err := newTopUps(prometheus.NewRegistry())
+	if err != nil {
+		panic(err) // it is a fresh registry
+	}
+	defer func() {
+		for _, c := range []prometheus.Counter{counts.more, counts.debt, counts.cut} {
+			p.counts = append(p.counts, int(testutil.ToFloat64(c)))
+		}
+	}()
+	u.begin(p, func() time.Time { return now }, counts)
 	var a proxy.Attempt
 	u.watch(&a)
 	reserve := a.Reserve
@@ -65,18 +78,22 @@ func TestAStreamThatPassesItsReserve(t *testing.T) {
 		asked    []int64
 		reserved int64
 		cut      int64
+		counts   []int
 	}{
-		"stays within it":                         {purse{has: 1000, reserved: 256}, 256, 0, nil, 256, 0},
-		"grows by 64, then by a quarter":          {purse{has: 1e6, reserved: 100}, 600, 0, []int64{101, 166, 231, 296, 371, 464, 581}, 726, 0},
-		"takes less where a quarter is not there": {purse{has: 1100, reserved: 1000}, 1064, 0, []int64{1001}, 1065, 0},
-		"goes on into debt":                       {purse{has: 256, reserved: 256}, 400, 0, []int64{257, 322, 387}, 256, 0},
+		"stays within it":                         {purse{has: 1000, reserved: 256}, 256, 0, nil, 256, 0, []int{0, 0, 0}},
+		"grows by 64, then by a quarter":          {purse{has: 1e6, reserved: 100}, 600, 0, []int64{101, 166, 231, 296, 371, 464, 581}, 726, 0, []int{7, 0, 0}},
+		"takes less where a quarter is not there": {purse{has: 1100, reserved: 1000}, 1064, 0, []int64{1001}, 1065, 0, []int{1, 0, 0}},
+		"goes on into debt":                       {purse{has: 256, reserved: 256}, 400, 0, []int64{257, 322, 387}, 256, 0, []int{0, 3, 0}},
 		"is cut off after a while": {
-			purse{has: 256, reserved: 256, cuts: true}, 1000, 20 * time.Millisecond, []int64{257, 274, 291}, 256, 291,
+			purse{has: 256, reserved: 256, cuts: true}, 1000, 20 * time.Millisecond, []int64{257, 274, 291}, 256, 291, []int{0, 0, 1},
 		},
 	} {
 		asked, cut := c.purse.stream(c.tokens, c.each)
 		if cut > 0 && c.purse.why != proxy.TypeBudget {
 			t.Errorf("%s: it ends with %s", name, c.purse.why)
+		}
+		if !slices.Equal(c.purse.counts, c.counts) {
+			t.Errorf("%s: counted %v, want %v", name, c.purse.counts, c.counts)
 		}
 		if !slices.Equal(asked, c.asked) || cut != c.cut || c.purse.reserved != c.reserved {
 			t.Errorf("%s: asked at %v, cut at %d, %d reserved; want %v, %d, %d", name, asked, cut, c.purse.reserved, c.asked, c.cut, c.reserved)
@@ -89,7 +106,11 @@ func TestAStreamWaitsForWhatIsOnItsWay(t *testing.T) {
 	p := &purse{has: 256, reserved: 256, cuts: true}
 	now := time.Unix(1000, 0)
 	var u topUp
-	u.begin(p, func() time.Time { return now })
+	counts, err := newTopUps(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.begin(p, func() time.Time { return now }, counts)
 	next, cut := u.passed(257)
 	if cut != nil || next > 257+leastTopUp {
 		t.Fatalf("up to %d, %v", next, cut)
