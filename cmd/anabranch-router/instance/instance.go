@@ -41,7 +41,7 @@ type Instance struct {
 	log     *slog.Logger
 	router  *dataplane.Router
 	control *subscribe.Client
-	redis   *redisbucket.Lender // nil: quotas are this process's own
+	stores  *stores // of quotas; nil: not yet
 
 	orders *override.Book
 
@@ -75,8 +75,12 @@ func New(o Options) (*Instance, error) {
 }
 
 func (n *Instance) open() error {
-	quotas, err := n.quotas()
+	own, err := n.ownStore()
 	if err != nil {
+		return err
+	}
+	n.stores = newStores(n.o.Region, own, n.log)
+	if err := n.fit(); err != nil {
 		return err
 	}
 	var towardsPeers, towardsNodes func() *tls.Config
@@ -93,7 +97,7 @@ func (n *Instance) open() error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), n.certs)
 	tables := &table.Holder{}
 	if n.router, err = dataplane.New(dataplane.Options{
-		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Quotas: quotas,
+		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Quotas: n.stores,
 		PeerTLS: towardsPeers, Control: n.controlStatus, Registry: registry, Logger: n.o.Logger, Traces: n.tracerProvider(), Orders: n.currentOrders,
 		Requests: dataplane.RequestLog(n.o.RequestLog), SecretsDir: n.o.SecretsDir,
 		DiscoveryDir: n.o.DiscoveryDir, Finders: n.o.Finders, Sight: n.sight, OrdersStatus: n.ordersStatus,
@@ -111,7 +115,7 @@ func (n *Instance) open() error {
 	}
 	if n.control, err = subscribe.New(subscribe.Options{
 		Addresses: n.o.ControlPlane, TLS: towardsNodes, Router: n.o.Router, Region: n.o.Region, Version: n.o.Version,
-		Holder: tables, Report: n.router.Report, LastGood: disk, Applied: n.router.Applied,
+		Holder: tables, Report: n.router.Report, LastGood: disk, Applied: n.applied,
 		Frozen:     func() bool { return n.orders.Current().Frozen() },
 		Revert:     func() (table.Ref, bool) { return n.orders.Current().Revert() },
 		Requests:   n.router, Budgets: n.router.Quotas(),
@@ -129,6 +133,12 @@ func (n *Instance) open() error {
 		return err
 	}
 	return n.listen()
+}
+
+// applied takes in a table: its quota stores are known before anything asks for them.
+func (n *Instance) applied(t *table.Table) {
+	n.stores.sync(t)
+	n.router.Applied(t)
 }
 
 // currentOrders are the emergency orders that hold now; none while the instance is being made.
@@ -150,33 +160,32 @@ func (n *Instance) sight(now time.Time) subscribe.Sight {
 
 func (n *Instance) ordersStatus() override.Status { return n.orders.Status() }
 
-// quotas are kept by Redis, or without one by this process.
-func (n *Instance) quotas() (admit.Stores, error) {
-	if n.o.Redis == "" {
+// ownStore keeps the quotas of organisations without another home: Redis, or without one this process.
+func (n *Instance) ownStore() (admit.Store, error) {
+	if n.o.Redis.Addresses == "" {
 		n.log.Warn("quotas are counted by this router alone: give --redis when there are several")
-		return admit.Own(ratelimit.NewLending(nil)), nil
+		return ratelimit.NewLending(nil), nil
 	}
-	password, err := n.o.password()
+	o, err := n.o.Redis.lender()
 	if err != nil {
 		return nil, err
 	}
-	n.redis, err = redisbucket.NewLender(redisbucket.LenderOptions{Addrs: []string{n.o.Redis}, Password: password})
-	if err != nil {
-		return nil, err
-	}
-	return admit.Own(n.redis), n.fit()
+	return redisbucket.NewLender(o)
 }
 
 // fit refuses a Redis that may forget quotas. One that is away may be a good one: every new
 // connection is checked again, and until then each tenant's policy for its absence holds.
 func (n *Instance) fit() error {
+	if n.stores.redis == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	switch err := n.redis.Check(ctx); {
+	switch err := n.stores.redis.Check(ctx); {
 	case errors.Is(err, ratelimit.ErrUnfit):
-		return fmt.Errorf("--redis %s: %w", n.o.Redis, err)
+		return fmt.Errorf("--redis %s: %w", n.o.Redis.Addresses, err)
 	case err != nil:
-		n.log.Warn("Redis does not answer yet", "address", n.o.Redis, "error", err)
+		n.log.Warn("Redis does not answer yet", "address", n.o.Redis.Addresses, "error", err)
 	}
 	return nil
 }
@@ -229,14 +238,14 @@ func (n *Instance) close() error {
 	if n.door != nil {
 		problems = append(problems, n.door.listener.Close())
 	}
-	return errors.Join(append(problems, n.closeRedis(), n.endTraces())...)
+	return errors.Join(append(problems, n.closeStores(), n.endTraces())...)
 }
 
-func (n *Instance) closeRedis() error {
-	if n.redis == nil {
+func (n *Instance) closeStores() error {
+	if n.stores == nil {
 		return nil
 	}
-	return n.redis.Close()
+	return n.stores.close()
 }
 
 // Addresses that the router is bound to.
@@ -281,17 +290,15 @@ func (n *Instance) Run(ctx context.Context) error {
 }
 
 func (n *Instance) runDataPlane(ctx context.Context) error {
-	// The router's leases are given back before its store is let go.
+	// The router's leases are given back before the stores are let go.
 	last, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var probes sync.WaitGroup
-	var probing error
-	if n.redis != nil {
-		probes.Go(func() { probing = n.redis.Run(last) })
-	}
+	var beside sync.WaitGroup
+	var failed error
+	beside.Go(func() { failed = n.stores.run(last) })
 	err := n.router.Run(ctx)
 	stop()
-	probes.Wait()
-	return errors.Join(err, probing, n.closeRedis(), n.endTraces())
+	beside.Wait()
+	return errors.Join(err, failed, n.closeStores(), n.endTraces())
 }
 
 // untilDone is a part that has nothing to do but to be stopped.

@@ -271,7 +271,7 @@ func TestNewFreesWhatItTookWhenItFails(t *testing.T) {
 	again.Close()
 
 	o = f.options()
-	o.RedisPasswordFile, o.Redis = filepath.Join(f.dir, "none"), "127.0.0.1:1"
+	o.Redis = Redis{PasswordFile: filepath.Join(f.dir, "none"), Addresses: "127.0.0.1:1"}
 	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "--redis-password-file") {
 		t.Errorf("error %v", err)
 	}
@@ -280,7 +280,7 @@ func TestNewFreesWhatItTookWhenItFails(t *testing.T) {
 func TestARedisThatForgetsQuotasIsRefused(t *testing.T) {
 	f := newFixture(t)
 	o := f.options()
-	o.Redis = redistest.Start(t, "--maxmemory-policy", "allkeys-lru").Addr
+	o.Redis.Addresses = redistest.Start(t, "--maxmemory-policy", "allkeys-lru").Addr
 	_, err := New(o)
 	if err == nil {
 		t.Fatal("a Redis that evicts keys was taken")
@@ -291,7 +291,7 @@ func TestARedisThatForgetsQuotasIsRefused(t *testing.T) {
 		}
 	}
 
-	o.Redis = redistest.Place(t).Addr // which is down
+	o.Redis.Addresses = redistest.Place(t).Addr // which is down
 	n := f.start(o)
 	n.eventually("it is ready", n.ready)
 }

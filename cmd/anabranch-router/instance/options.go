@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"strings"
 	"time"
 
 	"anabranch/api/fleet"
@@ -35,11 +34,8 @@ type Options struct {
 	PeerListener net.Listener
 	// ControlPlane are host:port of its nodes. Empty: serve from disk only.
 	ControlPlane []string
-	// Redis keeps the quotas: host:port, or the path of a socket. Empty: this process alone does,
-	// which is right for a single router only.
-	Redis string
-	// RedisPasswordFile holds its password. Empty: none.
-	RedisPasswordFile string
+	// Redis keeps the quotas that no region's quota store keeps.
+	Redis Redis
 	// TLS towards the control plane and peers. Empty: plain, allowed to loopback only.
 	TLS identity.Files
 	// FrontCert and FrontKey are shown to clients. Empty: plain HTTP.
@@ -107,9 +103,7 @@ func (o Options) Validate() error {
 			problems = append(problems, fmt.Errorf("--controlplane %s would be spoken to without TLS: give --tls-cert, --tls-key and --tls-ca", node))
 		}
 	}
-	if o.Redis != "" && !strings.HasPrefix(o.Redis, "/") {
-		address("--redis", o.Redis)
-	}
+	problems = append(problems, o.Redis.validate()...)
 	if err := o.TLS.Validate(); err != nil {
 		problems = append(problems, err)
 	}
@@ -142,18 +136,6 @@ func (o Options) Validate() error {
 		problems = append(problems, fmt.Errorf("--drain is %s: leave it out for %s", o.DrainWithin, DefaultDrainWithin))
 	}
 	return errors.Join(problems...)
-}
-
-// password reads the password of Redis.
-func (o Options) password() (string, error) {
-	if o.RedisPasswordFile == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(o.RedisPasswordFile)
-	if err != nil {
-		return "", fmt.Errorf("--redis-password-file: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
 }
 
 // loopback says whether an address can only be reached from this machine.
