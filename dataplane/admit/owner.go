@@ -24,6 +24,8 @@ const (
 	ttl = ratelimit.DefaultTTL
 	// maxBatch bounds the calls of one round trip.
 	maxBatch = 256
+	// maxAlong is the most lanes that are looked at to fill a round trip out of turn.
+	maxAlong = 64
 	// maxFlying bounds the round trips to one store at the same time: as many as fill the longest
 	// distance, and no more than that from a store that is slow.
 	maxFlying = 16
@@ -126,19 +128,23 @@ func (a *Admitter) due(now time.Time, all bool) []*batch {
 	g := gathering{a: a, now: now, nowNs: a.at(now)}
 	if !all {
 		for _, l := range soon {
-			g.consider(l)
+			g.consider(l, false)
+		}
+		if len(o.lanes) <= maxAlong {
+			g.along()
 		}
 		return g.batches
 	}
 	keep := o.lanes[:0]
 	for _, l := range o.lanes {
-		g.consider(l)
+		g.consider(l, false)
 		if !g.quiet(l) {
 			keep = append(keep, l)
 		}
 	}
 	clear(o.lanes[len(keep):])
 	o.lanes = keep
+	g.along()
 	g.meetTheYoung()
 	a.sweep(g.nowNs)
 	return g.batches
@@ -159,15 +165,37 @@ type gathering struct {
 	batches []*batch
 }
 
-// consider adds the lane's call if one is due and can be made.
-func (g *gathering) consider(l *lane) {
+// along adds calls that will be due before long to round trips that are made anyway.
+func (g *gathering) along() {
+	if len(g.batches) == 0 {
+		return
+	}
+	for _, l := range g.a.owner.lanes {
+		if !l.flying.Load() && l.holding.Soon(g.nowNs) && g.room(l.hold.org.now.Load().Home) != nil {
+			g.consider(l, true)
+		}
+	}
+}
+
+// room is a batch to the region's store that has room for a call, or nil.
+func (g *gathering) room(home fleet.RegionID) *batch {
+	for _, b := range g.batches {
+		if b.home == home && len(b.calls) < maxBatch {
+			return b
+		}
+	}
+	return nil
+}
+
+// consider adds the lane's call if one is due, or is soon enough, and can be made.
+func (g *gathering) consider(l *lane, soon bool) {
 	if l.flying.Load() {
 		return
 	}
 	org := l.hold.org
 	o := org.now.Load()
 	moved := l.epoch != 0 && l.epoch != o.Epoch
-	if !moved && !l.holding.Due(g.nowNs) {
+	if !moved && !soon && !l.holding.Due(g.nowNs) {
 		return
 	}
 	store := g.a.stores.Of(o.Home)
@@ -265,10 +293,8 @@ func (g *gathering) meetTheYoung() {
 
 // batch is one to a store with room for a call. Nil: enough are on their way.
 func (g *gathering) batch(home fleet.RegionID, store Store) *batch {
-	for _, b := range g.batches {
-		if b.home == home && len(b.calls) < maxBatch {
-			return b
-		}
+	if b := g.room(home); b != nil {
+		return b
 	}
 	trip := g.a.owner.roundTrips[home]
 	if trip == nil {
