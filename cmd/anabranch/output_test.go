@@ -52,6 +52,7 @@ func TestEveryKindHasColumnsForWhatIsSeeded(t *testing.T) {
 		"Model/llama-3.1-8b":       "- support-lora,legal-lora",
 		"Tenant/initech":           "batch eu 1",
 		"Quota/globex":             "globex - 60 requests/min share",
+		"Quota/initech-group":      "<initech> - 200 concurrent-requests,$5/day share",
 		"TrafficPolicy/default":    "interactive 0 - - - - 2000 allowed",
 	}
 	for _, r := range rs {
@@ -67,6 +68,13 @@ func TestEveryKindHasColumnsForWhatIsSeeded(t *testing.T) {
 		if w, ok := want[id]; ok && strings.Join(got, " ") != w {
 			t.Errorf("%s: %q, want %q", id, strings.Join(got, " "), w)
 		}
+	}
+}
+
+func TestTheColumnsOfAQuotaTellWhatItIsNarrowedTo(t *testing.T) {
+	got, err := columnsOf(policy.KindQuota, "q", json.RawMessage(`{"tenant":"acme","key":"laptop","model":"m","shadow":true,"limits":[{"kind":"money-per-month","usd":12.5},{"kind":"total-tokens","perMinute":7}]}`))
+	if want := "acme key laptop|m|$12.5/month,7 total-tokens/min|shadow"; err != nil || strings.Join(got, "|") != want {
+		t.Errorf("%q, want %q, %v", got, want, err)
 	}
 }
 

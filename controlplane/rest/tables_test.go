@@ -128,6 +128,24 @@ func TestAScopeShowsOnlyItsTenantsInTables(t *testing.T) {
 	}
 }
 
+func TestAScopeShowsOnlyItsOrganisationsInTables(t *testing.T) {
+	full := &routerpb.Table{
+		Tenants:       []*routerpb.Tenant{{Id: "acme", Organisation: "group"}, {Id: "globex"}, {Id: "solo"}},
+		Organisations: []*routerpb.Organisation{{Id: "globex"}, {Id: "group"}, {Id: "solo"}},
+		Quotas:        []*routerpb.Quota{{Id: "g", Organisation: "group"}, {Id: "a", Organisation: "group", Tenant: "acme"}, {Id: "s", Organisation: "solo", Tenant: "solo"}},
+	}
+	got := inScope(full, access.Scope{Tenants: []string{"acme", "globex"}})
+	if len(got.GetTenants()) != 2 || len(got.GetQuotas()) != 1 || got.GetQuotas()[0].GetId() != "a" {
+		t.Errorf("shows %v", got)
+	}
+	if o := got.GetOrganisations(); len(o) != 2 || o[0].GetId() != "globex" || o[1].GetId() != "group" {
+		t.Errorf("shows organisations %v", o)
+	}
+	if len(full.GetOrganisations()) != 3 || len(full.GetQuotas()) != 3 {
+		t.Error("the table itself was changed")
+	}
+}
+
 func TestWhatIsKnownOfTablesIsForgottenWithThem(t *testing.T) {
 	var k tableChanges
 	var kept []*routerpb.Table

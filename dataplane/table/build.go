@@ -82,7 +82,6 @@ func Build(pb *routerpb.Table) (*Table, error) {
 		tenants:  make(map[fleet.TenantID]*Tenant, len(pb.Tenants)),
 		keys:     make(map[[sha256.Size]byte]key, len(pb.Tenants)),
 		tokens:   make(map[string][]*TokenRule),
-		quotas:   make(map[fleet.TenantID]*tenantQuotas),
 		orgs:     make(map[string]*Organisation, len(pb.Organisations)),
 		ways:     make(map[fleet.TenantID]*ways),
 		classes:  make(map[classKey]*Class, len(pb.Classes)),

@@ -215,21 +215,6 @@ func Within(places []string, region fleet.RegionID, zone string) bool {
 	return false
 }
 
-// Quota is one limit that holds over all routers together.
-type Quota struct {
-	ID     string
-	Tenant fleet.TenantID
-	Kind   string // requests | input-tokens | output-tokens | total-tokens
-	// Limit units per PeriodMs, in a bucket of Burst units; all > 0.
-	Limit, PeriodMs, Burst int64
-	// Degraded says what holds while the counters can't be reached: share, open or closed.
-	Degraded string
-	// Model narrows it to one base model. Empty: all.
-	Model fleet.ModelID
-	// Share 0..1 of the limit is this region's in degraded mode "share".
-	Share float64
-}
-
 // Class is one traffic class for some models: its objectives and how they are pursued.
 type Class struct {
 	ID fleet.ClassID

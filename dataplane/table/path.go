@@ -45,39 +45,11 @@ func (t *Table) addQuotas(pb *routerpb.Table) error {
 		}
 		if of := s.limit.Tenant; of != "" {
 			own[of] = append(own[of], s)
-			t.plain(p, s)
 		} else {
 			shared[p.Organisation] = append(shared[p.Organisation], s)
 		}
 	}
-	for _, of := range t.quotas {
-		for m, only := range of.byModel {
-			of.byModel[m] = slices.Concat(of.all, only)
-		}
-	}
 	return t.combine(pb, shared, own)
-}
-
-// plain keeps what Quotas answers.
-func (t *Table) plain(p *routerpb.Quota, s step) {
-	l := s.limit
-	if s.shadow || len(s.keys) > 0 || !l.Kind.Valid() {
-		return
-	}
-	q := &Quota{
-		ID: l.ID, Tenant: l.Tenant, Kind: string(l.Kind), Limit: l.Amount, PeriodMs: l.PeriodMs, Burst: l.Burst,
-		Degraded: l.Degraded, Model: l.Model, Share: p.GetShare(),
-	}
-	of := t.quotas[q.Tenant]
-	if of == nil {
-		of = &tenantQuotas{byModel: make(map[fleet.ModelID][]*Quota)}
-		t.quotas[q.Tenant] = of
-	}
-	if q.Model == "" {
-		of.all = append(of.all, q)
-	} else {
-		of.byModel[q.Model] = append(of.byModel[q.Model], q)
-	}
 }
 
 // belongs says what is wrong with whose a quota is.

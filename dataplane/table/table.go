@@ -31,7 +31,6 @@ type Table struct {
 	tenants  map[fleet.TenantID]*Tenant
 	keys     map[[sha256.Size]byte]key
 	tokens   map[string][]*TokenRule // by issuer
-	quotas   map[fleet.TenantID]*tenantQuotas
 	orgs     map[string]*Organisation // that have quotas
 	ways     map[fleet.TenantID]*ways // of tenants with limits
 	keyed    []*ways                  // of API keys with limits of their own, by KeyID - 1
@@ -57,11 +56,6 @@ type weightKey struct {
 	model  fleet.ModelID
 	class  fleet.ClassID
 	source fleet.RegionID
-}
-
-type tenantQuotas struct {
-	all     []*Quota                   // those of no particular model
-	byModel map[fleet.ModelID][]*Quota // all of them, then the model's own
 }
 
 // Proto is the message that the table was built from, for keeping it on disk. It must not be
@@ -111,19 +105,6 @@ func (t *Table) TenantByKeySum(sum [sha256.Size]byte, now time.Time) (of *Tenant
 		return nil, 0, true
 	}
 	return k.tenant, k.id, false
-}
-
-// Quotas are the limits that a tenant's request for a base model counts against: those for all
-// models first, then the model's own. Nil: no limit.
-func (t *Table) Quotas(tenant fleet.TenantID, model fleet.ModelID) []*Quota {
-	q := t.quotas[tenant]
-	if q == nil {
-		return nil
-	}
-	if own, ok := q.byModel[model]; ok {
-		return own
-	}
-	return q.all
 }
 
 // Class is the class of a model's requests that no rule with a match speaks of: what the first rule

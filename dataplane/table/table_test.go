@@ -109,29 +109,6 @@ func TestResidency(t *testing.T) {
 	}
 }
 
-func TestQuotas(t *testing.T) {
-	tab := build(t, good())
-	ids := func(tenant fleet.TenantID, model fleet.ModelID) (s []string) {
-		for _, q := range tab.Quotas(tenant, model) {
-			s = append(s, q.ID)
-		}
-		return s
-	}
-	if got := ids("acme", "llama"); !slices.Equal(got, []string{"q1", "q2"}) {
-		t.Errorf("acme on llama: %v", got)
-	}
-	if got := ids("acme", "big"); !slices.Equal(got, []string{"q1"}) {
-		t.Errorf("acme on big: %v", got)
-	}
-	if got := ids("initech", "llama"); got != nil {
-		t.Errorf("initech has no quota but %v", got)
-	}
-	q := tab.Quotas("acme", "llama")
-	if q[0].Degraded != "open" || q[1].Degraded != "share" {
-		t.Errorf("degraded modes %q and %q, want open and, by default, share", q[0].Degraded, q[1].Degraded)
-	}
-}
-
 func TestClasses(t *testing.T) {
 	tab := build(t, good())
 	if c := tab.Class("llama"); c.Policy != "p-all" || c.TTFTObjective != 1500*time.Millisecond || !c.Spill {
@@ -241,7 +218,7 @@ func TestLookupsDoNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		tab.Model("support-lora")
 		tab.TenantByKey("k-acme-2", now)
-		tab.Quotas("acme", "llama")
+		tab.Path("acme", "llama", 0)
 		tab.Class("llama")
 		tab.Weights("llama", "interactive", "us-east-1")
 		tab.RTT("us-east-1", "eu-west-1")

@@ -53,7 +53,7 @@ func TestTheFleetIsWhatTheSpecSays(t *testing.T) {
 	if !ok || tenant.Allows("us", "us") || !tenant.Allows("eu", "europe") || tenant.Priority != 100 {
 		t.Errorf("tenant %+v", tenant)
 	}
-	if q := tab.Quotas("initech", model); len(q) != 1 || q[0].Limit != 1000 || q[0].Burst != 50 || q[0].Kind != "total-tokens" || q[0].Share != 0.5 {
+	if q := tab.Path("initech", model, 0); q == nil || len(q.Limits) != 1 || q.Limits[0].Amount != 1000 || q.Limits[0].Burst != 50 || q.Limits[0].Kind != "total-tokens" || q.Org.Share("eu") != 500_000 {
 		t.Errorf("quotas %+v", q)
 	}
 	card, ok := p.control.resources.List(policy.KindRateCard)[0].Spec.(*policy.RateCardSpec)
