@@ -27,6 +27,7 @@ import (
 	"anabranch/dataplane/proxy"
 	"anabranch/dataplane/queue"
 	"anabranch/dataplane/route"
+	"anabranch/dataplane/subscribe"
 	"anabranch/dataplane/table"
 	"anabranch/dataplane/trace"
 )
@@ -118,6 +119,7 @@ func New(o Options) (*Router, error) {
 	})
 	if r.admit, err = admit.New(admit.Options{
 		Stores: o.Quotas, Inline: o.Inline, Router: o.Router, Region: o.Region, Registerer: r.series, Now: o.Now, Logger: o.Logger,
+		Informed: func(now time.Time) bool { return o.Sight(now) == subscribe.Current },
 	}); err != nil {
 		return nil, err
 	}

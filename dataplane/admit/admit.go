@@ -44,6 +44,9 @@ type Options struct {
 	Region fleet.RegionID
 	// Budget bounds how long a request waits for a store. 0: DefaultBudget.
 	Budget time.Duration
+	// Informed says whether what the ledger told last is still to be believed. Stores that have lost a budget's level
+	// are else told that this router doesn't know what was spent: others do. Nil: always.
+	Informed func(now time.Time) bool
 	// Inline has a request that lacks units make the owner's turn itself instead of waiting for one:
 	// for virtual time, in which nobody can wait. Run must not run then; call Turn.
 	Inline bool
@@ -76,10 +79,12 @@ type Admitter struct {
 	budget time.Duration
 	inline bool
 	now    func() time.Time // nil: the real clock
-	start  time.Time
-	rand   func() float64
-	log    *slog.Logger
-	waits  *waits
+	// informed is as in Options.
+	informed func(now time.Time) bool
+	start    time.Time
+	rand     func() float64
+	log      *slog.Logger
+	waits    *waits
 
 	table  atomic.Pointer[table.Table] // newest
 	byPath sync.Map                    // *table.Path → *hold, of tables in use
@@ -101,7 +106,7 @@ func New(o Options) (*Admitter, error) {
 		return nil, err
 	}
 	a := &Admitter{
-		stores: o.Stores, run: o.Run, region: o.Region, budget: o.Budget, inline: o.Inline, now: o.Now, rand: o.Rand, log: o.Logger,
+		stores: o.Stores, run: o.Run, region: o.Region, budget: o.Budget, inline: o.Inline, now: o.Now, informed: o.Informed, rand: o.Rand, log: o.Logger,
 		byID: make(map[string]*hold), orgs: make(map[string]*organisation), queue: queue{bell: make(chan struct{}, 1)},
 	}
 	if a.run == "" {

@@ -38,7 +38,9 @@ func (l *lane) levels(o *table.Organisation, a *Admitter, now time.Time) []ratel
 		if err != nil {
 			continue // a table's calendars are known
 		}
-		w.Spent = a.ledger.spent(o.ID, limits[i].ID, w.FromUs)
+		if a.informed == nil || a.informed(now) {
+			w.Spent = a.ledger.spent(o.ID, limits[i].ID, w.FromUs)
+		}
 		out[i].Window = w
 	}
 	return out
