@@ -281,7 +281,11 @@ func loadOf(all []limitUse) liveLoad {
 	mean := map[string]float64{}
 	admitted, denied := 0.0, 0.0
 	for _, l := range all {
-		admitted, denied = max(admitted, l.AdmittedPerMinute), max(denied, l.DeniedPerMinute)
+		refused := l.DeniedPerMinute
+		if l.Shadow {
+			refused = l.WouldDenyPerMin // those are not among the admitted
+		}
+		admitted, denied = max(admitted, l.AdmittedPerMinute), max(denied, refused)
 	}
 	out.perMinute = admitted + denied
 	for _, l := range all {

@@ -161,6 +161,7 @@ func TestTheLoadOfAQuota(t *testing.T) {
 		"together":       {[]limitUse{{Kind: "total-tokens", limitTally: tally(100, 60_000)}}, 600, 0, 0, "total-tokens", "input-tokens"},
 		"one and all":    {[]limitUse{{Kind: "total-tokens", limitTally: tally(100, 60_000)}, {Kind: "output-tokens", limitTally: tally(100, 10_000)}}, 500, 100, 0, "output-tokens", "input-tokens"},
 		"slots":          {[]limitUse{slots}, 0, 0, 3 * time.Second, "requests", "total-tokens"},
+		"in shadow":      {[]limitUse{{Kind: "requests", Shadow: true, limitTally: limitTally{AdmittedPerMinute: 60, WouldDenyPerMin: 20, DeniedPerMinute: 7}}}, 0, 0, 0, "requests", "total-tokens"},
 		"nobody allowed": {[]limitUse{{Kind: "input-tokens", limitTally: tally(0, 0)}}, 0, 0, 0, "input-tokens", "output-tokens"},
 	} {
 		got := loadOf(tt.all)
