@@ -266,3 +266,25 @@ func TestAmounts(t *testing.T) {
 		}
 	}
 }
+
+// Whatever is taken for an amount is one, and what is written for it is read as the same again.
+func FuzzUnits(f *testing.F) {
+	for _, text := range []string{"600", "1.5k", "2M", "0.25M", "1G", "", "-1", "1e3", "0x1p4", "1/2", "99999999999999999999", ".", "1.k", "9007199254740992"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		n, err := units(text)
+		if err != nil {
+			if n != 0 || len(err.Error()) > 400 {
+				t.Errorf("%q is %d, %v", text, n, err)
+			}
+			return
+		}
+		if n < 1 || n > 1<<53 {
+			t.Errorf("%q is %d", text, n)
+		}
+		if back, err := units(amount(n)); err != nil || back != n {
+			t.Errorf("%q is %d, written %s, read %d, %v", text, n, amount(n), back, err)
+		}
+	})
+}

@@ -210,3 +210,36 @@ func TestSnapshotsOfLimitsDoNotChange(t *testing.T) {
 		t.Errorf("the message became %v", said)
 	}
 }
+
+// A report of a router through which all limits of a large fleet are used.
+func BenchmarkReportOfManyLimits(b *testing.B) {
+	var said []*routerpb.QuotaSignal
+	for i := range 20_000 {
+		said = append(said, &routerpb.QuotaSignal{Organisation: fmt.Sprintf("t%05d", i/2), Limit: fmt.Sprintf("q%05d/requests", i), Used: 1, Admitted: 1})
+	}
+	c := newClock()
+	b.ReportAllocs()
+	for b.Loop() {
+		c.pass(time.Second)
+		c.report("us", limits(said...))
+	}
+}
+
+// What twenty routers say of one organisation among ten thousand.
+func BenchmarkLimitsOfOneOrganisation(b *testing.B) {
+	c := newClock()
+	var said []*routerpb.QuotaSignal
+	for i := range 20_000 {
+		said = append(said, &routerpb.QuotaSignal{Organisation: fmt.Sprintf("t%05d", i/2), Limit: fmt.Sprintf("q%05d/requests", i), Used: 1, Admitted: 1})
+	}
+	for i := range 20 {
+		c.report(fmt.Sprint("us", i), limits(said...))
+	}
+	s := c.look()
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(s.Limits("t05000")) != 2 {
+			b.Fatal("not found")
+		}
+	}
+}
