@@ -19,6 +19,25 @@ import (
 func WriteHeaders(h http.Header, d ratelimit.Decision) {
 	var room [320]byte // enough for all but the strangest limits
 	w := headerWriter{text: room[:0]}
+	w.compose(&d)
+	w.to(h)
+}
+
+// EachHeader calls add with what [WriteHeaders] writes, for answers that are not of net/http. Names are
+// in its canonical form.
+func EachHeader(d *ratelimit.Decision, add func(name, value string)) {
+	var room [320]byte
+	w := headerWriter{text: room[:0]}
+	w.compose(d)
+	text, from := string(w.text), 0
+	for i, end := range w.ends[:w.n] {
+		add(w.keys[i], text[from:end])
+		from = end
+	}
+}
+
+// compose writes the headers of a decision.
+func (w *headerWriter) compose(d *ratelimit.Decision) {
 	sorts := [...]struct {
 		limit, remaining, reset string
 		ratelimit.Standing
@@ -65,7 +84,6 @@ func WriteHeaders(h http.Header, d ratelimit.Decision) {
 		w.number(max(1, seconds(d.RetryAfterMs))).end("Retry-After")
 		w.number(max(1, d.RetryAfterMs)).end("Retry-After-Ms")
 	}
-	w.to(h)
 }
 
 // headerWriter puts the values of several headers into one string and one slice, since every request

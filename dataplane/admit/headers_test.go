@@ -2,6 +2,7 @@ package admit
 
 import (
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -119,5 +120,24 @@ func BenchmarkWriteHeaders(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		WriteHeaders(h, d)
+	}
+}
+
+func TestHeadersOneByOneAreTheSame(t *testing.T) {
+	limit := func(kind ratelimit.Kind) ratelimit.Standing {
+		return ratelimit.Standing{Limit: ratelimit.Limit{ID: "l", Kind: kind, Amount: 60, PeriodMs: 60_000, Burst: 60}, Remaining: 7, ResetMs: 1234}
+	}
+	for _, d := range []ratelimit.Decision{
+		{Allowed: true, Tightest: -1},
+		{Allowed: true, Requests: limit(ratelimit.Requests)},
+		{Reason: ratelimit.ReasonOver, RetryAfterMs: 1700, Requests: limit(ratelimit.Requests), Tokens: limit(ratelimit.TotalTokens)},
+		{Reason: ratelimit.ReasonTooLarge, Tokens: limit(ratelimit.InputTokens)},
+	} {
+		want, got := http.Header{}, http.Header{}
+		WriteHeaders(want, d)
+		EachHeader(&d, got.Set)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("one by one %v, together %v", got, want)
+		}
 	}
 }

@@ -2,9 +2,7 @@ package rls
 
 import (
 	"math"
-	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -60,7 +58,7 @@ func answer(wishes []wish, verdicts []verdict) *rlsv3.RateLimitResponse {
 	}
 	seen := tell.Decision
 	seen.Allowed = !tell.refused()
-	out.ResponseHeadersToAdd = headers(seen)
+	out.ResponseHeadersToAdd = headers(&seen)
 	if !seen.Allowed {
 		out.RawBody = body(seen)
 	}
@@ -141,25 +139,16 @@ func init() {
 	}
 }
 
-// spare are maps that headers are written into.
-var spare = sync.Pool{New: func() any { return make(http.Header, 16) }}
-
 // headers are those that the router answers clients with. Envoy adds them to its own answer.
-func headers(d ratelimit.Decision) []*corev3.HeaderValue {
-	h := spare.Get().(http.Header)
-	defer func() {
-		clear(h)
-		spare.Put(h)
-	}()
-	admit.WriteHeaders(h, d)
-	all := make([]corev3.HeaderValue, 0, len(h)+1)
-	for key, values := range h {
-		name, ok := lower[key]
+func headers(d *ratelimit.Decision) []*corev3.HeaderValue {
+	all := make([]corev3.HeaderValue, 0, 10)
+	admit.EachHeader(d, func(name, value string) {
+		key, ok := lower[name]
 		if !ok {
-			name = strings.ToLower(key)
+			key = strings.ToLower(name)
 		}
-		all = append(all, corev3.HeaderValue{Key: name, Value: values[0]})
-	}
+		all = append(all, corev3.HeaderValue{Key: key, Value: value})
+	})
 	if !d.Allowed {
 		// Of the body, in place of Envoy's text/plain.
 		all = append(all, corev3.HeaderValue{Key: "content-type", Value: "application/json"})

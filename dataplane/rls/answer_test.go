@@ -114,7 +114,7 @@ func TestNoHeaderNameIsMadeForACall(t *testing.T) {
 		known[name] = true
 	}
 	for _, d := range []ratelimit.Decision{refusal(ratelimit.Requests), tooLarge, closed} {
-		for _, h := range headers(d) {
+		for _, h := range headers(&d) {
 			if !known[h.Key] || h.Key != strings.ToLower(h.Key) {
 				t.Errorf("header %q is not known", h.Key)
 			}

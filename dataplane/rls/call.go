@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
@@ -78,15 +79,14 @@ func (s *Server) ShouldRateLimit(ctx context.Context, q *rlsv3.RateLimitRequest)
 		outcome = outcomeNotReady
 		return nil, status.Error(codes.Unavailable, "this router has no table yet")
 	}
-	out, outcome = s.judge(ctx, t, q)
+	out, outcome = s.judge(ctx, t, q, began)
 	return out, nil
 }
 
 // judge answers a call that can be judged.
-func (s *Server) judge(ctx context.Context, t *table.Table, q *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, string) {
+func (s *Server) judge(ctx context.Context, t *table.Table, q *rlsv3.RateLimitRequest, now time.Time) (*rlsv3.RateLimitResponse, string) {
 	j := rooms.Get().(*judging)
 	defer j.leave()
-	now := s.o.Now()
 	for _, d := range q.GetDescriptors() {
 		w := read(d, q.GetHitsAddend())
 		w.identify(t, now)
@@ -126,7 +126,7 @@ func (s *Server) judge(ctx context.Context, t *table.Table, q *rlsv3.RateLimitRe
 		}
 	}
 	for i := range j.takings {
-		s.keep(&j.takings[i])
+		s.keep(&j.takings[i], now)
 	}
 	return answer(j.wishes, j.verdicts), outcome
 }
@@ -150,7 +150,7 @@ type taking struct {
 }
 
 // keep settles a request of which nothing more will be told, and keeps one whose end will be.
-func (s *Server) keep(x *taking) {
+func (s *Server) keep(x *taking, now time.Time) {
 	m := &x.amounts
 	requests, input, output := m.requests-m.backRequests, m.input-m.backInput, m.output-m.backOutput
 	if x.ask.id == "" {
@@ -158,7 +158,7 @@ func (s *Server) keep(x *taking) {
 		return
 	}
 	h := &held{name: x.ask.name(), of: x.of, requests: requests, input: input, output: output}
-	if out, why := s.open.put(h, s.o.Now()); out != nil {
+	if out, why := s.open.put(h, now); out != nil {
 		out.estimate()
 		s.metrics.ended(why)
 	}

@@ -54,7 +54,7 @@ func (l load) run(ctx context.Context) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }() // all calls are answered
 		client := rlsv3.NewRateLimitServiceClient(conn)
 		for i := range l.loops {
 			group.Go(func() {

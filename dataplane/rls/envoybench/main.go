@@ -38,7 +38,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	err := errors.New("")
+	var err error
 	if address != "" {
 		err = serve(ctx, address, store, o.tenants)
 	} else {
@@ -70,7 +70,7 @@ func compare(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // of temporary files
 	socket := filepath.Join(dir, "redis")
 	store, err := start(ctx, "unix", socket, "redis-server", nil, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir)
 	if err != nil {
@@ -85,7 +85,7 @@ func compare(ctx context.Context, o options) error {
 		return err
 	}
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})
-	defer client.Close()
+	defer func() { _ = client.Close() }() // nothing is under way
 	for limits := 1; limits <= 2; limits++ {
 		fmt.Printf("%d limit(s) a call, %d tenants, %d connections with %d calls each, %d runs of %d s in turns; medians\n",
 			limits, o.tenants, o.connections, o.loops, o.rounds, o.seconds)
@@ -123,11 +123,11 @@ func startAll(ctx context.Context, o options, dir, socket string) ([]system, err
 		}
 		systems = append(systems, system{c.name, p, address})
 	}
-	address, err := free()
+	address, err := free(ctx)
 	if err != nil {
 		return systems, err
 	}
-	p, err := start(ctx, "tcp", address, self, nil, "-serve", address, "-redis", socket, "-tenants", fmt.Sprint(o.tenants))
+	p, err := start(ctx, "tcp", address, self, nil, "-serve", address, "-redis", socket, "-tenants", strconv.Itoa(o.tenants))
 	if err != nil {
 		return systems, err
 	}
@@ -179,7 +179,7 @@ func redisUsed(ctx context.Context, client *redis.Client) (time.Duration, error)
 		}
 		seconds, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return 0, fmt.Errorf("Redis' processor time: %w", err)
+			return 0, fmt.Errorf("read the processor time of Redis: %w", err)
 		}
 		sum += time.Duration(seconds * float64(time.Second))
 	}

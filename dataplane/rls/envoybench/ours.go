@@ -23,7 +23,7 @@ func serve(ctx context.Context, address, redis string, tenants int) error {
 	if err != nil {
 		return err
 	}
-	defer lender.Close()
+	defer func() { _ = lender.Close() }() // the process ends
 	admitter, err := admit.New(admit.Options{Stores: admit.Own(lender), Region: "here"})
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func startTheirs(ctx context.Context, program, dir, redis, window string) (*proc
 	var address string
 	for i := range ports {
 		var err error
-		if address, err = free(); err != nil {
+		if address, err = free(ctx); err != nil {
 			return nil, "", err
 		}
 		if _, ports[i], err = net.SplitHostPort(address); err != nil {
