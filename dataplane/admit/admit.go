@@ -344,7 +344,7 @@ var (
 
 // why is the reason not to ask the lane's store, or nil.
 func (a *Admitter) why(l *lane) error {
-	if l.stale.Load() {
+	if l.stale.Load().of(l.hold.org.now.Load()) {
 		return errStale
 	}
 	return a.unwell(l.hold.org)

@@ -99,8 +99,7 @@ func (a *Admitter) answer(l *lane, in *ratelimit.In, r *ratelimit.Result, now ti
 			a.granted(l, in, r.Out, now)
 		case ratelimit.Stale:
 			a.waits.stales.Inc()
-			l.staleEpoch, l.stalePolicy, l.staleAtNs = in.Epoch, in.Policy, nowNs
-			l.stale.Store(true)
+			l.stale.Store(&stale{in.Epoch, in.Policy, nowNs})
 		}
 		due = l.holding.Due(nowNs)
 	}
@@ -120,7 +119,7 @@ func (a *Admitter) granted(l *lane, in *ratelimit.In, out ratelimit.Out, now tim
 	if charges != nil {
 		l.holding.Charge(charges)
 	}
-	l.stale.Store(false)
+	l.stale.Store(nil)
 	if org.back(now) {
 		a.log.Info("quotas are leased again", slog.String("organisation", org.id))
 	}

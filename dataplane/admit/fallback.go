@@ -31,7 +31,8 @@ type account struct {
 // tell answers what a rate is to be charged with beyond what it has been, below 0 what is to be given
 // back.
 func (a *account) tell() int64 {
-	rest := max(a.charged-a.allowed, 0)
+	// Below 0 is what was reserved and told in a former absence, and not used.
+	rest := max(a.charged-a.allowed, min(a.charged, 0))
 	n := rest - a.told
 	a.told = rest
 	return n
@@ -72,11 +73,11 @@ func (o *organisation) take(l *lane, costs []int64, part float64, now time.Time)
 	defer o.mu.Unlock()
 	o.leave(now)
 	for i := range limits {
+		x := l.tallies[i]
+		o.begin(x, &limits[i], part, now)
 		if limits[i].Degraded == table.DegradedOpen || costs[i] == 0 {
 			continue
 		}
-		x := l.tallies[i]
-		o.begin(x, &limits[i], part, now)
 		if wait := x.lacks(&limits[i], costs[i], part, now); wait > 0 {
 			return short(l, i, costs[i], wait)
 		}

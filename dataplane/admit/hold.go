@@ -40,18 +40,22 @@ type lane struct {
 	listed atomic.Bool
 	// flying: a call is on its way, and who sent it is the owner.
 	flying atomic.Bool
-	// stale: the store refused the policy or epoch as older than its own.
-	stale atomic.Bool
+	// stale is what the store refused as older than its own. Nil: nothing.
+	stale atomic.Pointer[stale]
 
 	mu      sync.Mutex    // guards what follows
 	answers int64         // so far, errors among them
 	next    chan struct{} // closed by the next; nil: nobody waits
 
 	// The owner's.
-	epoch                   int64 // of the last call
-	staleEpoch, stalePolicy int64 // that the store refused
-	staleAtNs               int64
+	epoch int64 // of the last call
 }
+
+// stale is a policy that a store refused.
+type stale struct{ epoch, policy, atNs int64 }
+
+// of says whether it is still the organisation's.
+func (s *stale) of(o *table.Organisation) bool { return s != nil && s.epoch == o.Epoch && s.policy == o.Version }
 
 // keep counts requests that hold slots of the lane's limits.
 func (l *lane) keep(n int64) {

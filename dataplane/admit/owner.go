@@ -202,7 +202,7 @@ func (g *gathering) consider(l *lane, soon bool) {
 	if store == nil || store.Healthy(org.id) != nil {
 		return
 	}
-	if l.stale.Load() && l.staleEpoch == o.Epoch && l.stalePolicy == o.Version && time.Duration(g.nowNs-l.staleAtNs) < staleRetry {
+	if s := l.stale.Load(); s.of(o) && time.Duration(g.nowNs-s.atNs) < staleRetry {
 		return
 	}
 	if !g.met(org, o, store) {
