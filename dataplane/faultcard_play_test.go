@@ -91,7 +91,7 @@ func (f *fault) world(t *testing.T, p *patient, help string) (w *world, at strin
 		pb.Classes[0].FirstByteFloorMs = 20_000
 		for name, kind := range map[string]string{"q-in": "input-tokens", "q-out": "output-tokens"} {
 			pb.Quotas = append(pb.Quotas, &routerpb.Quota{
-				Id: name, Tenant: "globex", Kind: kind, Limit: 60000, PeriodMs: 60000, Burst: 60000, Degraded: "share", Share: 1,
+				Id: name, Tenant: "globex", Kind: kind, Limit: 1e8, PeriodMs: 60000, Burst: 1e8, Degraded: "share", Share: 1,
 			})
 		}
 		if f.change != nil {

@@ -66,10 +66,11 @@ type world struct {
 type node struct {
 	*Router
 	front, peer, admin *httptest.Server
+	rest               func() // ends the admitter that runs until the router does
 }
 
 // newWorld starts a router in each region that has a cluster. The routers do nothing beside
-// requests until run is called. Change, if not nil, edits the table first.
+// requests, and lease what those need, until run is called. Change, if not nil, edits the table first.
 func newWorld(t testing.TB, sites []site, change func(*routerpb.Table)) *world {
 	t.Helper()
 	w := &world{t: t, sites: sites, routers: map[string]*node{}, ledger: &ledger{}}
@@ -109,7 +110,27 @@ func newWorld(t testing.TB, sites []site, change func(*routerpb.Table)) *world {
 		})
 	}
 	w.apply()
+	for _, n := range w.routers {
+		n.lease(t)
+	}
 	return w
+}
+
+// lease has the router's admitter lease what requests need, until the router runs.
+func (n *node) lease(t testing.TB) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := n.admit.Run(ctx); err != nil {
+			t.Errorf("admitter: %v", err)
+		}
+	}()
+	n.rest = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	t.Cleanup(n.rest)
 }
 
 // apply puts the table in force everywhere, as the stream of tables does: its places are there first.
@@ -142,8 +163,8 @@ func (w *world) describe() *routerpb.Table {
 			{Id: "initech", Tier: "batch", Priority: -10, Residency: []string{"eu"}, KeySha256: [][]byte{hash("initech-key")}},
 		},
 		Quotas: []*routerpb.Quota{
-			{Id: "q-requests", Tenant: "globex", Kind: "requests", Limit: 60, PeriodMs: 60000, Burst: 60, Degraded: "share", Share: 1},
-			{Id: "q-tokens", Tenant: "globex", Kind: "total-tokens", Limit: 60000, PeriodMs: 60000, Burst: 60000, Degraded: "share", Share: 1},
+			{Id: "q-requests", Tenant: "globex", Kind: "requests", Limit: 1e6, PeriodMs: 60000, Burst: 1e6, Degraded: "share", Share: 1},
+			{Id: "q-tokens", Tenant: "globex", Kind: "total-tokens", Limit: 1e6, PeriodMs: 60000, Burst: 1e6, Degraded: "share", Share: 1},
 		},
 		Classes: []*routerpb.Class{{
 			Id: "interactive", Policy: "p", TtftObjectiveMs: 2000, Spill: true, PickMode: "predicted-ttft",
@@ -187,6 +208,7 @@ func (w *world) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, n := range w.routers {
+		n.rest()
 		running.Go(func() {
 			if err := n.Run(ctx); err != nil {
 				w.t.Errorf("Run: %v", err)
