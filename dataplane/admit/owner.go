@@ -150,11 +150,11 @@ func (a *Admitter) due(now time.Time, all bool) []*batch {
 	return g.batches
 }
 
-// resting says whether nothing is held and nobody waits.
+// resting says whether nothing is held and nobody waits, so that turns may be rare.
 func (a *Admitter) resting() bool {
 	a.turn.Lock()
 	defer a.turn.Unlock()
-	return len(a.owner.lanes) == 0 && len(a.owner.unmet) == 0
+	return len(a.owner.lanes) == 0
 }
 
 // gathering is the calls of one turn.
@@ -248,9 +248,12 @@ func (g *gathering) met(org *organisation, o *table.Organisation, home Store) bo
 			return !wait
 		}
 	}
-	p := org.sample.Load()
+	path := g.greeting(org, o, former)
+	if len(path) == 0 {
+		return !wait
+	}
 	b := g.batch(region, store)
-	if b == nil || p == nil {
+	if b == nil {
 		return !wait
 	}
 	m := &org.meeting
@@ -258,19 +261,33 @@ func (g *gathering) met(org *organisation, o *table.Organisation, home Store) bo
 	m.triedNs = g.nowNs
 	m.flying.Store(true)
 	in := g.a.header(o)
-	in.Router, in.Seq = g.a.run+"/met", m.seq
+	in.Router, in.Seq, in.Path = g.a.run+"/met", m.seq, path
+	b.add(in, nil, org, former)
+	return !wait
+}
+
+// greeting is limits to call about that want nothing. The level of a budget begins with what the ledger
+// knows: before that is heard, the home is not told of it.
+func (g *gathering) greeting(org *organisation, o *table.Organisation, former bool) (path []ratelimit.Level) {
+	p := org.sample.Load()
+	if p == nil {
+		return nil
+	}
 	limits := p.Limits
 	if len(limits) == 0 {
 		limits = p.Shadow
 	}
 	for i := range limits {
-		in.Path = append(in.Path, level(&limits[i], o))
+		v := level(&limits[i], o)
 		if limits[i].Kind == ratelimit.Money {
-			in.Path[i].Window, _ = limits[i].Calendar.Window(g.now, limits[i].Place) // a table's calendars are known
+			v.Window, _ = limits[i].Calendar.Window(g.now, limits[i].Place) // a table's calendars are known
+			if v.Window.Spent = g.a.ledger.spent(o.ID, limits[i].ID, v.Window.FromUs); v.Window.Spent < 0 && !former {
+				continue
+			}
 		}
+		path = append(path, v)
 	}
-	b.add(in, nil, org, former)
-	return !wait
+	return path
 }
 
 // meetTheYoung has the stores of new organisations know of them before they are needed.
