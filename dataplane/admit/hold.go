@@ -55,7 +55,9 @@ type lane struct {
 type stale struct{ epoch, policy, atNs int64 }
 
 // of says whether it is still the organisation's.
-func (s *stale) of(o *table.Organisation) bool { return s != nil && s.epoch == o.Epoch && s.policy == o.Version }
+func (s *stale) of(o *table.Organisation) bool {
+	return s != nil && s.epoch == o.Epoch && s.policy == o.Version
+}
 
 // keep counts requests that hold slots of the lane's limits.
 func (l *lane) keep(n int64) {
