@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"anabranch/api/identity"
 	"anabranch/cmd/anabranch-router/instance"
 	"anabranch/dataplane/discover"
 )
@@ -91,6 +93,7 @@ func TestMistakesNameTheFlagAndTheFix(t *testing.T) {
 		"an argument":     {append(required, "extra"), []string{"extra"}},
 		"a crooked name":  {[]string{"--router-id", "R 1", "--region", "eu", "--data-dir", "x"}, []string{"--router-id", "lower-case"}},
 		"no such folder":  {append(required, "--discovery-dir", file), []string{"--discovery-dir", file}},
+		"a plain door":    {append(required, "--rls-listen", ":8081"), []string{"--rls-listen", "--rls-cert"}},
 		"redis":           {append(required, "--redis", "localhost"), []string{"--redis"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,6 +107,18 @@ func TestMistakesNameTheFlagAndTheFix(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheDoorForEnvoyIsPassedOn(t *testing.T) {
+	o, _, err := run(t, required...)
+	if err != nil || o.RLSListen != "" || !o.RLS.Empty() || !slices.Equal(o.RLSDomains, []string{"anabranch"}) {
+		t.Errorf("without flags: %q, %+v, %v, %v", o.RLSListen, o.RLS, o.RLSDomains, err)
+	}
+	t.Setenv("ANABRANCH_ROUTER_RLS_DOMAIN", "edge,mesh")
+	o, _, err = run(t, append(required, "--rls-listen", ":8081", "--rls-cert", "c", "--rls-key", "k", "--rls-ca", "a")...)
+	if err != nil || o.RLSListen != ":8081" || o.RLS != (identity.Files{Cert: "c", Key: "k", CA: "a"}) || !slices.Equal(o.RLSDomains, []string{"edge", "mesh"}) {
+		t.Errorf("with flags: %q, %+v, %v, %v", o.RLSListen, o.RLS, o.RLSDomains, err)
 	}
 }
 
