@@ -97,10 +97,12 @@ func (s *leases) ask(r *request) {
 	s.w.after(budget, func() {
 		switch {
 		case r.decided:
+		case h.Left(orgTokens, s.w.now) > 0 && h.Spend(r.costs[:], s.w.now) == ratelimit.Spent:
+			s.w.admit(r)
 		case h.answers > seen:
 			s.w.deny(r) // the store has answered, and it wasn't enough
 		default:
-			s.alone(l, h, r)
+			s.alone(l, r)
 		}
 	})
 	s.turn(l)
@@ -117,13 +119,13 @@ func (s *leases) settle(l *lessee, h *held, r *request) bool {
 		if !l.away {
 			return false
 		}
-		s.alone(l, h, r)
+		s.alone(l, r)
 	}
 	return true
 }
 
-// alone decides without the store, as policy says; what passes is charged once it is back.
-func (s *leases) alone(l *lessee, h *held, r *request) {
+// alone decides without the store, as policy says; what passes is charged when the store has answered.
+func (s *leases) alone(l *lessee, r *request) {
 	passes := false
 	switch s.w.spec.Fault.policy() {
 	case Open:
@@ -134,7 +136,6 @@ func (s *leases) alone(l *lessee, h *held, r *request) {
 	}
 	if passes {
 		l.outage.charge(r)
-		h.Charge(r.costs[:])
 	}
 	s.w.conclude(r, passes)
 }
@@ -189,8 +190,8 @@ func (s *leases) answered(l *lessee, due []*held, results []ratelimit.Out, answe
 		}
 		h.answers++
 		h.Answer(results[i], s.w.now)
-		if back := l.outage.settle(h.tenant, h.limits, s.w.now, results[i].Gap); back != nil {
-			h.Charge(back)
+		if charges := l.outage.settle(h.tenant, h.limits, s.w.now, results[i].Gap); charges != nil {
+			h.Charge(charges)
 		}
 	}
 	for _, h := range due {

@@ -55,23 +55,23 @@ func (o *outage) charge(r *request) {
 	}
 }
 
-// settle takes an answer of the store for a tenant's limits, and says what of them need not be charged,
-// since it was set aside for the router; nil: nothing.
+// settle takes an answer of the store for a tenant's limits, and says what of them is to be charged: what was
+// spent without the store, but for what that had set aside for the router. Nil: nothing.
 func (o *outage) settle(tenant int, limits []ratelimit.Limit, now int64, gap ratelimit.Gap) []int64 {
 	if o.begun {
 		o.begun, o.until = false, now
 	}
 	over := gap.Within(time.Duration(now-o.since), time.Duration(now-o.until))
-	var back []int64
+	var charges []int64
 	for i, l := range path(tenant) {
-		n := min(o.charged[l], ratelimit.Allowance(limits[i], o.parts, over))
+		n := o.charged[l] - ratelimit.Allowance(limits[i], o.parts, over)
 		o.charged[l] = 0
 		if n > 0 {
-			if back == nil {
-				back = make([]int64, levels)
+			if charges == nil {
+				charges = make([]int64, levels)
 			}
-			back[i] = -n
+			charges[i] = n
 		}
 	}
-	return back
+	return charges
 }

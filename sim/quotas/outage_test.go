@@ -57,11 +57,17 @@ func TestWhatWasSetAsideIsNotCharged(t *testing.T) {
 	w.now += int64(4 * time.Second)
 	// Set aside for the last second of four: a twentieth of 800,000, and of 400,000.
 	gap := ratelimit.Gap{From: time.Second}
-	back := o.settle(0, limits, w.now, gap)
-	if back == nil || back[orgTokens] != -40_000 || back[3] != -20_000 || back[orgRequests] != -10 {
-		t.Errorf("%v comes back", back)
+	charges := o.settle(0, limits, w.now, gap)
+	if charges == nil || charges[orgTokens] != 20_000 || charges[3] != 40_000 || charges[orgRequests] != 0 {
+		t.Errorf("%v is charged", charges)
 	}
 	if again := o.settle(0, limits, w.now, gap); again != nil {
-		t.Errorf("%v comes back again", again)
+		t.Errorf("%v is charged again", again)
+	}
+	// What the store says of another path a second later is forgiven for the same time.
+	o.charge(&request{tenant: 1, costs: [levels]int64{0, 0, 0, 60_000}})
+	charges = o.settle(1, []ratelimit.Limit{limits[0], limits[1], w.limits[4], w.limits[5]}, w.now+int64(time.Second), ratelimit.Gap{From: 2 * time.Second, To: time.Second})
+	if charges == nil || charges[3] != 60_000-16_000 {
+		t.Errorf("%v is charged of another path", charges)
 	}
 }

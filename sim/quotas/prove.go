@@ -22,6 +22,7 @@ type Options struct {
 // Proof is what came of all cases.
 type Proof struct {
 	Loads  []Case
+	Small  []Case
 	Faults []Case
 	Rivals []Case
 	seeds  int
@@ -41,6 +42,9 @@ func Demands() []float64 { return []float64{0.5, 1, 2, 5} }
 // Bursts of the proof: the default of quotas, and one that leaves leases little room.
 func Bursts() []time.Duration { return []time.Duration{time.Minute, time.Second} }
 
+// Sizes of smaller organisations, as parts of the default one.
+func Sizes() []int64 { return []int64{5, 20, 100} }
+
 // overload is the demand of cases with a fault.
 const overload = 2
 
@@ -49,7 +53,7 @@ func steady(burst time.Duration, demand float64) Spec {
 	s := Default()
 	s.Burst, s.Demand = burst, demand
 	s.Warm = 10*time.Second + burst
-	s.Time = s.Warm + 50*time.Second
+	s.Time = s.Warm + 30*time.Second
 	return s
 }
 
@@ -75,6 +79,13 @@ func cases() *Proof {
 		for _, row := range rows {
 			s.Fault = row.Fault
 			p.Faults = append(p.Faults, Case{Scheme: Leases, Spec: s, Row: row})
+		}
+	}
+	for _, size := range Sizes() {
+		for _, demand := range []float64{0.5, overload} {
+			s := steady(Bursts()[0], demand)
+			s.Requests, s.Tokens = s.Requests/size, s.Tokens/size
+			p.Small = append(p.Small, Case{Scheme: Leases, Spec: s})
 		}
 	}
 	s, rows := faulty(time.Second)
@@ -116,7 +127,7 @@ func (p *Proof) run(ctx context.Context, o Options) error {
 	}
 	p.seeds = o.Seeds
 	var jobs []job
-	for _, list := range [][]Case{p.Loads, p.Faults, p.Rivals} {
+	for _, list := range [][]Case{p.Loads, p.Small, p.Faults, p.Rivals} {
 		for i := range list {
 			list[i].Runs = make([]Result, o.Seeds)
 			for seed := range o.Seeds {
@@ -223,6 +234,10 @@ func (p *Proof) Goals() []Goal {
 		if c := &p.Loads[i]; c.Scheme == Leases {
 			plain, plainWait = max(plain, c.worst(excess)), max(plainWait, c.worst(longestMs))
 		}
+	}
+	for i := range p.Small {
+		c := &p.Small[i]
+		plain, plainWait = max(plain, c.worst(excess)), max(plainWait, c.worst(longestMs))
 	}
 	over := ""
 	for i := range p.Faults {

@@ -12,10 +12,10 @@ import (
 // short makes all cases of a proof as short as can be.
 func short() *Proof {
 	p := cases()
-	for _, list := range [][]Case{p.Loads, p.Faults, p.Rivals} {
+	for _, list := range [][]Case{p.Loads, p.Small, p.Faults, p.Rivals} {
 		for i := range list {
 			s := &list[i].Spec
-			s.Tokens, s.Requests = s.Tokens/100, s.Requests/100
+			s.Tokens, s.Requests = s.Tokens/50, s.Requests/25
 			s.Warm, s.Time = 100*time.Millisecond, 200*time.Millisecond
 		}
 	}
@@ -28,7 +28,7 @@ func TestAProofHasAllTables(t *testing.T) {
 	if err := p.run(t.Context(), Options{Seeds: 2, Parallel: 2, Progress: func(x float64) { told = append(told, x) }}); err != nil {
 		t.Fatal(err)
 	}
-	if runs := 2 * (len(p.Loads) + len(p.Faults) + len(p.Rivals)); len(told) != runs || told[len(told)-1] != 1 || told[0] != 1/float64(runs) {
+	if runs := 2 * (len(p.Loads) + len(p.Small) + len(p.Faults) + len(p.Rivals)); len(told) != runs || told[len(told)-1] != 1 || told[0] != 1/float64(runs) {
 		t.Errorf("%d of %d runs were told of: %v", len(told), runs, told)
 	}
 	var b strings.Builder
@@ -37,7 +37,7 @@ func TestAProofHasAllTables(t *testing.T) {
 	}
 	text := b.String()
 	for _, want := range []string{
-		"# Global quotas\n", "## Goals\n", "## Schemes, with a burst of a minute\n", "## Schemes, with a burst of 1 s\n", "## Faults\n",
+		"# Global quotas\n", "## Goals\n", "## Schemes, with a burst of a minute\n", "## Schemes, with a burst of 1 s\n", "## Smaller organisations\n", "## Faults\n",
 		"organisation\nof 800,000 tokens and 2,500 requests a second", "| 0.5 × | leases |", "| 5 × | exact |", "| – |",
 		"| store away 30 s, open | unbounded | 1 s | ∞ |", "| fault | leases | per-call | redis_rate | windows | counter | assigned |",
 		"worst of 2 seeds", "- `counter`: asynchronous",

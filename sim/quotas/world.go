@@ -143,9 +143,11 @@ func (w *world) every(d time.Duration, call func()) {
 func (w *world) storeUs() int64 { return w.now/1000 + w.stepped }
 
 // away says whether the router can't reach the store now.
-func (w *world) away(router int) bool {
+func (w *world) away(router int) bool { return w.awayAt(router, w.now) }
+
+func (w *world) awayAt(router int, now int64) bool {
 	f := &w.spec.Fault
-	t := time.Duration(w.now - start)
+	t := time.Duration(now - start)
 	if t < f.From || t >= f.To {
 		return false
 	}

@@ -27,6 +27,7 @@ left. Excess and the longest wait are the worst of %d seeds, the rest are means.
 	for _, burst := range Bursts() {
 		p.loads(&b, burst)
 	}
+	p.small(&b)
 	p.faults(&b)
 	p.rivals(&b)
 	b.WriteString("The schemes:\n\n")
@@ -67,6 +68,23 @@ func (p *Proof) loads(b *bytes.Buffer, burst time.Duration) {
 		fmt.Fprintf(b, "| %g × | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", c.Spec.Demand, c.Scheme,
 			signed(c.worst(excess), 2), number(c.mean(waitMs), 2), percent(c.mean(lateShare)), number(c.worst(longestMs), 0),
 			trips, number(c.mean(perDecision), 3), percent(c.mean(usedPart)), number(c.mean(fairPart), 2))
+	}
+	b.WriteString("\n")
+}
+
+// small tells of organisations that ask so rarely that a lease is over before the next request comes.
+func (p *Proof) small(b *bytes.Buffer) {
+	fmt.Fprintf(b, "## Smaller organisations\n\n`leases` with a burst of %s. Whose next request comes when the lease of its path is over has it wait for another one.\n\n", span(Bursts()[0]))
+	b.WriteString("| requests/s at a router for a tenant | demand | excess, B | mean wait, ms | wait > 5 ms | decisions/round trip | messages/decision | of the limit used |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	for i := range p.Small {
+		c := &p.Small[i]
+		routers := 0
+		for _, r := range c.Spec.Regions {
+			routers += r.Routers
+		}
+		rate := c.mean(func(r *Result) float64 { return float64(r.Decided) }) / c.Spec.Time.Seconds() / float64(routers*len(c.Spec.Tenants))
+		fmt.Fprintf(b, "| %s | %g × | %s | %s | %s | %s | %s | %s |\n", number(rate, 2), c.Spec.Demand, signed(c.worst(excess), 2),
+			number(c.mean(waitMs), 2), percent(c.mean(lateShare)), number(c.mean(perTrip), 1), number(c.mean(perDecision), 2), percent(c.mean(usedPart)))
 	}
 	b.WriteString("\n")
 }
