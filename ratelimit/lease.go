@@ -27,6 +27,9 @@ type Level struct {
 	Cold int64
 	// Window is the calendar window of Money, else zero.
 	Window Window
+	// Alone tells that routers which are cut off from the authority go on by their region's share. Only of
+	// Slots does it matter: then, and not else, the shares of regions that are missed are left free.
+	Alone bool
 	// Want is the units asked for, beyond those held; at most MaxWant.
 	Want int64
 	// Used is the units spent since the call before. What is above those held is a debt.

@@ -52,7 +52,7 @@ func (l *Level) window(nowUs int64) (fromUs, spent int64) {
 // region that is cut off goes on with as many requests as its share allows it.
 func (l *Level) room(aside int64) int64 {
 	burst := l.Limit.Burst
-	if l.Limit.Kind == Slots {
+	if l.Limit.Kind == Slots && l.Alone {
 		return burst - burst/ShareParts*aside - ceilDiv(burst%ShareParts*aside, ShareParts)
 	}
 	return burst
@@ -120,6 +120,9 @@ func (s *stock) settle(l *Level, room, held, gen int64, alive bool) (carried int
 		carried = held - covered - returned
 		s.cur += carried
 		change += returned
+	} else if l.Limit.Kind == Money {
+		// What a lease that is over has left of a rate flows in anew. Of a budget it would be gone.
+		change += held - covered
 	}
 	burst := l.Limit.Burst
 	if l.Limit.Kind == Slots {

@@ -18,7 +18,7 @@ func (a *Admitter) header(o *table.Organisation) ratelimit.In {
 
 // level is a limit as calls tell it.
 func level(l *table.Limit, o *table.Organisation) ratelimit.Level {
-	v := ratelimit.Level{Limit: l.Limit}
+	v := ratelimit.Level{Limit: l.Limit, Alone: l.Degraded == table.DegradedShare}
 	if l.Kind != ratelimit.Money {
 		v.Cold = o.Cold
 	}

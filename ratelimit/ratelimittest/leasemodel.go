@@ -61,7 +61,7 @@ func (l *modelLevel) leased() (sum int64) {
 
 func (l *modelLevel) room() int64 {
 	room := l.level.Limit.Burst - l.leased()
-	if l.level.Limit.Kind == ratelimit.Slots && l.aside > 0 {
+	if l.level.Limit.Kind == ratelimit.Slots && l.level.Alone && l.aside > 0 {
 		room -= (l.level.Limit.Burst*l.aside-1)/ratelimit.ShareParts + 1
 	}
 	return room
@@ -141,6 +141,9 @@ func (m *leaseModel) lease(in ratelimit.In, now int64) ratelimit.Out {
 		}
 		beyond := max(0, told.Used-before)
 		carried, back := int64(0), int64(0)
+		if l.level.Limit.Kind == ratelimit.Money {
+			back = max(0, before-told.Used) // unless the lease lives on
+		}
 		l.leases = slices.DeleteFunc(l.leases, func(x modelLease) bool {
 			if x.lane != lane {
 				return false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ var texts embed.FS
 
 // leaseScenarios plays each text in testdata/lease. A line is one of
 //
-//	limit NAME KIND AMOUNT PERIOD_MS BURST COLD        declare or change a limit
+//	limit NAME KIND AMOUNT PERIOD_MS BURST COLD [alone] declare or change a limit
 //	window NAME FROM NEXT SPENT                         of money, in microseconds since the start
 //	policy VERSION                                      of the calls from here on; also: epoch N, ttl MS, young 0|1, strict 0|1
 //	shares REGION=PARTS…                                of the calls from here on
@@ -67,13 +68,13 @@ func (p *lender) play(t *testing.T, line string) error {
 	words := strings.Fields(call)
 	switch words[0] {
 	case "limit":
-		n, err := numbers(words[3:], 4)
+		n, err := numbers(words[3:min(7, len(words))], 4)
 		if err != nil {
 			return err
 		}
 		l := p.levels[words[1]]
 		l.Limit = ratelimit.Limit{ID: words[1], Kind: ratelimit.Kind(words[2]), Amount: n[0], PeriodMs: n[1], Burst: n[2]}
-		l.Cold = n[3]
+		l.Cold, l.Alone = n[3], slices.Equal(words[7:], []string{"alone"})
 		p.levels[words[1]] = l
 		return nil
 	case "window":

@@ -102,6 +102,7 @@ func (w *walker) tell(l *ratelimit.Level, lane string, i int, now int64) {
 		l.Window = ratelimit.Window{FromUs: now - now%hour, NextUs: now - now%hour + hour, Spent: -1}
 	}
 	if l.Limit.Kind == ratelimit.Slots {
+		l.Alone = w.random.IntN(4) > 0
 		l.Back = part()
 		return
 	}

@@ -10,7 +10,7 @@
 -- ARGV[1]  now (0: this server's clock), epoch, young, policy, sequence, ttl in µs, strict, how long
 --          the hash and the lane must be kept in ms, how many regions have shares, and which of them is the
 --          caller's (0: none)
--- ARGV[2]  for each limit: form, amount, period, unit, burst, cold, want, used, back, refund, and of
+-- ARGV[2]  for each limit: form, amount (of slots, whether regions that are cut off go on by their share), period, unit, burst, cold, want, used, back, refund, and of
 --          money its window's start, the next one's and what was spent; then each region's parts
 -- ARGV[3…] the limits' names, then the regions', with their @
 --
@@ -179,7 +179,7 @@ for i = 1, levels do
     end
   end
   local room = burst
-  if form == SLOTS then
+  if form == SLOTS and amount == 1 then
     room = burst - floor(burst / PARTS) * aside - floor((burst % PARTS * aside + PARTS - 1) / PARTS)
   end
   local top = max(room - cur - prev, -burst)
@@ -220,6 +220,8 @@ for i = 1, levels do
     carried = held - covered - returned
     cur = cur + carried
     change = change + returned
+  elseif form == MONEY then
+    change = change + held - covered
   end
   top = max(room - cur - prev, -burst)
   if form == SLOTS then

@@ -224,7 +224,7 @@ func (l *Lender) request(in *ratelimit.In) (keys []string, args []any) {
 func form(v *ratelimit.Level) []int64 {
 	switch v.Limit.Kind {
 	case ratelimit.Slots:
-		return []int64{1, 0, 0, 0}
+		return []int64{1, flag(v.Alone), 0, 0}
 	case ratelimit.Money:
 		return []int64{2, 0, 0, 0}
 	}
