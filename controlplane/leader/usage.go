@@ -18,8 +18,10 @@ const (
 	// usageEvery is how often it is told anew. Nothing is told before the first time: a new leader has seen
 	// too little.
 	usageEvery = time.Minute
-	// holdSilent is how long a region keeps its part that is not heard.
-	holdSilent = time.Hour
+	// holdSilent is how long a region keeps its part that is not heard. The longer, the longer the tenants
+	// of a region that has died do without its part elsewhere; what is cut off from control plane and quota
+	// store and serves on for longer than this gets more than the rest leaves it.
+	holdSilent = time.Minute
 )
 
 // usage averages what parts of organisations' limits are used in which region.
