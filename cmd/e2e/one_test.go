@@ -33,6 +33,7 @@ func TestOneSystem(t *testing.T) {
 			"a region of another control plane is one member":              (*System).foreign,
 			"endpoints are found in files and in DNS":                      (*System).discovered,
 			"requests are explained and followed by any node":              (*System).told,
+			"a limit is changed under load":                                (*System).limits,
 			"a router is a process that obeys orders, drains and restarts": (*System).process,
 		} {
 			t.Run(name, func(t *testing.T) {
