@@ -33,7 +33,7 @@ func (s *System) startRouters() {
 		r := &Router{s: s, options: instance.Options{
 			Router: fleet.RouterID(id), Region: fleet.RegionID(region.Name),
 			Listen: "127.0.0.1:0", PeerListen: "127.0.0.1:0", AdminListen: "127.0.0.1:0",
-			ControlPlane: nodes, Redis: s.redis.Addr, DataDir: filepath.Join(s.dir, id),
+			ControlPlane: nodes, Redis: instance.Redis{Addresses: s.redis.Addr}, DataDir: filepath.Join(s.dir, id),
 			TLS: s.certificate(id, pair, err), DrainWithin: 5 * time.Second,
 			Logger: s.log.With("process", id), Version: "e2e",
 		}}
