@@ -143,7 +143,7 @@ func TestHeadersAndStatusOfAllKinds(t *testing.T) {
 		policy.KindCluster:       "{region: x, models: [x], endpoints: [{id: p, url: 'http://p', class: h}]}",
 		policy.KindTenant:        "{residency: [x]}",
 		policy.KindTrafficPolicy: "{regions: [{region: x}]}",
-		policy.KindQuota:         "{tenant: x, model: l, limits: [{kind: requests, perMinute: 5}]}",
+		policy.KindQuota:         "{tenant: x, model: x, limits: [{kind: requests, perMinute: 5}]}",
 		policy.KindRateCard:      "{models: [{model: x, inputPerMTok: 1, outputPerMTok: 2}]}",
 		policy.KindSafetyRule:    "{changeLimit: {maxMovedShare: 0.5}}",
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"anabranch/controlplane/state/statepb"
+
 	"anabranch/controlplane/access"
 )
 
@@ -20,7 +22,11 @@ func besides(t *testing.T) *double {
 		"Cluster eu-1 {region: eu, models: [m], endpoints: [{id: p, url: 'http://q', class: x}]}",
 		"Tenant acme {residency: [europe]}",
 		"Tenant secretive {residency: [europe], apiKeys: [{id: k, sha256: "+strings.Repeat("ab", 32)+"}]}",
-		"Quota secret-quota {tenant: secretive, model: fine-tuned, limits: [{kind: requests, perMinute: 1}]}")
+		"Quota secret-quota {tenant: secretive, model: spare, limits: [{kind: requests, perMinute: 1}]}")
+	// Of an adapter, from before they were refused.
+	d.apply(&statepb.Command{Format: 1, Op: &statepb.Command_Put{Put: &statepb.Put{
+		Kind: "Quota", Name: "secret-older", Doc: []byte(`{"spec":{"limits":[{"kind":"requests","perMinute":1}],"model":"fine-tuned","tenant":"secretive"}}`),
+	}}})
 	return d
 }
 
