@@ -30,7 +30,7 @@ type Table struct {
 	modelIDs []*Model
 	tenants  map[fleet.TenantID]*Tenant
 	keys     map[[sha256.Size]byte]key
-	tokens   map[string][]*TokenRule // by issuer
+	tokens   map[string][]*TokenRule  // by issuer
 	orgs     map[string]*Organisation // that have quotas
 	ways     map[fleet.TenantID]*ways // of tenants with limits
 	keyed    []*ways                  // of API keys with limits of their own, by KeyID - 1
