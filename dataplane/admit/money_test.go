@@ -89,8 +89,8 @@ func TestWhatTheLedgerKnows(t *testing.T) {
 	if known("a", 20) != 3 || known("a", 10) != -1 {
 		t.Error("a window that is over comes back")
 	}
-	tell(false, "a", 20, -5)
-	if known("a", 20) != 0 {
+	tell(false, "a", 30, -5)
+	if known("a", 30) != 0 {
 		t.Error("less than nothing is spent")
 	}
 }
