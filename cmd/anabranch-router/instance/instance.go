@@ -116,9 +116,9 @@ func (n *Instance) open() error {
 	if n.control, err = subscribe.New(subscribe.Options{
 		Addresses: n.o.ControlPlane, TLS: towardsNodes, Router: n.o.Router, Region: n.o.Region, Version: n.o.Version,
 		Holder: tables, Report: n.router.Report, LastGood: disk, Applied: n.applied,
-		Frozen:     func() bool { return n.orders.Current().Frozen() },
-		Revert:     func() (table.Ref, bool) { return n.orders.Current().Revert() },
-		Requests:   n.router, Budgets: n.router.Quotas(),
+		Frozen:   func() bool { return n.orders.Current().Frozen() },
+		Revert:   func() (table.Ref, bool) { return n.orders.Current().Revert() },
+		Requests: n.router, Budgets: n.router.Quotas(),
 		Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err

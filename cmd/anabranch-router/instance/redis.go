@@ -35,8 +35,12 @@ func (r *Redis) validate() []error {
 			flag  string
 			given bool
 		}{
-			{"--redis-sentinel-master", r.Master != ""}, {"--redis-cluster", r.Cluster}, {"--redis-username", r.Username != ""},
-			{"--redis-password-file", r.PasswordFile != ""}, {"--redis-tls", r.TLS}, {"--redis-ca-file", r.CAFile != ""},
+			{"--redis-sentinel-master", r.Master != ""},
+			{"--redis-cluster", r.Cluster},
+			{"--redis-username", r.Username != ""},
+			{"--redis-password-file", r.PasswordFile != ""},
+			{"--redis-tls", r.TLS},
+			{"--redis-ca-file", r.CAFile != ""},
 		} {
 			if f.given {
 				say("%s needs --redis: give its address", f.flag)
