@@ -63,6 +63,13 @@ func TestTwoDoorsShareALimitInRedis(t *testing.T) {
 	}
 }
 
+// envoyWaits is how long Envoy waits unless it is told otherwise; a machine that is busy gets slack times
+// as long.
+const (
+	envoyWaits = 20 * time.Millisecond
+	slack      = 5
+)
+
 // A server of Redis that hangs is worse than none: connections stay, and nothing is answered.
 func TestNoCallWaitsForRedisThatIsFrozen(t *testing.T) {
 	server := redistest.Start(t)
@@ -76,15 +83,15 @@ func TestNoCallWaitsForRedisThatIsFrozen(t *testing.T) {
 		began := time.Now()
 		d.ok(entries("tenant", "acme", "model", models[int(began.UnixMilli())%len(models)])) // by the router's own share
 		longest = max(longest, time.Since(began))
-		return d.admitter.StoreOK() == false
+		return !d.admitter.StoreOK()
 	})
 	for range 50 {
 		began := time.Now()
 		d.ok(entries("tenant", "acme"))
 		longest = max(longest, time.Since(began))
 	}
-	if longest > 3*20*time.Millisecond {
-		t.Errorf("a call took %v, Envoy waits for 20 ms", longest)
+	if longest > slack*envoyWaits {
+		t.Errorf("a call took %v, Envoy waits for %v", longest, envoyWaits)
 	}
 }
 
@@ -128,7 +135,7 @@ func TestABudgetBoundsTheWaitForTheStore(t *testing.T) {
 	d := opened(t, store, limits(t, quota("requests", "requests", 1000)))
 	began := time.Now()
 	d.ok(entries("tenant", "acme")) // by the router's own share
-	if took := time.Since(began); took > 3*20*time.Millisecond || took < DefaultBudget {
+	if took := time.Since(began); took > slack*envoyWaits || took < DefaultBudget {
 		t.Errorf("took %v, the budget is %v", took, DefaultBudget)
 	}
 	close(store.letGo)
