@@ -245,6 +245,7 @@ func FuzzParse(f *testing.F) {
 		}
 		bad := Validate(r)
 		Check(r, shelf{})
+		CheckQuotas(r, shelf{})
 		if len(problems) > 0 || len(bad) > 0 {
 			return
 		}

@@ -293,3 +293,39 @@ func (s *QuotaSpec) plain() bool {
 	return s.Organization == "" && s.Key == "" && s.HomeRegion == "" && !s.Shadow && s.Overrun == OverrunFinish &&
 		!slices.ContainsFunc(s.Limits, func(l LimitSpec) bool { return !l.rate() })
 }
+
+// shelves is a Lookup as the state keeps it.
+type shelves map[Kind][]*Resource
+
+func (s shelves) Get(k Kind, name string) (*Resource, bool) {
+	at, ok := slices.BinarySearchFunc(s[k], name, func(r *Resource, name string) int { return strings.Compare(r.Metadata.Name, name) })
+	if !ok {
+		return nil, false
+	}
+	return s[k][at], true
+}
+
+func (s shelves) List(k Kind) []*Resource { return s[k] }
+
+// A quota is checked each time that one is applied, on every node.
+func BenchmarkCheckAmongTenThousand(b *testing.B) {
+	all := shelves{}
+	for i := range 10_000 {
+		name := fmt.Sprintf("t%05d", i)
+		all[KindTenant] = append(all[KindTenant], &Resource{Kind: KindTenant, Metadata: Metadata{Name: name}, Spec: &TenantSpec{Organization: fmt.Sprintf("o%02d", i%50)}})
+		all[KindQuota] = append(all[KindQuota], &Resource{Kind: KindQuota, Metadata: Metadata{Name: name}, Spec: &QuotaSpec{Tenant: name, Limits: []LimitSpec{{Kind: LimitRequests, PerMinute: 1}}}})
+	}
+	for name, doc := range map[string]string{
+		"of a tenant":        "Quota new {tenant: t00500, limits: [{kind: requests, perMinute: 1}]}",
+		"of an organisation": "Quota new {organization: o07, limits: [{kind: requests, perMinute: 1}]}",
+	} {
+		r := resource(b, doc)
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if p := CheckQuotas(r, all); len(p) > 0 {
+					b.Fatal(p)
+				}
+			}
+		})
+	}
+}
