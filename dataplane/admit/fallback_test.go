@@ -160,11 +160,6 @@ func TestALostAnswerChargesOnce(t *testing.T) {
 		l.set(up)
 		pass(time.Second)
 		k.stop()
-		if level, held, _ := l.Left("acme", "requests"); level+held != 600-2+20 && level+held != 600 && level+held != 598+21 {
-			if level+held < 598 {
-				t.Errorf("%d are left", level+held)
-			}
-		}
 		if n := k.a.orgs["acme"].tallies["requests"].told.used; n != 2 {
 			t.Errorf("%d told, want 2", n)
 		}

@@ -12,6 +12,9 @@ import (
 var (
 	rpm = ratelimit.Limit{ID: "acme-rpm", Kind: ratelimit.Requests, Amount: 60, PeriodMs: 60_000, Burst: 60}
 	tpm = ratelimit.Limit{ID: "acme-tpm", Kind: ratelimit.TotalTokens, Amount: 90_000, PeriodMs: 60_000, Burst: 120_000}
+
+	slotted  = ratelimit.Limit{ID: "acme-slots", Kind: ratelimit.Slots, Amount: 10, Burst: 10}
+	budgeted = ratelimit.Limit{ID: "acme-money", Kind: ratelimit.Money, Amount: 100_000_000, Burst: 100_000_000}
 )
 
 func TestHeaders(t *testing.T) {
@@ -57,6 +60,21 @@ func TestHeaders(t *testing.T) {
 			ratelimit.Decision{Reason: ratelimit.ReasonClosed, RetryAfterMs: 1000},
 			map[string]string{"retry-after": "1", "RateLimit": "", "x-ratelimit-limit-requests": ""},
 		},
+		"slots": {
+			ratelimit.Decision{Allowed: true, Requests: requests, Slots: ratelimit.Standing{Limit: slotted, Remaining: 3}},
+			map[string]string{
+				"RateLimit-Policy": `"requests";q=60;w=60, "concurrent";q=10;qu="concurrent-requests"`,
+				"RateLimit":        `"requests";r=59;t=1, "concurrent";r=3`,
+			},
+		},
+		"no slot": {
+			ratelimit.Decision{Reason: ratelimit.ReasonOver, Limit: slotted, RetryAfterMs: 1000},
+			map[string]string{"retry-after": "1", "retry-after-ms": "1000", "x-should-retry": ""},
+		},
+		"a spent budget": {
+			ratelimit.Decision{Reason: ratelimit.ReasonOver, Limit: budgeted, RetryAfterMs: 3_600_000},
+			map[string]string{"retry-after": "", "retry-after-ms": "", "x-should-retry": "false"},
+		},
 		"no quotas": {
 			ratelimit.Decision{Allowed: true, Tightest: -1},
 			map[string]string{"RateLimit-Policy": "", "x-ratelimit-limit-requests": "", "retry-after": ""},
@@ -88,6 +106,16 @@ func TestRefusalsInWords(t *testing.T) {
 			ratelimit.Decision{Reason: ratelimit.ReasonTooLarge, Limit: tpm, Cost: 200_000},
 			429, "request_exceeds_quota",
 			[]string{"200000 total tokens", "never allows more than 120000", "Waiting does not help"},
+		},
+		"no slot": {
+			ratelimit.Decision{Reason: ratelimit.ReasonOver, Limit: slotted, Cost: 1, RetryAfterMs: 1000},
+			429, "rate_limit_exceeded",
+			[]string{"Too many requests at the same time", "acme-slots allows 10"},
+		},
+		"a spent budget": {
+			ratelimit.Decision{Reason: ratelimit.ReasonOver, Limit: budgeted, Cost: 1_500_000, Remaining: 20_000, ResetMs: 5_400_000},
+			429, "insufficient_quota",
+			[]string{"acme-money", "$100.00", "$0.02 is left", "may cost $1.50", "renewed in 1h30m"},
 		},
 		"closed": {
 			ratelimit.Decision{Reason: ratelimit.ReasonClosed, Limit: rpm, Cost: 1},
