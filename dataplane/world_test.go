@@ -164,7 +164,7 @@ func (w *world) describe() *routerpb.Table {
 		},
 		Quotas: []*routerpb.Quota{
 			{Id: "q-requests", Tenant: "globex", Kind: "requests", Limit: 1e6, PeriodMs: 60000, Burst: 1e6, Degraded: "share", Share: 1},
-			{Id: "q-tokens", Tenant: "globex", Kind: "total-tokens", Limit: 1e6, PeriodMs: 60000, Burst: 1e6, Degraded: "share", Share: 1},
+			{Id: "q-tokens", Tenant: "globex", Kind: "total-tokens", Limit: 1e8, PeriodMs: 60000, Burst: 1e8, Degraded: "share", Share: 1},
 		},
 		Classes: []*routerpb.Class{{
 			Id: "interactive", Policy: "p", TtftObjectiveMs: 2000, Spill: true, PickMode: "predicted-ttft",
