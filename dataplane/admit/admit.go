@@ -91,10 +91,10 @@ type Admitter struct {
 	queue  queue
 	ledger ledger
 
-	mu        sync.Mutex // guards what follows
-	byID      map[string]*hold
-	orgs      map[string]*organisation
-	forgotten int // holds, so far
+	mu    sync.Mutex // guards what follows
+	byID  map[string]*hold
+	orgs  map[string]*organisation
+	holds int // made so far
 
 	turn  sync.Mutex // held by the owner in its turn
 	owner owner

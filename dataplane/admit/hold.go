@@ -157,12 +157,13 @@ func (a *Admitter) enter(t *table.Table, p *table.Path) *hold {
 func (a *Admitter) newHold(p *table.Path) *hold {
 	h := &hold{org: a.organisation(p.Org)}
 	h.path.Store(p)
-	// A store tells calls about a path apart by their numbers: a hold that was forgotten and is made
-	// again counts anew, and is another router to it.
+	// A store tells calls about the same limits apart by their numbers, and each hold counts its own: one that was
+	// forgotten and is made again, or whose path differs by limits in shadow alone, is another router to it.
 	router := a.run
-	if a.forgotten > 0 {
-		router += "." + strconv.Itoa(a.forgotten)
+	if a.holds > 0 {
+		router += "." + strconv.Itoa(a.holds)
 	}
+	a.holds++
 	h.main = newLane(h, p.Limits, router)
 	if h.shadow = newLane(h, p.Shadow, router); h.shadow != nil {
 		h.shadow.shadow = true

@@ -55,7 +55,6 @@ func (a *Admitter) sweep(nowNs int64) {
 		if h.quiet++; h.quiet >= quietSweeps {
 			delete(a.byID, id)
 			a.byPath.Delete(h.path.Load())
-			a.forgotten++
 			h.bequeath(taken)
 		}
 	}
