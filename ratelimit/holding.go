@@ -56,10 +56,13 @@ type heldLevel struct {
 	need atomic.Int64
 	// target is what the last call wanted to hold.
 	target atomic.Int64
+	// most that a request may cost: the burst, as of the last call.
+	most atomic.Int64
 
 	// The owner's.
 	base   int64 // what left was when nothing of it had been spent; of slots, those in use included
 	used   int64 // spent under leases that have ended, not told yet
+	needed int64 // need, as of the last call
 	demand demand
 }
 
@@ -69,6 +72,7 @@ func NewHolding(path []Limit) *Holding {
 	for i := range path {
 		h.levels[i].left = &h.left[i]
 		h.levels[i].slots = path[i].Kind == Slots
+		h.levels[i].most.Store(path[i].Burst)
 	}
 	return h
 }
@@ -97,8 +101,14 @@ func (h *Holding) Spend(costs []int64, nowNs int64) Verdict {
 	return Spent
 }
 
-// miss notes a demand that was not met.
+// miss notes a demand that was not met. A request that could never pass is none.
 func (h *Holding) miss(costs []int64) {
+	defer h.asked.Store(true) // last: a call that comes between would miss what is noted
+	for i, c := range costs {
+		if c > h.levels[i].most.Load() {
+			return
+		}
+	}
 	for i, c := range costs {
 		l := &h.levels[i]
 		l.unmet.Add(c)
@@ -109,7 +119,6 @@ func (h *Holding) miss(costs []int64) {
 			}
 		}
 	}
-	h.asked.Store(true)
 }
 
 // Charge takes the costs whether or not they are held: what a request used beyond what it had

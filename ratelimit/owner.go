@@ -118,8 +118,15 @@ func (h *Holding) Call(in *In, span time.Duration, nowNs int64) {
 			lately = over // it was no silence: nobody answered
 		}
 	}
+	var room [MaxPath]int64
+	targets := room[:len(h.levels)]
 	for i := range h.levels {
-		h.levels[i].tell(&in.Path[i], max(span, h.span), over, lately)
+		h.levels[i].most.Store(in.Path[i].Limit.Burst)
+		targets[i] = h.levels[i].tell(&in.Path[i], max(span, h.span), over, lately)
+	}
+	h.fit(targets, in.Path)
+	for i := range h.levels {
+		h.levels[i].ask(&in.Path[i], targets[i])
 	}
 	h.uneven = h.hungry.Load() && h.even(in.Path)
 	h.seq++
@@ -128,6 +135,23 @@ func (h *Holding) Call(in *In, span time.Duration, nowNs int64) {
 	kept := *in
 	kept.Path = slices.Clone(in.Path)
 	h.pending = &kept
+}
+
+// fit cuts what is wanted of all levels to the part of it that a bucket of each has room for. A tenant
+// of which far more is asked than its own limit allows would else take all of its organisation's along,
+// and leave it idle. What one request needs is not cut.
+func (h *Holding) fit(targets []int64, path []Level) {
+	part := 1.0
+	for i, target := range targets {
+		if !h.levels[i].slots {
+			part = min(part, float64(path[i].Limit.Burst)/float64(max(target, 1)))
+		}
+	}
+	for i := range targets {
+		if l := &h.levels[i]; !l.slots && part < 1 {
+			targets[i] = max(int64(math.Ceil(float64(targets[i])*part)), l.needed)
+		}
+	}
 }
 
 // even lets a router that was refused ask for nothing of levels of which it holds more than twice the part
@@ -167,10 +191,12 @@ func (h *Holding) end() {
 	}
 }
 
-// tell writes what the authority should know of the level, and takes it out of the level.
-func (l *heldLevel) tell(to *Level, span, over, lately time.Duration) {
+// tell writes what the authority should know of the level, and takes it out of the level. It answers how
+// much to hold, of slots beside those in use.
+func (l *heldLevel) tell(to *Level, span, over, lately time.Duration) (target int64) {
 	left := l.left.Load()
-	unmet, need := l.unmet.Swap(0), l.need.Swap(0)
+	unmet := l.unmet.Swap(0)
+	l.needed = l.need.Swap(0)
 	var use int64
 	to.Used, to.Back, to.Refund = 0, 0, 0
 	if l.slots {
@@ -189,7 +215,15 @@ func (l *heldLevel) tell(to *Level, span, over, lately time.Duration) {
 		to.Used, to.Refund = max(spent, 0), max(-spent, 0)
 		l.used, l.base = 0, carried
 	}
-	target := max(l.wanted(span, use), need+use)
+	return max(l.wanted(span, use)-use, l.needed)
+}
+
+// ask writes what is wanted of the level, or given back, to hold the target.
+func (l *heldLevel) ask(to *Level, target int64) {
+	l.target.Store(target)
+	if l.slots {
+		target += l.base - l.left.Load() // those in use
+	}
 	held := l.base
 	surplus := int64(0)
 	if target == 0 || held > 2*target+1 {
@@ -204,7 +238,6 @@ func (l *heldLevel) tell(to *Level, span, over, lately time.Duration) {
 			held -= surplus
 		}
 	}
-	l.target.Store(target - use)
 	to.Want = min(max(target-held, 0), MaxWant, to.Limit.Burst)
 }
 

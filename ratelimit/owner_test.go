@@ -249,3 +249,41 @@ func TestAnOutageIsNoBurst(t *testing.T) {
 		t.Errorf("after an outage %d are wanted", want)
 	}
 }
+
+func TestOfAllLevelsTheSamePartOfADemandIsWanted(t *testing.T) {
+	org, own := rate("org", 6_000_000, 6_000_000), rate("own", 60_000, 60_000)
+	a := &Account{}
+	r := newRouter("r", org, own)
+	var now int64
+	for now = ms; now < 2000*ms; now += ms {
+		r.Spend([]int64{10_000, 10_000}, now) // ten million a second
+		if r.Due(now) {
+			r.refresh(t, a, now)
+		}
+		if _, held, _ := a.Left("org"); held > 60_000 {
+			t.Fatalf("%d of the organisation's are held where no more than 60,000 can ever be spent", held)
+		}
+	}
+	// A request that is much larger than the others is not forgotten for them.
+	pair := newRouter("pair", rate("rpm", 60, 60), rate("tpm", 600_000, 600_000))
+	for range 100_000 {
+		pair.Spend([]int64{1, 10}, now)
+	}
+	pair.Spend([]int64{1, 400_000}, now)
+	if in := pair.call(now); in.Path[0].Want != 60 || in.Path[1].Want != 400_000 {
+		t.Errorf("%d requests and %d tokens are wanted, want 60 and 400,000", in.Path[0].Want, in.Path[1].Want)
+	}
+}
+
+func TestWhatCanNeverPassIsNoDemand(t *testing.T) {
+	r := newRouter("r", rate("rpm", 600, 600), rate("tpm", 1000, 1000))
+	for range 100 {
+		r.Spend([]int64{1, 1001}, ms)
+	}
+	if !r.Due(ms) {
+		t.Error("nothing is due: the limit may have been raised")
+	}
+	if in := r.call(ms); in.Path[0].Want != 0 || in.Path[1].Want != 0 {
+		t.Errorf("%d requests and %d tokens are wanted for what can't pass", in.Path[0].Want, in.Path[1].Want)
+	}
+}
