@@ -364,7 +364,7 @@ func (a *Admitter) StoreOK() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, o := range a.orgs {
-		if a.unwell(o) != nil {
+		if !o.gone.Load() && a.unwell(o) != nil {
 			return false
 		}
 	}

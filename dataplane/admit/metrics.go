@@ -110,10 +110,6 @@ func (c limits) Collect(to chan<- prometheus.Metric) {
 	a.mu.Unlock()
 	kinds := make(map[string]told)
 	for _, s := range a.sums() {
-		o := orgs[s.org]
-		if o == nil {
-			continue // it is newer
-		}
 		count := func(decision string, n int64) {
 			to <- prometheus.MustNewConstMetric(descRequests, prometheus.CounterValue, float64(max(n, 0)), s.org, s.limit, decision)
 		}
@@ -124,7 +120,7 @@ func (c limits) Collect(to chan<- prometheus.Metric) {
 			count("denied", s.tally.denied.Load())
 		}
 		kind := string(s.tally.kind)
-		kinds[kind] = o.units(&s, kinds[kind], to)
+		kinds[kind] = s.of.units(&s, kinds[kind], to)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		k := kinds[kind]

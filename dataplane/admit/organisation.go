@@ -15,6 +15,7 @@ type organisation struct {
 	now    atomic.Pointer[table.Organisation] // newest
 	sample atomic.Pointer[table.Path]         // one of its paths, of the newest table
 	ledger *ledger
+	gone   atomic.Bool // it is not in the newest table
 
 	mu      sync.Mutex // guards what follows
 	tallies map[string]*tally
@@ -26,7 +27,9 @@ type organisation struct {
 	degraded  time.Duration // in outages that have ended
 	toldUntil time.Duration // of degraded time, by the last report
 
-	meeting meeting // the owner's
+	// The owner's.
+	meeting meeting
+	unmet   bool // it is among those whose stores may have to be told of them
 }
 
 // tally is one limit of an organisation at this router, over all paths that it is on.
@@ -139,6 +142,9 @@ func (m *meeting) settle(o *table.Organisation) {
 // the home itself of a young organisation. wait tells that leases must wait for it.
 func (m *meeting) step(o *table.Organisation, nowNs int64, patience time.Duration) (due, former, wait bool) {
 	m.settle(o)
+	if m.epoch != o.Epoch {
+		return false, false, true // what is on its way is of an older one
+	}
 	if !m.former.Load() {
 		if m.firstNs == 0 {
 			m.firstNs = nowNs

@@ -296,7 +296,8 @@ func (g *gathering) meetTheYoung() {
 	for _, org := range g.a.owner.unmet {
 		o := org.now.Load()
 		org.meeting.settle(o)
-		if org.meeting.former.Load() && org.meeting.young.Load() {
+		if org.gone.Load() || org.meeting.epoch == o.Epoch && org.meeting.former.Load() && org.meeting.young.Load() {
+			org.unmet = false
 			continue
 		}
 		left = append(left, org)

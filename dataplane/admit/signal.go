@@ -11,6 +11,7 @@ import (
 // sum is what is known of one limit over all paths that it is on.
 type sum struct {
 	org, limit string
+	of         *organisation
 	tally      *tally
 	shadow     bool
 	taken      int64 // requests that passed it, or would have
@@ -31,7 +32,7 @@ func (a *Admitter) sums() []sum {
 			for i, x := range l.tallies {
 				s := by[x]
 				if s == nil {
-					s = &sum{org: h.org.id, limit: x.id, tally: x, shadow: l.shadow}
+					s = &sum{org: h.org.id, limit: x.id, of: h.org, tally: x, shadow: l.shadow}
 					by[x] = s
 				}
 				s.taken += h.taken.Load()
@@ -57,19 +58,16 @@ func (a *Admitter) sums() []sum {
 func (a *Admitter) Signals(now time.Time) []*routerpb.QuotaSignal {
 	var out []*routerpb.QuotaSignal
 	nowNs := a.at(now)
-	var last string
+	var last *organisation
 	var away bool
 	var awayFor time.Duration
 	for _, s := range a.sums() {
-		a.mu.Lock()
-		org := a.orgs[s.org]
-		a.mu.Unlock()
-		if s.org != last || org == nil {
-			last = s.org
-			away, awayFor = org.sinceReport(now)
-			away = away || a.unwell(org) != nil
+		if s.of != last {
+			last = s.of
+			away, awayFor = last.sinceReport(now)
+			away = away || a.unwell(last) != nil
 		}
-		if q := org.signal(&s, nowNs); q != nil {
+		if q := last.signal(&s, nowNs); q != nil {
 			q.Degraded, q.DegradedMs = away, uint64(awayFor.Milliseconds())
 			out = append(out, q)
 		}

@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"maps"
 	"time"
 
 	"anabranch/dataplane/table"
@@ -17,10 +18,15 @@ const (
 func (a *Admitter) adopt(t *table.Table) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for _, org := range a.orgs {
+		org.gone.Store(true)
+	}
 	for p := range t.Paths() {
 		org := a.organisation(p.Org)
+		org.gone.Store(false)
 		if old := org.now.Swap(p.Org); old != p.Org || org.sample.Load() == nil {
-			if p.Org.Young || p.Org.Moved {
+			if (p.Org.Young || p.Org.Moved) && !org.unmet {
+				org.unmet = true
 				a.owner.unmet = append(a.owner.unmet, org)
 			}
 		}
@@ -38,7 +44,8 @@ func (a *Admitter) adopt(t *table.Table) {
 	})
 }
 
-// sweep forgets paths that nobody has used for long and of which nothing is held.
+// sweep forgets paths that nobody has used for long and of which nothing is held, and what neither they nor
+// the table know of.
 func (a *Admitter) sweep(nowNs int64) {
 	if time.Duration(nowNs-a.owner.sweepNs) < sweepEvery {
 		return
@@ -58,6 +65,51 @@ func (a *Admitter) sweep(nowNs int64) {
 			h.bequeath(taken)
 		}
 	}
+	a.forget()
+}
+
+// forget drops organisations and limits that are neither in the table nor on a path. The lock is held.
+func (a *Admitter) forget() {
+	if a.owner.table == nil {
+		return
+	}
+	known := make(map[string]map[string]bool, len(a.orgs))
+	keep := func(org, limit string) {
+		if known[org] == nil {
+			known[org] = make(map[string]bool)
+		}
+		known[org][limit] = true
+	}
+	for p := range a.owner.table.Paths() {
+		for _, limits := range [][]table.Limit{p.Limits, p.Shadow} {
+			for i := range limits {
+				keep(p.Org.ID, limits[i].ID)
+			}
+		}
+	}
+	for _, h := range a.byID {
+		for _, l := range []*lane{h.main, h.shadow} {
+			if l != nil {
+				for _, x := range l.tallies {
+					keep(h.org.id, x.id)
+				}
+			}
+		}
+	}
+	for id, o := range a.orgs {
+		if limits := known[id]; limits == nil {
+			delete(a.orgs, id)
+		} else {
+			o.forget(limits)
+		}
+	}
+}
+
+// forget drops all limits but some.
+func (o *organisation) forget(but map[string]bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.tallies, func(id string, _ *tally) bool { return !but[id] })
 }
 
 // busy says whether the owner has something to do about the path.
