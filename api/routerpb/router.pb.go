@@ -1756,7 +1756,7 @@ type Spent struct {
 	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
 	Limit         string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`                                      // id of the Quota
 	WindowUnixUs  int64                  `protobuf:"varint,3,opt,name=window_unix_us,json=windowUnixUs,proto3" json:"window_unix_us,omitempty"` // start of the window
-	Micros        int64                  `protobuf:"varint,4,opt,name=micros,proto3" json:"micros,omitempty"`                                   // in Spending: the change, below 0 for refunds; in Ledger: the sum
+	Micros        int64                  `protobuf:"varint,4,opt,name=micros,proto3" json:"micros,omitempty"`                                   // in Spending: what came on top, not below 0; in Ledger: the sum
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -34,6 +34,8 @@ const (
 	MaxMessage = maxBatch
 	// maxName bounds names in bytes, and maxRun how a router names its run: with the router's id it is a name.
 	maxName, maxRun = 256, 64
+	// maxMicros bounds what is counted at once, as the state does.
+	maxMicros = 1<<53 - 1
 	// maxPending bounds the runs whose last message waits. Routers send what is dropped again.
 	maxPending = 10_000
 	// maxBatch bounds a command in bytes, about: half of what a log entry may take.
@@ -146,6 +148,9 @@ func check(s *routerpb.Spending) error {
 		if len(e.GetOrganisation()) > maxName || len(e.GetLimit()) > maxName {
 			return fmt.Errorf("%w: a name is longer than %d bytes", ErrInvalid, maxName)
 		}
+		if e.GetMicros() < 0 { // routers count what a request cost once it has ended, and never take it back
+			return fmt.Errorf("%w: %d micro-dollars are spent", ErrInvalid, e.GetMicros())
+		}
 	}
 	return nil
 }
@@ -214,7 +219,7 @@ func (c *Counter) batch(view *state.View) *statepb.CountSpending {
 		size += m.adds(sums)
 		command.Runs = append(command.Runs, &statepb.SpendingRun{Run: m.run, Sequence: m.said.GetSequence()})
 		for _, s := range m.said.GetSpent() {
-			sums[keyOf(s)] += s.GetMicros()
+			sums[keyOf(s)] = min(sums[keyOf(s)]+min(s.GetMicros(), maxMicros), maxMicros)
 		}
 	}
 	slices.SortFunc(command.GetRuns(), func(a, b *statepb.SpendingRun) int { return cmp.Compare(a.GetRun(), b.GetRun()) })

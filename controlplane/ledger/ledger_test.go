@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -125,8 +126,8 @@ func TestWhatSeveralRoutersSpentIsOneCommand(t *testing.T) {
 		defer running.Wait()
 		defer cancel()
 		running.Go(func() { _ = n.Run(ctx) })
-		take(t, n, "r2", said("a", 1, map[string]int64{"acme": 5, "umbrella": -1}))
-		take(t, n, "r1", said("a", 1, map[string]int64{"acme": 7, "umbrella": 1}))
+		take(t, n, "r2", said("a", 1, map[string]int64{"acme": 5, "umbrella": 0}))
+		take(t, n, "r1", said("a", 1, map[string]int64{"acme": 7, "umbrella": 0}))
 		pass(DefaultInterval + time.Millisecond)
 		if c.spent("acme") != 12 || c.View().SpendingCounted(Name("r1", "a")) != 1 || c.View().SpendingCounted(Name("r2", "a")) != 1 {
 			t.Errorf("ledger %v", c.View().Ledger())
@@ -239,6 +240,7 @@ func TestMessagesThatNoRouterSendsAreRefused(t *testing.T) {
 		"no number":         {Run: "a"},
 		"a long name":       {Run: "a", Sequence: 1, Spent: []*routerpb.Spent{{Limit: long}}},
 		"more than is read": big,
+		"money back":        {Run: "a", Sequence: 1, Spent: []*routerpb.Spent{{Organisation: "acme", Limit: "day/money", WindowUnixUs: today(), Micros: -1}}},
 	} {
 		if err := n.Take("r", s); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -246,6 +248,17 @@ func TestMessagesThatNoRouterSendsAreRefused(t *testing.T) {
 	}
 	if len(n.pending) != 0 {
 		t.Error("something was taken")
+	}
+}
+
+func TestNoRouterMakesWhatOthersSpentLess(t *testing.T) {
+	c := open(t, 4)
+	n := c.counter(t)
+	for _, router := range []fleet.RouterID{"r1", "r2", "r3"} {
+		take(t, n, router, said("a", 1, map[string]int64{"acme": math.MaxInt64}))
+	}
+	if spent := n.batch(c.View()).GetSpent(); len(spent) != 1 || spent[0].GetMicros() != 1<<53-1 {
+		t.Errorf("%v is counted of three times more than can be", spent)
 	}
 }
 

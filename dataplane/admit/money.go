@@ -84,7 +84,7 @@ func (g *ledger) spent(org, limit string, fromUs int64) int64 {
 }
 
 // TakeSpent hands over what budgets were charged with since it was last called, by organisation, limit
-// and window, refunds taken off. Whoever takes it must bring it to the ledger.
+// and window. Whoever takes it must bring it to the ledger.
 func (a *Admitter) TakeSpent() []*routerpb.Spent {
 	g := &a.ledger
 	g.mu.Lock()

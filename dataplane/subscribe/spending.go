@@ -10,7 +10,7 @@ import (
 
 // Budgets are what this router charges to budgets of money.
 type Budgets interface {
-	// TakeSpent hands over what was charged and refunded since it was asked last. Entries of the same window
+	// TakeSpent hands over what was charged since it was asked last, nothing below 0. Entries of the same window
 	// may be several.
 	TakeSpent() []*routerpb.Spent
 	// Ledger tells what all routers spent, as far as the control plane knows: of all budgets, where one that is
