@@ -112,7 +112,7 @@ func quotaColumns(s *policy.QuotaSpec) []string {
 	for _, l := range s.Limits {
 		switch {
 		case l.Money():
-			limits = append(limits, fmt.Sprintf("$%g/%s", l.USD, l.Calendar()))
+			limits = append(limits, fmt.Sprintf("$%s/%s", strconv.FormatFloat(l.USD, 'f', -1, 64), l.Calendar()))
 		case l.Kind == policy.LimitConcurrent:
 			limits = append(limits, fmt.Sprintf("%d %s", l.Max, l.Kind))
 		default:

@@ -52,3 +52,35 @@ func TestABudgetIsNotShutByARouterThatKnowsNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsSpentOnlyGrowsWithinAWindow(t *testing.T) {
+	day := func(n int64) int64 { return n * 24 * time.Hour.Microseconds() }
+	told := func(limit string, window, micros int64) *routerpb.Spent {
+		return &routerpb.Spent{Organisation: "acme", Limit: limit, WindowUnixUs: window, Micros: micros}
+	}
+	a := newStill(t, Options{Stores: Own(newLink())}, tables(t)).a
+	want := func(when, limit string, window, micros int64) {
+		t.Helper()
+		if got := a.ledger.spent("acme", limit, window); got != micros {
+			t.Errorf("%s: of %s %d is spent, want %d", when, limit, got, micros)
+		}
+	}
+	want("never told", "d", day(100), -1)
+	a.Ledger(false, []*routerpb.Spent{told("d", day(100), 5)})
+	want("told of one", "d", day(100), 5)
+	want("told of one", "m", day(90), -1)
+	a.Ledger(true, []*routerpb.Spent{told("d", day(100), 7), told("m", day(90), 70)})
+	want("told of all", "d", day(100), 7)
+	want("told of all", "other", day(100), 0)
+	a.Ledger(true, []*routerpb.Spent{told("m", day(90), 60), told("d", day(99), 99)}) // from yesterday's backup
+	want("restored", "d", day(100), 7)
+	want("restored", "m", day(90), 70)
+	a.Ledger(false, []*routerpb.Spent{told("m", day(90), 61)})
+	want("restored, and spent since", "m", day(90), 70)
+	a.Ledger(false, []*routerpb.Spent{told("d", day(101), 1)})
+	want("the next day", "d", day(101), 1)
+	a.Ledger(true, []*routerpb.Spent{told("d", day(170), 1)})
+	if len(a.ledger.known) != 1 {
+		t.Errorf("remembered %v", a.ledger.known)
+	}
+}

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -105,21 +106,37 @@ func (a *Admitter) TakeSpent() []*routerpb.Spent {
 // Ledger tells what all routers spent, as far as the control plane knows: of all budgets, where of one
 // that is not named nothing is spent, or of those that have changed. Stores that have lost a budget's
 // level begin with it, and so does what this router spends by itself.
+//
+// What is spent in a window only grows. So what was told before stays if it is more: a node may be
+// behind, or the control plane restored from a backup, which knows of an earlier time.
 func (a *Admitter) Ledger(whole bool, spent []*routerpb.Spent) {
 	g := &a.ledger
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if whole || g.known == nil {
+	if g.known == nil {
 		g.known = make(map[budget]known, len(spent))
-		g.heard = whole
 	}
+	newest := int64(0)
 	for _, s := range spent {
-		k := budget{s.GetOrganisation(), s.GetLimit()}
-		if old, ok := g.known[k]; !ok || old.windowUs <= s.GetWindowUnixUs() {
-			g.known[k] = known{s.GetWindowUnixUs(), s.GetMicros()}
+		k, now := budget{s.GetOrganisation(), s.GetLimit()}, known{s.GetWindowUnixUs(), s.GetMicros()}
+		switch old, ok := g.known[k]; {
+		case ok && old.windowUs > now.windowUs:
+		case ok && old.windowUs == now.windowUs:
+			g.known[k] = known{now.windowUs, max(old.micros, now.micros)}
+		default:
+			g.known[k] = now
 		}
+		newest = max(newest, now.windowUs)
+	}
+	if whole {
+		g.heard = true
+		maps.DeleteFunc(g.known, func(_ budget, k known) bool { return k.windowUs < newest-forgetAfter.Microseconds() })
 	}
 }
+
+// forgetAfter is how much older than the newest window that of a budget may be until it is forgotten: two
+// months, and no month is over sooner.
+const forgetAfter = 63 * 24 * time.Hour
 
 // remains is what is left of a budget in a window, as far as this router knows. The organisation's lock
 // is held.
