@@ -23,6 +23,7 @@ func (w *world) traceAll(region string) *tracetest.SpanRecorder {
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder))
 	n := w.routers[region]
 	n.front.Close()
+	n.rest()
 	var err error
 	n.Router, err = New(Options{
 		Router: fleet.RouterID("r-" + region), Region: fleet.RegionID(region), Version: "test", Tables: &table.Holder{},
@@ -41,6 +42,7 @@ func (w *world) traceAll(region string) *tracetest.SpanRecorder {
 		}
 	})
 	w.apply()
+	n.lease(w.t)
 	return recorder
 }
 

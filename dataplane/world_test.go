@@ -120,9 +120,10 @@ func newWorld(t testing.TB, sites []site, change func(*routerpb.Table)) *world {
 func (n *node) lease(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
+	admitter := n.admit // the router may be replaced
 	go func() {
 		defer close(done)
-		if err := n.admit.Run(ctx); err != nil {
+		if err := admitter.Run(ctx); err != nil {
 			t.Errorf("admitter: %v", err)
 		}
 	}()

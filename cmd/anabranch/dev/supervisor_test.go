@@ -109,7 +109,7 @@ func TestFleetComesUpInOrderAndEndsWithNothingLeft(t *testing.T) {
 	}
 	at := -1
 	for _, want := range []string{
-		"redis ", "control plane is led by n1", "seeded: 19 of 19 resources created", "router-us ", "hello", "ready",
+		"redis ", "control plane is led by n1", "seeded: 20 of 20 resources created", "router-us ", "hello", "ready",
 		"ending", "all ended",
 	} {
 		now := strings.Index(said.String(), want)
