@@ -87,6 +87,14 @@ func (s *Server) ShouldRateLimit(ctx context.Context, q *rlsv3.RateLimitRequest)
 func (s *Server) judge(ctx context.Context, t *table.Table, q *rlsv3.RateLimitRequest, now time.Time) (*rlsv3.RateLimitResponse, string) {
 	j := rooms.Get().(*judging)
 	defer j.leave()
+	passed := false
+	defer func() {
+		if !passed { // the call as a whole is refused, or a defect ended it: it is charged nothing
+			for i := range j.takings {
+				j.takings[i].of.Settle(0, 0, 0)
+			}
+		}
+	}()
 	for _, d := range q.GetDescriptors() {
 		w := read(d, q.GetHitsAddend())
 		w.identify(t, now)
@@ -118,13 +126,11 @@ func (s *Server) judge(ctx context.Context, t *table.Table, q *rlsv3.RateLimitRe
 			}
 		case a.shadow:
 			outcome = outcomeShadow
-		default: // the call as a whole is refused, and charged nothing
-			for _, x := range j.takings {
-				x.of.Settle(0, 0, 0)
-			}
+		default:
 			return answer(j.wishes, j.verdicts), outcomeOver
 		}
 	}
+	passed = true
 	for i := range j.takings {
 		s.keep(&j.takings[i], now)
 	}

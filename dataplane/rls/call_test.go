@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -183,6 +184,37 @@ type failing struct{ Quotas }
 
 func (failing) Take(context.Context, *table.Table, admit.Request) (*admit.Reservation, ratelimit.Decision) {
 	panic("a defect")
+}
+
+// failingThen is quotas of which every second fails.
+type failingThen struct {
+	Quotas
+	calls *atomic.Int64
+}
+
+func (q failingThen) Take(ctx context.Context, t *table.Table, r admit.Request) (*admit.Reservation, ratelimit.Decision) {
+	if q.calls.Add(1)%2 == 0 {
+		panic("a defect")
+	}
+	return q.Quotas.Take(ctx, t, r)
+}
+
+func TestADefectKeepsNothingOfACall(t *testing.T) {
+	lending := ratelimit.NewLending(nil)
+	slots := quota("slots", "concurrent-requests", 5, func(q *routerpb.Quota) { q.PeriodMs = 0 })
+	d := opened(t, lending, limits(t, slots), func(o *Options) { o.Quotas = failingThen{o.Quotas, &atomic.Int64{}} })
+	q := &rlsv3.RateLimitRequest{Domain: DefaultDomain, Descriptors: []*ratelimitv3.RateLimitDescriptor{
+		entries("tenant", "acme", "model", "llama", "request_id", "a"), entries("tenant", "acme", "model", "qwen", "request_id", "b"),
+	}}
+	for range 5 {
+		if _, err := d.client.ShouldRateLimit(t.Context(), q); status.Code(err) != codes.Internal {
+			t.Fatalf("got %v", err)
+		}
+	}
+	until(t, "all slots are free again", func() bool {
+		level, held, ok := lending.Left("acme", "slots")
+		return ok && level == 5 && held == 0
+	})
 }
 
 func TestADefectCostsOneCall(t *testing.T) {
