@@ -64,14 +64,14 @@ func (l *lane) direct(costs []int64) []int64 {
 // router's.
 func (o *organisation) take(l *lane, costs []int64, part float64, now time.Time) ratelimit.Decision {
 	limits := l.limits()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.leave(now)
 	for i := range limits {
 		if d := limits[i].Degraded; d == table.DegradedClosed || d != table.DegradedOpen && !(part > 0) {
 			return shut(limits[i].Limit, costs[i], i)
 		}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.leave(now)
 	for i := range limits {
 		x := l.tallies[i]
 		o.begin(x, &limits[i], part, now)

@@ -304,3 +304,25 @@ func TestMoneyWithoutTheStoreIsAShareOfWhatIsLeft(t *testing.T) {
 		})
 	}
 }
+
+func TestAClosedLimitIsDegradedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLink()
+		k := newAsker(t, l, tables(t, quota("requests", 60, "closed", 1)))
+		k.admitted(1)
+		outage(l)
+		pass(2 * time.Second) // the lease is over
+		if n := k.admitted(3); n != 0 {
+			t.Fatalf("%d pass", n)
+		}
+		pass(3 * time.Second)
+		l.set(up)
+		pass(time.Second)
+		k.a.mu.Lock()
+		org := k.a.orgs["acme"]
+		k.a.mu.Unlock()
+		if total, away := org.time(time.Now()); away || total < 3*time.Second || total > 4*time.Second {
+			t.Errorf("degraded for %v, and still is: %v", total, away)
+		}
+	})
+}
