@@ -14,7 +14,7 @@ const (
 	Spent Verdict = iota
 	// Short: they are not held, or no longer. The authority may have them: ask it, then try again.
 	Short
-	// Refused: they are not held, and the authority was asked lately and had less than was wanted.
+	// Refused: they are not held, and the authority was asked lately and had less than one request needs.
 	Refused
 )
 
@@ -29,8 +29,9 @@ type Holding struct {
 	// of its level, so that a decision touches no more memory than it must.
 	left   [MaxPath]atomic.Int64
 	levels []heldLevel
-	// hungry: the authority had less than was wanted.
-	hungry atomic.Bool
+	// hungry: the authority had less than was wanted. refused: of some level, what it had left and what
+	// is held are together less than one request needs.
+	hungry, refused atomic.Bool
 	// asked: somebody waits for units that are not held.
 	asked atomic.Bool
 
@@ -61,8 +62,8 @@ type heldLevel struct {
 
 	// The owner's.
 	base   int64 // what left was when nothing of it had been spent; of slots, those in use included
-	used   int64 // spent under leases that have ended, not told yet
 	needed int64 // need, as of the last call
+	used   int64 // spent under leases that have ended, not told yet
 	demand demand
 }
 
@@ -93,7 +94,7 @@ func (h *Holding) Spend(costs []int64, nowNs int64) Verdict {
 		// A cost that is tried beside one that is undone here may miss what comes back. It is
 		// denied or asks; nothing is spent twice.
 		h.miss(costs)
-		if h.hungry.Load() {
+		if h.refused.Load() {
 			return Refused
 		}
 		return Short

@@ -63,7 +63,7 @@ func (h *Holding) Due(nowNs int64) bool {
 	switch {
 	case h.pending != nil:
 		return time.Duration(nowNs-h.triedNs) >= HungryEvery
-	case h.hungry.Load():
+	case h.hungry.Load() && (h.refused.Load() || !h.asked.Load()):
 		return since >= HungryEvery
 	case h.asked.Load():
 		return true
@@ -154,28 +154,37 @@ func (h *Holding) fit(targets []int64, path []Level) {
 	}
 }
 
-// even lets a router that was refused ask for nothing of levels of which it holds more than twice the part
-// that it holds of another one, and says whether there were any. The authority grants of all levels the part
-// that the scarcest has: one that is empty, and of which enough is held here, would keep the others
-// from being granted, and what is held of it from ever being spent.
+// even lets a router that got less than it wanted ask for nothing of levels of which it holds enough, and says
+// whether there were any: where a request waits, what that needs, else more than twice the part that is held of
+// another level. The authority grants of all levels the part that the scarcest has: one that is empty, and of
+// which enough is held here, would keep the others from being granted, and what is held of it from ever being
+// spent.
 func (h *Holding) even(path []Level) (some bool) {
-	least := math.Inf(1)
+	waiting, least := false, math.Inf(1)
 	part := func(i int) float64 {
 		l := &h.levels[i]
 		return float64(l.base) / float64(l.base+path[i].Want)
 	}
 	for i := range path {
+		waiting = waiting || h.levels[i].lacks()
 		if path[i].Want > 0 {
 			least = min(least, part(i))
 		}
 	}
 	for i := range path {
-		if path[i].Want > 0 && part(i) > 2*least {
+		enough := part(i) > 2*least
+		if waiting {
+			enough = !h.levels[i].lacks()
+		}
+		if path[i].Want > 0 && enough {
 			path[i].Want, some = 0, true
 		}
 	}
 	return some
 }
+
+// lacks says whether less is held than a request needed that waits.
+func (l *heldLevel) lacks() bool { return l.needed > max(l.left.Load(), 0) }
 
 // end drops what is left of a lease whose time is over. The authority counts it as spent.
 func (h *Holding) end() {
@@ -272,17 +281,19 @@ func (h *Holding) Answer(out Out, nowNs int64) bool {
 		return false
 	}
 	until := h.sentNs + out.Valid.Nanoseconds()
-	short, plenty := h.uneven, true
+	short, plenty, refused := h.uneven, true, false
 	for i, g := range out.Path {
 		l := &h.levels[i]
 		want := call.Path[i].Want
 		short = short || g.Granted < want
 		plenty = plenty && g.Level > min(call.Path[i].Limit.Burst/2, roomy*l.target.Load())
 		// What had been dropped here and is still held there is held again, and the other way round.
-		l.left.Add(g.Held - l.base)
+		left := l.left.Add(g.Held - l.base)
 		l.base = g.Held
+		refused = refused || max(left, 0)+max(g.Level, 0) < max(l.needed, 1)
 	}
 	h.hungry.Store(short)
+	h.refused.Store(short && refused)
 	switch {
 	case plenty:
 		h.span = min(2*max(h.span, MinSpan), MaxSpan)

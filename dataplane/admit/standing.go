@@ -120,7 +120,7 @@ func (l *lane) refused(costs []int64, nowNs int64) ratelimit.Decision {
 		return d
 	}
 	l.stand(&d, v, costs, nowNs)
-	longest, at := int64(-1), d.Tightest
+	longest, at := int64(0), d.Tightest
 	for i, cost := range costs {
 		if cost == 0 || l.holding.Left(i, nowNs) >= cost {
 			continue
