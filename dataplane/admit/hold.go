@@ -47,8 +47,8 @@ type lane struct {
 	answers int64         // so far, errors among them
 	next    chan struct{} // closed by the next; nil: nobody waits
 
-	// The owner's.
-	epoch int64 // of the last call
+	// The owner's: the epoch of the last call, and when that was made.
+	epoch, calledNs int64
 }
 
 // stale is a policy that a store refused.
