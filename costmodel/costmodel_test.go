@@ -5,9 +5,12 @@ import (
 	"math"
 	"math/big"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
+
+var noon = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 
 func TestDollarsBecomeMicros(t *testing.T) {
 	for usd, want := range map[float64]Micros{
@@ -37,44 +40,8 @@ func TestMoneyIsWrittenForPeople(t *testing.T) {
 	}
 }
 
-func TestPricesAreFound(t *testing.T) {
-	b := NewBook([]Price{
-		{Class: "h100", Region: "us", PerHour: 5 * Dollar, Estimate: true},
-		{Class: "H100", Region: "us", PerHour: 4 * Dollar},
-		{Class: "h100", Region: "us", PerHour: 3 * Dollar},
-		{Class: "h100", Region: "us", Purchase: Spot, PerHour: 2 * Dollar},
-		{Class: "h100", Region: "eu", PerHour: 6 * Dollar, Estimate: true},
-		{Class: "l40s", Region: "us", PerHour: -1},
-	})
-	tests := map[string]struct {
-		class, region string
-		purchase      Purchase
-		want          Micros
-		estimate, ok  bool
-	}{
-		"published beats estimate, first beats later": {"h100", "us", OnDemand, 4 * Dollar, false, true},
-		"nothing said means on demand":                {"h100", "us", "", 4 * Dollar, false, true},
-		"case does not matter":                        {"H100", "us", Spot, 2 * Dollar, false, true},
-		"an estimate says so":                         {"h100", "eu", OnDemand, 6 * Dollar, true, true},
-		"no spot price there":                         {"h100", "eu", Spot, 0, false, false},
-		"no such region":                              {"h100", "ap", OnDemand, 0, false, false},
-		"no negative price":                           {"l40s", "us", OnDemand, 0, false, false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, ok := b.GPUHour(tt.class, tt.region, tt.purchase)
-			if got.PerHour != tt.want || got.Estimate != tt.estimate || ok != tt.ok {
-				t.Errorf("got %+v %v", got, ok)
-			}
-		})
-	}
-	if _, ok := (Book{}).GPUHour("h100", "us", Spot); ok {
-		t.Error("an empty book knows a price")
-	}
-}
-
 func TestWhatOneMoreMillionCosts(t *testing.T) {
-	b := NewBook([]Price{
+	b := NewBook(noon, []Offer{
 		{Class: "h100", Region: "us", PerHour: 3600 * Dollar},
 		{Class: "h100", Region: "us", Purchase: Spot, PerHour: 1800 * Dollar},
 		{Class: "a100", Region: "us", PerHour: 360 * Dollar, Estimate: true},
@@ -102,6 +69,7 @@ func TestWhatOneMoreMillionCosts(t *testing.T) {
 		"many GPUs do not wrap around":  {[]GPUs{{"h100", math.MaxInt64 / 2, OnDemand}, {"h100", math.MaxInt64 / 2, OnDemand}}, 1, Marginal{PerMillion: math.MaxInt64}},
 		"a small price is rounded up":   {[]GPUs{{"a100", 1, OnDemand}}, 300_000_000_000, Marginal{PerMillion: 1, Estimate: true}},
 		"a whole result is not rounded": {[]GPUs{{"h100", 3, OnDemand}}, 1000, Marginal{PerMillion: 3000 * Dollar}},
+		"a block is paid already":       {[]GPUs{{"h100", 8, CapacityBlock}}, 1000, Marginal{}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +86,7 @@ func TestMarginalIsExact(t *testing.T) {
 		price := rapid.Int64Range(0, 1_000_000*int64(Dollar)).Draw(t, "price")
 		count := rapid.IntRange(1, 100_000).Draw(t, "count")
 		capacity := rapid.Int64Range(1, 1<<40).Draw(t, "capacity")
-		b := NewBook([]Price{{Class: "x", Region: "r", PerHour: Micros(price)}})
+		b := NewBook(noon, []Offer{{Class: "x", Region: "r", PerHour: Micros(price)}})
 		got := b.Marginal("r", []GPUs{{"x", count, OnDemand}}, capacity).PerMillion
 
 		want := new(big.Int).Mul(big.NewInt(price), big.NewInt(int64(count)))
@@ -138,7 +106,7 @@ func TestMarginalIsExact(t *testing.T) {
 }
 
 func TestAnHourOfACluster(t *testing.T) {
-	b := NewBook([]Price{
+	b := NewBook(noon, []Offer{
 		{Class: "h100", Region: "us", PerHour: 6_880_000},
 		{Class: "a100-80", Region: "us", PerHour: 3_430_900, Estimate: true},
 		{Class: "dear", Region: "us", PerHour: math.MaxInt64},
@@ -170,7 +138,7 @@ func TestAnHourOfACluster(t *testing.T) {
 
 // More GPUs never cost less, and more capacity never costs more for the same work.
 func TestMarginalIsMonotonic(t *testing.T) {
-	b := NewBook([]Price{{Class: "x", Region: "r", PerHour: 3 * Dollar}})
+	b := NewBook(noon, []Offer{{Class: "x", Region: "r", PerHour: 3 * Dollar}})
 	rapid.Check(t, func(t *rapid.T) {
 		count := rapid.IntRange(0, 1000).Draw(t, "count")
 		capacity := rapid.Int64Range(1, 1<<30).Draw(t, "capacity")

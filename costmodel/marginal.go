@@ -1,10 +1,5 @@
 package costmodel
 
-import (
-	"math"
-	"math/bits"
-)
-
 // GPUs are so many GPUs of one class, bought in one way.
 type GPUs struct {
 	Class    string
@@ -29,13 +24,13 @@ func (b Book) ClusterHour(region string, gpus []GPUs) (perHour Micros, estimate,
 		if g.Count <= 0 || g.Purchase.orDefault().sunk() {
 			continue
 		}
-		price, ok := b.GPUHour(g.Class, region, g.Purchase)
+		price, ok := b.Find(Want{Class: g.Class, Region: region, Purchase: g.Purchase})
 		if !ok {
 			unpriced = true
 			continue
 		}
 		estimate = estimate || price.Estimate
-		perHour = add(perHour, times(price.PerHour, int64(g.Count)))
+		perHour = add(perHour, price.GPUsPerHour(g.Count))
 	}
 	return perHour, estimate, unpriced
 }
@@ -48,33 +43,6 @@ func (b Book) Marginal(region string, gpus []GPUs, capacityPerS int64) Marginal 
 	if capacityPerS <= 0 || perHour == 0 {
 		return m
 	}
-	// perHour * 1e6 / (3600 * capacity), in 128 bits, rounded up.
-	perHourCapacity := uint64(times(secondsPerHour, capacityPerS))
-	high, low := bits.Mul64(uint64(perHour), 1_000_000)
-	if high >= perHourCapacity {
-		m.PerMillion = math.MaxInt64
-		return m
-	}
-	quotient, rest := bits.Div64(high, low, perHourCapacity)
-	if rest > 0 && quotient < math.MaxInt64 {
-		quotient++
-	}
-	m.PerMillion = Micros(min(quotient, math.MaxInt64))
+	m.PerMillion = ceil(perHour, 1_000_000, int64(times(secondsPerHour, capacityPerS)))
 	return m
-}
-
-// add and times saturate for amounts that are not negative.
-func add(a, b Micros) Micros {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-func times(a Micros, n int64) Micros {
-	high, low := bits.Mul64(uint64(a), uint64(n))
-	if high > 0 || low > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return Micros(low)
 }

@@ -1,6 +1,6 @@
-// Package costmodel counts money in whole micro-dollars, looks up what a GPU-hour costs, and says
-// what one more unit of work costs on a cluster. Where prices come from, and what is done about
-// them, is for others.
+// Package costmodel counts money in whole micro-dollars: it looks up what GPUs cost, says what one more
+// unit of work costs on a cluster, and splits bills among those whose requests made them. Where
+// prices come from, and what is done about them, is for others.
 package costmodel
 
 import (

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
@@ -66,7 +67,7 @@ func survey(in Input) *world {
 		regions:   map[fleet.RegionID]*policy.RegionSpec{},
 		zones:     map[fleet.RegionID]string{},
 		policies:  traffic(in.Resources),
-		book:      prices(in.Resources),
+		book:      prices(in.Resources, in.Now),
 		specs:     map[fleet.ModelID]*policy.ModelSpec{},
 		adapters:  map[string]fleet.ModelID{},
 		tokens:    tokenPrices(in.Resources),
@@ -206,24 +207,26 @@ func (w *world) rtt(a, b fleet.RegionID) float64 {
 	return policy.DefaultRTTMs
 }
 
-func prices(resources Lookup) costmodel.Book {
-	var all []costmodel.Price
+// prices are those of the rate cards that hold at a time; of two the first by the card's name.
+func prices(resources Lookup, now time.Time) costmodel.Book {
+	var all []costmodel.Offer
 	for _, r := range resources.List(policy.KindRateCard) {
 		card, ok := r.Spec.(*policy.RateCardSpec)
 		if !ok {
 			continue
 		}
 		for _, p := range card.GPUs {
-			all = append(all, costmodel.Price{
+			all = append(all, costmodel.Offer{
 				Class:    p.Class,
 				Region:   p.Region,
 				Purchase: costmodel.Purchase(p.Purchase),
 				PerHour:  costmodel.FromUSD(p.USDPerHour),
+				Origin:   costmodel.Override,
 				Estimate: p.Estimate,
 			})
 		}
 	}
-	return costmodel.NewBook(all)
+	return costmodel.NewBook(now, all)
 }
 
 // tokenPrices are those of the rate cards; of two cards the first by name holds.
