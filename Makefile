@@ -74,12 +74,13 @@ proof: build ## Policies and quotas side by side into sim/RESULTS.md; TRACES=DIR
 	bin/anabranch sim proof $(if $(TRACES),--traces $(TRACES)) $(if $(FULL),--full) $(if $(SEEDS),--seeds $(SEEDS)) --out sim/RESULTS.md
 
 .PHONY: bench
-bench: ## The card of the request path: its speed beside baselines; BENCH=. runs every benchmark.
+bench: ## The card of the request path and of quotas: their speed beside baselines; BENCH=. runs every benchmark.
 	@$(MAKE) --no-print-directory $(BENCHSTAT)
 	@mkdir -p .anabranch
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime 0.3s -count $(or $(COUNT),5) -timeout 60m $(if $(filter .,$(BENCH)),./dataplane/... ./ratelimit/... ./sim/...,./dataplane/pick ./dataplane/prefix ./dataplane/inference ./dataplane) | tee .anabranch/bench.txt
 	@$(BENCHSTAT) .anabranch/bench.txt
 	@awk -f .github/bench-card.awk .anabranch/bench.txt
+	$(if $(filter file,$(origin BENCH)),@$(MAKE) --no-print-directory bench-quota)
 
 .PHONY: bench-quota
 bench-quota: ## Decisions on quotas beside golang.org/x/time/rate and redis_rate, in one run.
@@ -87,6 +88,7 @@ bench-quota: ## Decisions on quotas beside golang.org/x/time/rate and redis_rate
 	@mkdir -p .anabranch
 	go test -run '^$$' -bench 'Decide|Redis|Decisions' -benchtime 0.3s -count $(or $(COUNT),6) -timeout 20m ./ratelimit ./ratelimit/redisbucket | tee .anabranch/bench-quota.txt
 	@$(BENCHSTAT) -col /by .anabranch/bench-quota.txt
+	@awk -f .github/bench-quota.awk .anabranch/bench-quota.txt
 
 .PHONY: bench-store
 bench-store: ## The control plane's commits beside etcd's; DIR= names a folder on the disk to measure.
@@ -112,7 +114,7 @@ gen: $(BUF) $(PROTOC_GO) $(PROTOC_GRPC) ## Make the generated code again.
 
 .PHONY: clean
 clean: ## Remove what build and tests made (not the state of a running demo).
-	rm -rf bin web/node_modules .anabranch/tools .anabranch/bench.txt
+	rm -rf bin web/node_modules .anabranch/tools .anabranch/bench*.txt
 	find web/dist -mindepth 1 ! -name .keep -delete
 
 $(GOLANGCI_LINT):

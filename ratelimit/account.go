@@ -66,13 +66,10 @@ func (a *Account) Lease(in *In, nowUs int64) Out {
 	share(in, stocks, grants)
 	busy := false
 	for i := range in.Path {
-		hold := !in.Strict || in.Path[i].Limit.Kind == Slots
-		stocks[i].grant(grants[i].Granted, hold)
-		if hold {
-			grants[i].Held += grants[i].Granted
-		}
+		stocks[i].grant(grants[i].Granted)
+		grants[i].Held += grants[i].Granted
 		grants[i].Level = stocks[i].bucket.Level
-		busy = busy || grants[i].Held > 0 || in.Path[i].Want > 0 && !in.Strict
+		busy = busy || grants[i].Held > 0 || in.Path[i].Want > 0
 		a.stocks[in.Path[i].Limit.ID] = stocks[i]
 	}
 	out := Out{Status: Granted, Epoch: a.epoch, Valid: micros(ttl), Path: grants}
@@ -130,9 +127,6 @@ func share(in *In, stocks []stock, grants []Grant) {
 		want, there := in.Path[i].Want, max(stocks[i].bucket.Level, 0)
 		if there >= want {
 			continue
-		}
-		if in.Strict {
-			return
 		}
 		part = min(part, ceilDiv(there*grain, want))
 	}

@@ -76,9 +76,6 @@ type In struct {
 	TTL time.Duration
 	// Policy is the version of the policy that the levels are from.
 	Policy int64
-	// Strict asks for all of every Want or nothing, to be spent at once: a decision by the
-	// authority instead of a lease. Slots are held all the same.
-	Strict bool
 	// Path is the levels, at most MaxPath, each once and in an order that stays.
 	Path []Level
 }

@@ -133,10 +133,8 @@ func (s *stock) settle(l *Level, room, held, gen int64, alive bool) (carried int
 	return carried
 }
 
-// grant hands out n units, to be held or to be spent at once.
-func (s *stock) grant(n int64, hold bool) {
+// grant hands out n units, to be held.
+func (s *stock) grant(n int64) {
 	s.bucket.Level -= n
-	if hold {
-		s.cur += n
-	}
+	s.cur += n
 }

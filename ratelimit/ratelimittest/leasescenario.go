@@ -22,7 +22,7 @@ var texts embed.FS
 //
 //	limit NAME KIND AMOUNT PERIOD_MS BURST COLD [alone] declare or change a limit
 //	window NAME FROM NEXT SPENT                         of money, in microseconds since the start
-//	policy VERSION                                      of the calls from here on; also: epoch N, ttl MS, young 0|1, strict 0|1
+//	policy VERSION                                      of the calls from here on; also: epoch N, ttl MS, young 0|1
 //	shares REGION=PARTS…                                of the calls from here on
 //	at MICROSECONDS                                     since the start; may go back
 //	lease ROUTER SEQ NAME=WANT[,USED[,BACK[,REFUND]]]… -> STATUS [gap=FROM,TO] NAME=GRANTED,LEVEL,HELD…
@@ -106,8 +106,6 @@ func (p *lender) play(t *testing.T, line string) error {
 		p.in.TTL = time.Duration(n[0]) * time.Millisecond
 	case "young":
 		p.in.Young = n[0] == 1
-	case "strict":
-		p.in.Strict = n[0] == 1
 	default:
 		return fmt.Errorf("no such word: %s", words[0])
 	}

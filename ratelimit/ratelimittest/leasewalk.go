@@ -148,12 +148,10 @@ func (w *walker) spoil(in *ratelimit.In) {
 	case 6:
 		l.Want = w.random.Int64N(1 << 36)
 	case 7:
-		in.Strict = true
-	case 8:
 		l.Cold = w.random.Int64N(101)
-	case 9:
+	case 8:
 		l.Window.Spent = w.random.Int64N(1 << 40)
-	case 10:
+	case 9:
 		if l.Limit.Kind != ratelimit.Slots {
 			l.Used, l.Refund = w.random.Int64N(1<<62), w.random.Int64N(1<<62)
 		}

@@ -7,7 +7,7 @@
 --          and of the flow seen steady time part even
 -- KEYS[2]  the organisation's mark: epoch lost policy. It is never dropped.
 -- KEYS[3]  the lane's last answer: epoch sequence generation busy, then the answer
--- ARGV[1]  now (0: this server's clock), epoch, young, policy, sequence, ttl in µs, strict, how long
+-- ARGV[1]  now (0: this server's clock), epoch, young, policy, sequence, ttl in µs, how long
 --          the hash and the lane must be kept in ms, how many regions have shares, and which of them is the
 --          caller's (0: none)
 -- ARGV[2]  for each limit: form, amount (of slots, whether regions that are cut off go on by their share), period, unit, burst, cold, want, used, back, refund, and of
@@ -22,7 +22,7 @@ local PARTS, SILENT, ALWAYS = 1000000, 1500000, 9007199254740991
 local floor, min, max = math.floor, math.min, math.max
 local pack, unpack_ = struct.pack, struct.unpack
 
-local now, epoch, young, policy, seq, ttl, strict, keep, lanekeep, shares, mine = unpack_('<ddddddddddd', ARGV[1])
+local now, epoch, young, policy, seq, ttl, keep, lanekeep, shares, mine = unpack_('<dddddddddd', ARGV[1])
 if now == 0 then
   local clock = redis.call('TIME')
   now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
@@ -133,7 +133,7 @@ local function refill(level, stamp, part, to, top, amount, period, unit, burst)
 end
 
 local path = {}
-local share, all = GRAIN, true
+local share = GRAIN
 local at = 1
 for i = 1, levels do
   local form, amount, period, unit, burst, cold, want, used, back, refund, from, next, spent
@@ -232,7 +232,6 @@ for i = 1, levels do
 
   local there = max(level, 0)
   if there < want then
-    all = false
     share = min(share, floor((there * GRAIN + want - 1) / want))
   end
   path[i] = {form, want, carried, level, stamp, part, cur, prev}
@@ -252,17 +251,9 @@ local busy = 0
 for i = 1, #path do
   local s = path[i]
   local form, want, held, level, stamp, part, cur, prev = s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8]
-  local granted = 0
-  if strict == 0 then
-    granted = min(floor((want * share + GRAIN - 1) / GRAIN), max(level, 0))
-  elseif all then
-    granted = want
-  end
-  level = level - granted
-  if strict == 0 or form == SLOTS then
-    cur, held = cur + granted, held + granted
-  end
-  if held > 0 or (want > 0 and strict == 0) then
+  local granted = min(floor((want * share + GRAIN - 1) / GRAIN), max(level, 0))
+  level, cur, held = level - granted, cur + granted, held + granted
+  if held > 0 or want > 0 then
     busy = 1
   end
   write[2 * i + 1] = names[i + 1]

@@ -80,17 +80,11 @@ func leaseCalls(b *testing.B, l *Lender, in ratelimit.In) func() {
 // BenchmarkRedis compares what one decision on four limits, or one call for a lease of them, costs Redis.
 func BenchmarkRedis(b *testing.B) {
 	l := lend(b, LenderOptions{Addrs: []string{redistest.Start(b).Addr}})
-	strict := fourLevels("s0", false)
-	strict.Strict = true
-	strictShares := fourLevels("t0", true)
-	strictShares.Strict = true
 	for _, c := range []struct {
 		name string
 		call func()
 	}{
 		{"by=redis_rate", rateCalls(b, l)},
-		{"by=strict", leaseCalls(b, l, strict)},
-		{"five-regions/by=strict", leaseCalls(b, l, strictShares)},
 		{"by=lease", leaseCalls(b, l, fourLevels("l0", false))},
 		{"five-regions/by=lease", leaseCalls(b, l, fourLevels("m0", true))},
 	} {
@@ -164,14 +158,12 @@ func BenchmarkDecisions(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.N)/float64(calls), "decisions/trip")
 	})
-	strict := fourLevels("s0", false)
-	strict.Strict = true
 	for _, c := range []struct {
 		name  string
 		call  func()
 		trips float64
 	}{
-		{"by=strict", leaseCalls(b, l, strict), 1},
+		{"by=lease", leaseCalls(b, l, fourLevels("l0", false)), 1},
 		{"by=redis_rate", rateCalls(b, l), 4},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -214,7 +214,7 @@ func (l *Lender) request(in *ratelimit.In) (keys []string, args []any) {
 		now = l.clock()
 	}
 	lanes := max(laneKeep, 64*in.TTL).Milliseconds()
-	first := doubles(make([]byte, 0, 88), now, in.Epoch, flag(in.Young), in.Policy, in.Seq, in.TTL.Microseconds(), flag(in.Strict),
+	first := doubles(make([]byte, 0, 88), now, in.Epoch, flag(in.Young), in.Policy, in.Seq, in.TTL.Microseconds(),
 		keep+4*ratelimit.MaxTTL.Milliseconds(), lanes, int64(len(in.Shares)), mine)
 	args[0], args[1] = first, levels
 	return keys, args

@@ -67,7 +67,7 @@ func FuzzLease(f *testing.F) {
 			Limit: ratelimit.Limit{ID: "b", Kind: ratelimit.Requests, Amount: 60, PeriodMs: 60_000, Burst: 60}, Want: 7, Cold: 20,
 		}
 		in := ratelimit.In{
-			Org: strconv.FormatInt(org, 10), Epoch: 1, Young: shape&4 != 0, Router: "r", Seq: 1, Policy: 1, Strict: shape&8 != 0,
+			Org: strconv.FormatInt(org, 10), Epoch: 1, Young: shape&4 != 0, Router: "r", Seq: 1, Policy: 1,
 			TTL: time.Duration(ttl) * time.Millisecond, Path: []ratelimit.Level{v, requests},
 		}
 		if parts >= 0 {
