@@ -8,6 +8,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/dataplane/inference"
 	"anabranch/dataplane/route"
+	"anabranch/ratelimit"
 )
 
 // Record is why one request went where it went. It holds no text of the prompt or the answer.
@@ -52,12 +53,33 @@ type Record struct {
 	// How it ended.
 	Status int    `json:"status"`
 	Code   string `json:"code,omitempty"`
+	// Quota is the limit that refused it. Nil: none did.
+	Quota *Refusal `json:"quota,omitempty"`
 	// Broken: the answer began and is not whole. ClientGone: the client left before its end.
 	Broken      bool            `json:"broken,omitempty"`
 	ClientGone  bool            `json:"clientGone,omitempty"`
 	Usage       inference.Usage `json:"usage"`
 	FirstByteMs float64         `json:"firstByteMs,omitempty"`
 	TotalMs     float64         `json:"totalMs"`
+}
+
+// Refusal is why a quota did not let a request in.
+type Refusal struct {
+	// Limit is the quota's name and the limit's kind.
+	Limit string `json:"limit"`
+	// Reason is over_limit, exceeds_burst (no wait will do) or quota_store_away.
+	Reason ratelimit.Reason `json:"reason"`
+	// Message is what the client was told.
+	Message string `json:"message"`
+	// Degraded: the quota store was not asked.
+	Degraded bool `json:"degraded,omitempty"`
+}
+
+func (r *Refusal) limit() string {
+	if r == nil {
+		return ""
+	}
+	return r.Limit
 }
 
 // Candidate is one cluster that could have served.

@@ -66,7 +66,7 @@ func (l *lines) write(x *trip, rec *Record) {
 	}
 	for _, a := range []slog.Attr{
 		slog.String("client_request", rec.ClientID), slog.String("adapter", rec.Adapter), slog.String("policy", rec.Policy),
-		slog.String("arm", rec.Arm), slog.String("code", rec.Code),
+		slog.String("arm", rec.Arm), slog.String("code", rec.Code), slog.String("quota", rec.Quota.limit()),
 	} {
 		if a.Value.String() != "" {
 			attrs = append(attrs, a)

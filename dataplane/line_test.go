@@ -56,8 +56,14 @@ func TestARequestGetsOneLine(t *testing.T) {
 			t.Errorf("%s = %v, want %v", key, all[0][key], want)
 		}
 	}
-	if _, ok := all[0]["code"]; ok {
-		t.Error("a code of what was not wrong")
+	for _, key := range []string{"code", "quota"} {
+		if _, ok := all[0][key]; ok {
+			t.Errorf("a %s of what was not wrong", key)
+		}
+	}
+	refused := written(t, LogAll, &Record{ID: "r1-2", At: at, Status: 429, Code: "rate_limit_exceeded", Quota: &Refusal{Limit: "acme/requests"}})
+	if len(refused) != 1 || refused[0]["quota"] != "acme/requests" {
+		t.Errorf("a refusal's line: %v", refused)
 	}
 }
 

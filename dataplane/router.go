@@ -263,7 +263,9 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 	})
 	if !decision.Allowed {
 		admit.WriteHeaders(w.Header(), decision)
-		x.refuse(denied(decision))
+		e := denied(decision)
+		x.record.Quota = &Refusal{Limit: decision.Limit.ID, Reason: decision.Reason, Message: e.Message, Degraded: decision.Degraded}
+		x.refuse(e)
 		return
 	}
 	defer func() {

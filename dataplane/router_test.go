@@ -195,6 +195,9 @@ func TestOverQuotaIs429WithTheNumbers(t *testing.T) {
 	if e := r.problem(t); e["code"] != "rate_limit_exceeded" || e["type"] != "rate_limit_exceeded" || e["origin"] != "quota" {
 		t.Errorf("error %v", e)
 	}
+	if q := w.record(us, r).Quota; q == nil || q.Limit == "" || q.Reason != "over_limit" || q.Message != r.problem(t)["message"] {
+		t.Errorf("its record says of the quota %+v", q)
+	}
 	if s.requests.Load() != before+passed {
 		t.Error("it reached a place")
 	}

@@ -302,6 +302,24 @@ ATTEMPT PLACE EXPECTED CAME TOOK RESULT WHY
 	}
 }
 
+func TestARecordOfARequestThatAQuotaRefusedNamesTheLimit(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{out: &out}
+	raw := `{"id":"us-1-08","path":"/v1/x","tenant":"acme","status":429,"code":"rate_limit_exceeded","totalMs":0.25,
+		"quota":{"limit":"acme-tokens/total-tokens","reason":"over_limit","message":"Rate limit reached, in words.","degraded":true}}`
+	if _, err := a.printRecord(json.RawMessage(raw)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"ended     429 rate_limit_exceeded after 0.25 ms\nquota     acme-tokens/total-tokens refused it (over_limit), while its quota store was away; `anabranch quota show acme-tokens`",
+		"told      Rate limit reached, in words.\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
 func TestARecordOfARequestThatWasRefusedAtOnce(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{out: &out}

@@ -37,6 +37,7 @@ type record struct {
 	Attempts     []attempt   `json:"attempts"`
 	Status       int         `json:"status"`
 	Code         string      `json:"code"`
+	Quota        *deniedBy   `json:"quota"`
 	Broken       bool        `json:"broken"`
 	ClientGone   bool        `json:"clientGone"`
 	Usage        struct {
@@ -46,6 +47,14 @@ type record struct {
 	} `json:"usage"`
 	FirstByteMs float64 `json:"firstByteMs"`
 	TotalMs     float64 `json:"totalMs"`
+}
+
+// deniedBy is the limit that refused a request.
+type deniedBy struct {
+	Limit    string `json:"limit"`
+	Reason   string `json:"reason"`
+	Message  string `json:"message"`
+	Degraded bool   `json:"degraded"`
 }
 
 // candidate is a cluster that could have served.
@@ -144,6 +153,11 @@ func (r *record) head() string {
 	first := when(r.FirstByteMs > 0 && r.Stream, "first content after "+ms(r.FirstByteMs))
 	line("ended", "%s", join(", ", fmt.Sprintf("%d%s after %s", r.Status, prefixed(" ", r.Code, ""), ms(r.TotalMs)), first,
 		when(r.Broken, "broken off"), when(r.ClientGone, "its client had left")))
+	if q := r.Quota; q != nil {
+		name, _, _ := strings.Cut(q.Limit, "/")
+		line("quota", "%s refused it (%s)%s; `anabranch quota show %s` tells how it stands", q.Limit, q.Reason, when(q.Degraded, ", while its quota store was away"), name)
+		line("told", "%s", q.Message)
+	}
 	if u := r.Usage; u.Prompt+u.Completion > 0 {
 		line("used", "%d tokens in (%d from cache), %d out", u.Prompt, u.Cached, u.Completion)
 	}

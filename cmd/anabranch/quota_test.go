@@ -288,3 +288,11 @@ func FuzzUnits(f *testing.F) {
 		}
 	})
 }
+
+func TestMoneyIsShownToTheCentOrAsItIs(t *testing.T) {
+	for dollars, want := range map[float64]string{0: "$0.00", 0.0003: "$0.0003", 0.5: "$0.50", 1: "$1.00", 49.98765: "$49.99", -0.002: "-$0.002"} {
+		if got := usd(dollars); got != want {
+			t.Errorf("%v: %s, want %s", dollars, got, want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"anabranch/cmd/anabranch/client"
+	"anabranch/costmodel"
 )
 
 // limitTally is what routers say of a limit, as /v1/usage tells it.
@@ -103,7 +104,7 @@ func (l *limitUse) rule() string {
 	out := amount(l.Limit) + " " + l.Kind
 	switch {
 	case l.Budget != nil:
-		out = fmt.Sprintf("$%.2f a %s", l.Budget.LimitUSD, l.Budget.Calendar)
+		out = usd(l.Budget.LimitUSD) + " a " + l.Budget.Calendar
 	case l.PeriodMs == 0:
 		out = amount(l.Limit) + " at once"
 	case l.Burst == l.Limit:
@@ -115,6 +116,14 @@ func (l *limitUse) rule() string {
 		out += " (shadow)"
 	}
 	return out
+}
+
+// usd is dollars to the cent, and below one as exactly as they are: budgets may be far less than a cent.
+func usd(dollars float64) string {
+	if math.Abs(dollars) < 1 {
+		return costmodel.FromUSD(dollars).String()
+	}
+	return fmt.Sprintf("$%.2f", dollars)
 }
 
 // used is what part of it is used.
@@ -130,7 +139,7 @@ func (l *limitUse) used() string {
 func (l *limitUse) left() string {
 	switch {
 	case l.Budget != nil:
-		return fmt.Sprintf("$%.2f", l.Budget.RemainingUSD)
+		return usd(l.Budget.RemainingUSD)
 	case l.Remaining == nil:
 		return "-"
 	case l.Remaining.AgeMs >= oldLevel.Milliseconds():

@@ -14,6 +14,7 @@ import (
 	"anabranch/controlplane/ledger"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
+	"anabranch/costmodel"
 	"anabranch/ratelimit"
 )
 
@@ -120,8 +121,8 @@ func (l *loop) warn(ctx context.Context, view *state.View, now time.Time) {
 			Actor: &statepb.Actor{Name: actor, Role: "admin"},
 			Op: &statepb.Command_WarnBudget{WarnBudget: &statepb.WarnBudget{
 				Organisation: b.GetOrganisation(), Limit: b.GetId(), WindowUnixUs: b.window.GetStartUnixUs(), Percent: due,
-				Detail: fmt.Sprintf("%s of %s US dollars are spent of the %s that began at %s: more than %d %%", dollars(b.window.GetMicros()),
-					dollars(b.GetLimit()), b.GetCalendar(), time.UnixMicro(b.window.GetStartUnixUs()).UTC().Format(time.RFC3339), due),
+				Detail: fmt.Sprintf("%s of %s are spent of the %s that began at %s: more than %d %%", costmodel.Micros(b.window.GetMicros()),
+					costmodel.Micros(b.GetLimit()), b.GetCalendar(), time.UnixMicro(b.window.GetStartUnixUs()).UTC().Format(time.RFC3339), due),
 			}},
 		})
 		if out == nil {
@@ -139,8 +140,6 @@ type judged struct {
 	revision uint64 // of the ledger
 	table    *routerpb.Table
 }
-
-func dollars(micros int64) string { return fmt.Sprintf("%.2f", float64(micros)/1e6) }
 
 // maxShown bounds the budgets whose state is shown as a metric: those of which the greatest part is spent.
 const maxShown = 1000

@@ -110,9 +110,9 @@ func TestABudgetWarnsOnceForEachPercentage(t *testing.T) {
 			last   string
 		}{
 			{49_999_999, 0, ""},
-			{1, 1, "acme/day/money: 50.00 of 100.00 US dollars are spent of the day that began at 2000-01-01T00:00:00Z: more than 50 %"},
+			{1, 1, "acme/day/money: $50.00 of $100.00 are spent of the day that began at 2000-01-01T00:00:00Z: more than 50 %"},
 			{20e6, 1, ""},
-			{60e6, 2, "acme/day/money: 130.00 of 100.00 US dollars are spent of the day that began at 2000-01-01T00:00:00Z: more than 100 %"},
+			{60e6, 2, "acme/day/money: $130.00 of $100.00 are spent of the day that began at 2000-01-01T00:00:00Z: more than 100 %"},
 			{-100e6, 2, ""}, // refunds take no warning back
 			{60e6, 2, ""},
 		} {

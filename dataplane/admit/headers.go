@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"anabranch/costmodel"
 	"anabranch/ratelimit"
 )
 
@@ -165,8 +166,8 @@ func Deny(d ratelimit.Decision) Denial {
 		denial.Message = fmt.Sprintf("Too many requests at the same time: quota %s allows %d. Please try again when one of them has ended.",
 			d.Limit.ID, d.Limit.Burst)
 	default:
-		denial.Message = fmt.Sprintf("Rate limit reached for quota %s: limit %s per %v, remaining %d, requested %d. Please try again in %v.",
-			d.Limit.ID, amount(d.Limit.Kind, d.Limit.Amount), millis(d.Limit.PeriodMs), max(0, d.Remaining), d.Cost, millis(d.RetryAfterMs))
+		denial.Message = fmt.Sprintf("Rate limit reached for quota %s: limit %s per %s, remaining %d, requested %d. Please try again in %v.",
+			d.Limit.ID, amount(d.Limit.Kind, d.Limit.Amount), period(d.Limit.PeriodMs), max(0, d.Remaining), d.Cost, millis(d.RetryAfterMs))
 	}
 	return denial
 }
@@ -175,11 +176,27 @@ func Deny(d ratelimit.Decision) Denial {
 func amount(k ratelimit.Kind, n int64) string {
 	switch k {
 	case ratelimit.Money:
-		return fmt.Sprintf("$%.2f", float64(n)/1e6)
+		return costmodel.Micros(n).String()
 	case ratelimit.Slots:
 		return fmt.Sprintf("%d requests at the same time", n)
 	}
 	return fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(k), "-", " "))
+}
+
+// period is a time in words that follow "per".
+func period(ms int64) string {
+	switch d := millis(ms); d {
+	case time.Second:
+		return "second"
+	case time.Minute:
+		return "minute"
+	case time.Hour:
+		return "hour"
+	case 24 * time.Hour:
+		return "day"
+	default:
+		return d.String()
+	}
 }
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

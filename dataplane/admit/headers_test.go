@@ -100,7 +100,7 @@ func TestRefusalsInWords(t *testing.T) {
 		"over": {
 			ratelimit.Decision{Reason: ratelimit.ReasonOver, Limit: tpm, Cost: 500, Remaining: -3, RetryAfterMs: 1500},
 			429, "rate_limit_exceeded",
-			[]string{"acme-tpm", "90000 total tokens per 1m0s", "remaining 0", "requested 500", "try again in 1.5s"},
+			[]string{"acme-tpm", "90000 total tokens per minute", "remaining 0", "requested 500", "try again in 1.5s"},
 		},
 		"never": {
 			ratelimit.Decision{Reason: ratelimit.ReasonTooLarge, Limit: tpm, Cost: 200_000},
@@ -116,6 +116,11 @@ func TestRefusalsInWords(t *testing.T) {
 			ratelimit.Decision{Reason: ratelimit.ReasonOver, Limit: budgeted, Cost: 1_500_000, Remaining: 20_000, ResetMs: 5_400_000},
 			429, "insufficient_quota",
 			[]string{"acme-money", "$100.00", "$0.02 is left", "may cost $1.50", "renewed in 1h30m"},
+		},
+		"a budget of less than a cent": {
+			ratelimit.Decision{Reason: ratelimit.ReasonOver, Limit: ratelimit.Limit{ID: "acme-money", Kind: ratelimit.Money, Burst: 300}, Cost: 230, Remaining: 186},
+			429, "insufficient_quota",
+			[]string{"its budget is $0.0003", "$0.000186 is left", "may cost $0.00023."},
 		},
 		"closed": {
 			ratelimit.Decision{Reason: ratelimit.ReasonClosed, Limit: rpm, Cost: 1},
