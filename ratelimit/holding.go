@@ -144,5 +144,8 @@ func (h *Holding) Left(level int, nowNs int64) int64 {
 	return max(h.left[level].Load(), 0)
 }
 
-// Hungry says whether the authority had less than was wanted when last asked.
-func (h *Holding) Hungry() bool { return h.hungry.Load() }
+// Hungry says whether the authority had less than was wanted when last asked, and nobody waits for what it
+// has: then it is asked each [HungryEvery].
+func (h *Holding) Hungry() bool {
+	return h.hungry.Load() && (h.refused.Load() || !h.asked.Load())
+}

@@ -63,7 +63,7 @@ func (h *Holding) Due(nowNs int64) bool {
 	switch {
 	case h.pending != nil:
 		return time.Duration(nowNs-h.triedNs) >= HungryEvery
-	case h.hungry.Load() && (h.refused.Load() || !h.asked.Load()):
+	case h.Hungry():
 		return since >= HungryEvery
 	case h.asked.Load():
 		return true
