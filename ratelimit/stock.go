@@ -25,7 +25,7 @@ func newStock(l *Level, gen, lostUs int64, f flow) stock {
 		switch {
 		case spent >= 0:
 			s.bucket.Level = max(burst-spent, -burst)
-		case lostUs >= from:
+		case lostUs >= from, lostUs >= 0 && f.seenUs < from:
 			s.bucket.Level, s.bucket.Part = cold, -burst
 		}
 	default:
@@ -40,10 +40,14 @@ func newStock(l *Level, gen, lostUs int64, f flow) stock {
 // percent of n, rounded down.
 func percent(n, of int64) int64 { return n/100*of + n%100*of/100 }
 
-// window is the start of the window that nowUs is in, and what the ledger knows to be spent in it.
+// window is the start of the window that nowUs is in, and what the ledger knows to be spent in it. A router
+// whose clock is ahead tells of a window that is still to come, and knows nothing of this one.
 func (l *Level) window(nowUs int64) (fromUs, spent int64) {
-	if nowUs >= l.Window.NextUs {
+	switch {
+	case nowUs >= l.Window.NextUs:
 		return l.Window.NextUs, -1
+	case nowUs < l.Window.FromUs:
+		return l.Window.FromUs, -1
 	}
 	return l.Window.FromUs, l.Window.Spent
 }
@@ -80,8 +84,12 @@ func (s *stock) at(l *Level, room int64, g generation, f flow) {
 	case Money:
 		burst := l.Limit.Burst
 		from, spent := l.window(f.seenUs)
-		if s.bucket.StampUs < from {
+		switch {
+		case f.seenUs < from: // what is counted goes on until then
+		case s.bucket.StampUs < from:
 			s.bucket = Bucket{Level: top, StampUs: from, Part: burst}
+		case s.bucket.StampUs > l.Window.NextUs && from == l.Window.FromUs:
+			s.bucket.StampUs = from // a router whose clock was far ahead asked first
 		}
 		if budget := -s.bucket.Part; budget > 0 && spent >= 0 { // somebody knows by now
 			s.bucket.Level += max(budget-spent, -budget) - percent(budget, l.Cold)

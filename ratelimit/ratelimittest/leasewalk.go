@@ -120,7 +120,10 @@ func (w *walker) tell(l *ratelimit.Level, lane string, i int, now int64) {
 // spoil makes a call such as no sound router would make, or after something else has changed.
 func (w *walker) spoil(in *ratelimit.In) {
 	l := &in.Path[w.random.IntN(len(in.Path))]
-	switch w.random.IntN(42) {
+	switch w.random.IntN(43) {
+	case 42: // its clock is wrong
+		off := (w.random.Int64N(9) - 4) * 3_600_000_000
+		l.Window.FromUs, l.Window.NextUs = max(0, l.Window.FromUs+off), max(1, l.Window.NextUs+off)
 	case 40:
 		w.shares = nil
 		for i, parts := range ratelimit.Shares([]int64{w.random.Int64N(9), w.random.Int64N(9), 1, 0}, w.random.Int64N(300_000)) {

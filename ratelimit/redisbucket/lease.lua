@@ -139,8 +139,9 @@ for i = 1, levels do
   local form, amount, period, unit, burst, cold, want, used, back, refund, from, next, spent
   form, amount, period, unit, burst, cold, want, used, back, refund, from, next, spent, at =
     unpack_('<ddddddddddddd', ARGV[2], at)
-  if now >= next then
-    from, spent = next, -1
+  local inside = now >= from and now < next
+  if not inside then
+    from, spent = now < from and from or next, -1
   end
   local level, stamp, part, stamped, cur, prev
   if stored[i + 1] and #stored[i + 1] == 48 then
@@ -155,7 +156,7 @@ for i = 1, levels do
       level, stamp, part = burst, from, burst
       if spent >= 0 then
         level = max(burst - spent, -burst)
-      elseif lost >= from then
+      elseif lost >= from or lost >= 0 and now < from then
         level, part = cold, -burst -- nobody knows what was spent
       end
     elseif lost < 0 then
@@ -188,8 +189,10 @@ for i = 1, levels do
   elseif form == SLOTS then
     level, stamp, part = top, 0, 0
   else
-    if stamp < from then
+    if now >= from and stamp < from then
       level, stamp, part = top, from, burst
+    elseif inside and stamp > next then
+      stamp = from -- a router whose clock was far ahead asked first
     end
     if part < 0 and spent >= 0 then
       part = -part
