@@ -133,7 +133,7 @@ func (o *organisation) granted(l *lane, in *ratelimit.In, out ratelimit.Out, now
 	for i, g := range out.Path {
 		x := l.tallies[i]
 		told := &in.Path[i]
-		x.level, x.levelNs, x.windowUs = g.Level, nowNs, told.Window.FromUs
+		x.level, x.levelNs, x.windowUs, x.burst = g.Level, nowNs, told.Window.FromUs, told.Limit.Burst
 		x.told.used += told.Used - told.Refund
 		x.told.granted += g.Granted
 		x.told.back += told.Back

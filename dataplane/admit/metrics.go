@@ -90,6 +90,9 @@ var (
 	descDebt = prometheus.NewDesc("anabranch_quota_debt_units",
 		"Units that a limit was exceeded by when its quota store answered last.",
 		[]string{"organisation", "limit"}, nil)
+	descBurst = prometheus.NewDesc("anabranch_quota_burst_units",
+		"Units that a limit lets through at once, by the newest call that its quota store answered: of slots and money the limit itself. The deepest debt there is.",
+		[]string{"organisation", "limit"}, nil)
 	descOwed = prometheus.NewDesc("anabranch_quota_owed_units",
 		"Units spent without the quota store that it has not been told of.",
 		[]string{"organisation", "limit"}, nil)
@@ -97,7 +100,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (limits) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descDegraded, descLease, descDebt, descOwed} {
+	for _, d := range []*prometheus.Desc{descRequests, descDegraded, descLease, descDebt, descBurst, descOwed} {
 		to <- d
 	}
 }
@@ -139,9 +142,10 @@ func (c limits) Collect(to chan<- prometheus.Metric) {
 func (o *organisation) units(s *sum, all told, to chan<- prometheus.Metric) told {
 	o.mu.Lock()
 	x := s.tally
-	now, level, owed := x.told, x.level, x.account.owed()
+	now, level, burst, owed := x.told, x.level, x.burst, x.account.owed()
 	o.mu.Unlock()
 	to <- prometheus.MustNewConstMetric(descDebt, prometheus.GaugeValue, float64(max(-level, 0)), s.org, s.limit)
+	to <- prometheus.MustNewConstMetric(descBurst, prometheus.GaugeValue, float64(burst), s.org, s.limit)
 	to <- prometheus.MustNewConstMetric(descOwed, prometheus.GaugeValue, float64(owed), s.org, s.limit)
 	all.granted, all.used, all.back = all.granted+now.granted, all.used+now.used, all.back+now.back
 	return all

@@ -44,6 +44,10 @@ func TestMetricsTellWhatWasDecidedByEachLimit(t *testing.T) {
 			`anabranch_quota_requests_total{decision="admitted",limit="requests~",organisation="acme"} 4`,
 			`anabranch_quota_requests_total{decision="would_deny",limit="requests~",organisation="acme"} 6`,
 			`anabranch_quota_degraded_seconds_total{organisation="acme"} 0`,
+			`anabranch_quota_burst_units{limit="requests",organisation="acme"} 10`,
+			`anabranch_quota_burst_units{limit="requests~",organisation="acme"} 4`,
+			`anabranch_quota_debt_units{limit="requests",organisation="acme"} 0`,
+			`anabranch_quota_lease_units_total{event="used",kind="requests"} 14`,
 			"anabranch_quota_store_up 1",
 			"anabranch_quota_stale_answers_total 0",
 		)

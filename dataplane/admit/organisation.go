@@ -48,6 +48,8 @@ type tally struct {
 	// level that the store had left when it answered last, at levelNs (0: never), and of money in the
 	// window that began then.
 	level, levelNs, windowUs int64
+	// burst of the limit by that call.
+	burst int64
 	// told is what the store was told of, of what was spent; before: at the last report.
 	told, before told
 }

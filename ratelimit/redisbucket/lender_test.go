@@ -2,6 +2,7 @@ package redisbucket
 
 import (
 	"errors"
+	"os"
 	"reflect"
 	"strconv"
 	"strings"
@@ -282,6 +283,16 @@ func TestAUserOfTheAccessListsNeedsNoMoreThanIsSaid(t *testing.T) {
 	wrong := lend(t, LenderOptions{Addrs: []string{server.Addr}, Username: "quota", Password: "sesame"})
 	if out, err := wrong.Lease(t.Context(), rpm(60, 1)); err == nil {
 		t.Errorf("with a wrong password: %+v", out)
+	}
+}
+
+func TestOperatorsAreToldWhichCommandsAUserNeeds(t *testing.T) {
+	page, err := os.ReadFile("../../dataplane/QUOTAS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "reset on >PASSWORD ~"+Prefix+"* "+Commands+"\n") {
+		t.Errorf("the page does not say: ~%s* %s", Prefix, Commands)
 	}
 }
 
