@@ -84,6 +84,12 @@ func (h *Holding) Spend(costs []int64, nowNs int64) Verdict {
 		h.miss(costs)
 		return Short
 	}
+	// What is not there is not even tried for: a call that is made meanwhile would tell of it as spent.
+	for i, c := range costs {
+		if c > 0 && h.left[i].Load() < c {
+			return h.lacks(costs)
+		}
+	}
 	for i, c := range costs {
 		if c == 0 || h.left[i].Add(-c) >= 0 {
 			continue
@@ -93,13 +99,18 @@ func (h *Holding) Spend(costs []int64, nowNs int64) Verdict {
 		}
 		// A cost that is tried beside one that is undone here may miss what comes back. It is
 		// denied or asks; nothing is spent twice.
-		h.miss(costs)
-		if h.refused.Load() {
-			return Refused
-		}
-		return Short
+		return h.lacks(costs)
 	}
 	return Spent
+}
+
+// lacks notes a demand that was not met, and answers whether to ask the authority.
+func (h *Holding) lacks(costs []int64) Verdict {
+	h.miss(costs)
+	if h.refused.Load() {
+		return Refused
+	}
+	return Short
 }
 
 // miss notes a demand that was not met. A request that could never pass is none.
