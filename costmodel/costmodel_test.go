@@ -125,14 +125,13 @@ func TestAnHourOfACluster(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, estimate, unpriced := b.ClusterHour("us", tt.gpus)
-			if got != tt.want || estimate != tt.estimate || unpriced != tt.unpriced {
-				t.Errorf("got %s, estimate %v, unpriced %v", got, estimate, unpriced)
+			if got := b.ClusterHour("us", tt.gpus); got != (Priced{tt.want, tt.estimate, tt.unpriced}) {
+				t.Errorf("got %+v", got)
 			}
 		})
 	}
-	if got, _, unpriced := b.ClusterHour("eu", []GPUs{{"h100", 8, ""}}); got != 0 || !unpriced {
-		t.Errorf("a region without prices costs %s", got)
+	if got := b.ClusterHour("eu", []GPUs{{"h100", 8, ""}}); got != (Priced{Unpriced: true}) {
+		t.Errorf("a region without prices costs %+v", got)
 	}
 }
 

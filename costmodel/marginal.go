@@ -15,34 +15,25 @@ type Marginal struct {
 	Estimate, Unpriced bool
 }
 
-const secondsPerHour = 3600
+const (
+	secondsPerHour = 3600
+	million        = 1_000_000
+)
 
-// ClusterHour is what an hour of the cluster's GPUs costs beyond what is paid anyway: nothing for
-// owned and reserved ones, the price for spot and on demand.
-func (b Book) ClusterHour(region string, gpus []GPUs) (perHour Micros, estimate, unpriced bool) {
-	for _, g := range gpus {
-		if g.Count <= 0 || g.Purchase.orDefault().sunk() {
-			continue
-		}
-		price, ok := b.Find(Want{Class: g.Class, Region: region, Purchase: g.Purchase})
-		if !ok {
-			unpriced = true
-			continue
-		}
-		estimate = estimate || price.Estimate
-		perHour = add(perHour, price.GPUsPerHour(g.Count))
-	}
-	return perHour, estimate, unpriced
+// ClusterHour is what an hour of the cluster's GPUs costs beyond what is paid anyway: nothing for those
+// that are sunk, the price for spot and on demand.
+func (b Book) ClusterHour(region string, gpus []GPUs) Priced {
+	return b.perHour(region, gpus, func(p Purchase) bool { return !p.sunk() })
 }
 
 // Marginal is the cost of a million work units on a cluster in a region with the given measured
 // capacity in work units per second. Without a capacity nothing can be said, and it is free.
 func (b Book) Marginal(region string, gpus []GPUs, capacityPerS int64) Marginal {
-	perHour, estimate, unpriced := b.ClusterHour(region, gpus)
-	m := Marginal{Estimate: estimate, Unpriced: unpriced}
-	if capacityPerS <= 0 || perHour == 0 {
+	hour := b.ClusterHour(region, gpus)
+	m := Marginal{Estimate: hour.Estimate, Unpriced: hour.Unpriced}
+	if capacityPerS <= 0 || hour.Cost == 0 {
 		return m
 	}
-	m.PerMillion = ceil(perHour, 1_000_000, int64(times(secondsPerHour, capacityPerS)))
+	m.PerMillion = ceil(hour.Cost, million, times(capacityPerS, secondsPerHour))
 	return m
 }

@@ -49,11 +49,8 @@ type world struct {
 	specs     map[fleet.ModelID]*policy.ModelSpec
 	adapters  map[string]fleet.ModelID
 	asks      map[*policy.TrafficPolicySpec][]fleet.ModelID // see targets
-	tokens    map[string]price                              // of a million tokens, by model
+	tokens    map[string]costmodel.TokenPrice               // by model
 }
-
-// price of a million tokens.
-type price struct{ input, output costmodel.Micros }
 
 // direct says that every router reaches a member itself, and none of ours stands beside it: what it
 // has and does is not measured, and no region's reports speak for it.
@@ -230,8 +227,8 @@ func prices(resources Lookup, now time.Time) costmodel.Book {
 }
 
 // tokenPrices are those of the rate cards; of two cards the first by name holds.
-func tokenPrices(resources Lookup) map[string]price {
-	out := map[string]price{}
+func tokenPrices(resources Lookup) map[string]costmodel.TokenPrice {
+	out := map[string]costmodel.TokenPrice{}
 	for _, r := range resources.List(policy.KindRateCard) {
 		card, ok := r.Spec.(*policy.RateCardSpec)
 		if !ok {
@@ -239,7 +236,7 @@ func tokenPrices(resources Lookup) map[string]price {
 		}
 		for _, m := range card.Models {
 			if _, known := out[m.Model]; !known {
-				out[m.Model] = price{max(costmodel.FromUSD(m.InputPerMTok), 0), max(costmodel.FromUSD(m.OutputPerMTok), 0)}
+				out[m.Model] = costmodel.TokenPrice{Input: max(costmodel.FromUSD(m.InputPerMTok), 0), Output: max(costmodel.FromUSD(m.OutputPerMTok), 0)}
 			}
 		}
 	}
@@ -257,11 +254,11 @@ func (w *world) unpriced(s *site, model fleet.ModelID) bool {
 // what it asks for a million work units of input and of output, since the mix is not known.
 func (w *world) marginal(s *site, model fleet.ModelID) costmodel.Micros {
 	if s.spec.Type == policy.TypeProvider {
-		p, weight := w.tokens[string(model)], policy.DefaultOutputWeight
+		weight := policy.DefaultOutputWeight
 		if spec := w.specs[model]; spec != nil && spec.OutputWeight > 0 {
 			weight = spec.OutputWeight
 		}
-		return max(p.input, costmodel.Micros(float64(p.output)/weight))
+		return w.tokens[string(model)].Marginal(weight)
 	}
 	gpus := make([]costmodel.GPUs, 0, len(s.spec.GPUs))
 	for _, g := range s.spec.GPUs {

@@ -77,8 +77,8 @@ func (w *world) models() []*routerpb.Model {
 			Aliases:             spec.Aliases,
 			Adapters:            spec.Adapters,
 			OutputWeight:        spec.OutputWeight,
-			InputMicrosPerMtok:  uint64(p.input),
-			OutputMicrosPerMtok: uint64(p.output),
+			InputMicrosPerMtok:  uint64(p.Input),
+			OutputMicrosPerMtok: uint64(p.Output),
 		}
 		if at := r.Metadata.CreatedAt; !at.IsZero() {
 			m.CreatedUnixMs = at.UnixMilli()

@@ -1,0 +1,41 @@
+package costmodel
+
+import "math"
+
+// Usage counts tokens and answers. Counts below 0 are taken as 0.
+type Usage struct {
+	// Input tokens, cached ones included; Cached is the part of them that was in a prefix cache.
+	Input, Cached, Output int64
+	// Succeeded and Failed answers. What was used for failed ones is counted too.
+	Succeeded, Failed int64
+}
+
+func (u Usage) sane() Usage {
+	u.Input = max(u.Input, 0)
+	return Usage{u.Input, min(max(u.Cached, 0), u.Input), max(u.Output, 0), max(u.Succeeded, 0), max(u.Failed, 0)}
+}
+
+// Work is what GPUs had to do, in thousandths of what an input token takes.
+type Work int64
+
+// Weights are the work of tokens where an input token is 1.
+type Weights struct {
+	// Cached input tokens: their keys and values need not be computed anew, but are read.
+	Cached float64
+	// Output tokens, as the model's output weight.
+	Output float64
+}
+
+// Work of a usage. It saturates.
+func (w Weights) Work(u Usage) Work {
+	u = u.sane()
+	return add(add(workOf(u.Input-u.Cached, 1), workOf(u.Cached, w.Cached)), workOf(u.Output, w.Output))
+}
+
+// workOf tokens of a weight, which is rounded to thousandths and held between 0 and a million.
+func workOf(tokens int64, weight float64) Work {
+	if !(weight > 0) { // nor a number
+		return 0
+	}
+	return times(Work(tokens), int64(math.Round(1000*min(weight, million))))
+}
