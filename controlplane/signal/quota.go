@@ -20,8 +20,8 @@ const exact = 1 << 53
 
 // Tally is what routers say of one limit, in units of its kind.
 type Tally struct {
-	// Routers that used it in the last window, or hold something of it, and Degraded of these, which keep
-	// it by themselves while the quota store is away.
+	// Routers that used it in the last window, hold something of it or keep it by themselves, and Degraded of these,
+	// which do the latter while the quota store is away.
 	Routers, Degraded int
 	// Held is leased to routers; InUse slots are taken by open requests; Owed was spent without the quota
 	// store and is not charged yet.
@@ -140,15 +140,19 @@ func fallen(passed time.Duration) float64 {
 
 func bounded(units int64) int64 { return min(max(units, -exact), exact) }
 
-// tally is what one router says as of its last report.
-func (u use) tally(reported time.Time) Tally {
+// tally is what one router says as of its last report. away: a quota store was, by that.
+func (u use) tally(reported time.Time, away bool) Tally {
 	left := fallen(reported.Sub(u.at))
 	t := Tally{
 		UsedPerS: u.used * left, AdmittedPerS: u.admitted * left, DeniedPerS: u.denied * left, WouldDenyPerS: u.wouldDeny * left,
 		Admitted: u.allAdmitted, Denied: u.allDenied, WouldDeny: u.allWouldHaveDenied,
 	}
 	if u.at.Before(reported) {
-		return t // it neither uses nor holds anything any more
+		// It neither uses nor holds anything any more. That its store is back it would have said.
+		if away && u.last.GetDegraded() {
+			t.Routers, t.Degraded = 1, 1
+		}
+		return t
 	}
 	t.Routers = 1
 	if u.last.GetDegraded() {
@@ -172,6 +176,7 @@ func (t Tally) plus(o Tally) Tally {
 type voice struct {
 	region   fleet.RegionID
 	reported time.Time
+	away     bool // it doesn't reach all quota stores
 	uses     uses
 }
 
@@ -227,7 +232,7 @@ func (s Snapshot) Limits(organisation string) []Limit {
 
 // hear adds what one router says.
 func (l *Limit) hear(u use, v voice, now time.Time) {
-	t := u.tally(v.reported)
+	t := u.tally(v.reported, v.away)
 	l.Tally = l.plus(t)
 	l.Regions[v.region] = l.Regions[v.region].plus(t)
 	if u.last.GetLevelAgeMs() < 0 {

@@ -243,3 +243,35 @@ func BenchmarkLimitsOfOneOrganisation(b *testing.B) {
 		}
 	}
 }
+
+func TestALimitThatNobodyUsesIsDegradedAsLongAsARouterSaysSo(t *testing.T) {
+	c := newClock()
+	say := func(degraded bool) *routerpb.QuotaSignal {
+		return &routerpb.QuotaSignal{Organisation: "acme", Limit: "q/requests", LevelAgeMs: -1, Degraded: degraded}
+	}
+	report := func(storeOK bool, quotas ...*routerpb.QuotaSignal) Tally {
+		c.pass(time.Second)
+		c.report("us", func(r *routerpb.Report) { r.QuotaStoreOk, r.Quotas = storeOK, quotas })
+		return only(t, c.look(), "acme").Tally
+	}
+	for at, step := range []struct {
+		storeOK bool
+		says    []*routerpb.QuotaSignal
+		want    int
+	}{
+		{true, []*routerpb.QuotaSignal{say(false)}, 0},
+		{false, nil, 0}, // another store
+		{false, []*routerpb.QuotaSignal{say(true)}, 1},
+		{false, nil, 1},
+		{false, nil, 1},
+		{false, []*routerpb.QuotaSignal{say(false)}, 0}, // another store still is away
+		{false, nil, 0},
+		{false, []*routerpb.QuotaSignal{say(true)}, 1},
+		{true, nil, 0}, // a router that says no more of it
+	} {
+		got := report(step.storeOK, step.says...)
+		if got.Degraded != step.want || got.Routers < step.want {
+			t.Errorf("step %d: %d of %d routers, want %d", at, got.Degraded, got.Routers, step.want)
+		}
+	}
+}

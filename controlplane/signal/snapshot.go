@@ -87,7 +87,7 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 			continue
 		}
 		if len(m.quotas) > 0 {
-			s.voices = append(s.voices, voice{m.obs.Region(), m.obs.Received, m.quotas})
+			s.voices = append(s.voices, voice{m.obs.Region(), m.obs.Received, !m.obs.Report.GetQuotaStoreOk(), m.quotas})
 		}
 		recent := since(m.recent, now.Add(-recently))
 		s.addRegion(m, recent)

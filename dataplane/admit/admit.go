@@ -295,6 +295,7 @@ func (a *Admitter) alone(t *table.Table, l *lane, costs []int64) ratelimit.Decis
 	d := l.hold.org.take(l, costs, a.part(t, l.hold.org), a.clock())
 	if !d.Allowed {
 		l.tallies[d.Tightest].denied.Add(1)
+		a.rouse(l, false) // the store is asked when it is back, which ends the absence
 		return d
 	}
 	// The store is told when it is back: of a rate, what it has not set aside.

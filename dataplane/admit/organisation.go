@@ -50,6 +50,8 @@ type tally struct {
 	level, levelNs, windowUs int64
 	// burst of the limit by that call.
 	burst int64
+	// toldAway: that its store is away was said in the last report of it.
+	toldAway bool
 	// told is what the store was told of, of what was spent; before: at the last report.
 	told, before told
 }

@@ -54,7 +54,7 @@ func (a *Admitter) sums() []sum {
 }
 
 // Signals is this router's sight of its limits, by organisation and limit: of those that were used since
-// the last call, or of which something is held or owed. Counts are those since the last call.
+// the last call, of which something is held or owed, or whose quota store has gone or is back. Counts are those since the last call.
 func (a *Admitter) Signals(now time.Time) []*routerpb.QuotaSignal {
 	var out []*routerpb.QuotaSignal
 	nowNs := a.at(now)
@@ -67,8 +67,8 @@ func (a *Admitter) Signals(now time.Time) []*routerpb.QuotaSignal {
 			away, awayFor = last.sinceReport(now)
 			away = away || a.unwell(last) != nil
 		}
-		if q := last.signal(&s, nowNs); q != nil {
-			q.Degraded, q.DegradedMs = away, uint64(awayFor.Milliseconds())
+		if q := last.signal(&s, nowNs, away); q != nil {
+			q.DegradedMs = uint64(awayFor.Milliseconds())
 			out = append(out, q)
 		}
 	}
@@ -87,14 +87,14 @@ func (o *organisation) sinceReport(now time.Time) (away bool, since time.Duratio
 }
 
 // signal is what there is to say of a limit, or nil.
-func (o *organisation) signal(s *sum, nowNs int64) *routerpb.QuotaSignal {
+func (o *organisation) signal(s *sum, nowNs int64, away bool) *routerpb.QuotaSignal {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	x := s.tally
 	now := x.told
 	now.taken, now.denied, now.wouldDeny = s.taken, x.denied.Load(), x.wouldDeny.Load()
 	q := &routerpb.QuotaSignal{
-		Organisation: s.org, Limit: s.limit, LevelAgeMs: -1, Held: s.held, InUse: x.open.Load(),
+		Organisation: s.org, Limit: s.limit, Degraded: away, LevelAgeMs: -1, Held: s.held, InUse: x.open.Load(),
 		Used: now.used - x.before.used, Owed: x.account.owed(),
 		Admitted: uint64(max(now.taken-x.before.taken, 0)),
 		Denied:   uint64(now.denied - x.before.denied), WouldDeny: uint64(now.wouldDeny - x.before.wouldDeny),
@@ -102,9 +102,9 @@ func (o *organisation) signal(s *sum, nowNs int64) *routerpb.QuotaSignal {
 	if x.levelNs != 0 {
 		q.Level, q.LevelAgeMs = x.level, (nowNs-x.levelNs)/1e6
 	}
-	if q.Held == 0 && q.InUse == 0 && q.Owed == 0 && now == x.before {
+	if q.Held == 0 && q.InUse == 0 && q.Owed == 0 && now == x.before && away == x.toldAway {
 		return nil
 	}
-	x.before = now
+	x.before, x.toldAway = now, away
 	return q
 }

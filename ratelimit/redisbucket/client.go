@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +32,8 @@ type LenderOptions struct {
 	Budget time.Duration
 	// PoolSize is the most connections to each server. 0: DefaultPoolSize.
 	PoolSize int
+	// Logger is told when the store goes away and when it is back. Nil: nobody is.
+	Logger *slog.Logger
 }
 
 const (

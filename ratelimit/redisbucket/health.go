@@ -3,6 +3,7 @@ package redisbucket
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -26,8 +27,12 @@ const everything = ""
 // health says whether calls are worth making. In a cluster each organisation is a part with a
 // health of its own, so that a server which is away takes only those that it serves with it.
 type health struct {
-	mu    sync.Mutex // guards parts
+	log *slog.Logger // nil: none
+
+	mu    sync.Mutex // guards what follows
 	parts map[string]*ailing
+	ill   int       // parts that are not called
+	since time.Time // when the first of them was not
 }
 
 // ailing is a part of which calls have failed.
@@ -51,6 +56,13 @@ func (h *health) why(part string) error {
 // fail counts a failed call. One that took all of its budget is enough: the next would hold up
 // requests as long.
 func (h *health) fail(part string, err error, spent bool) {
+	if h.failed(part, err, spent) && h.log != nil {
+		h.log.Warn("a quota store is away, limits are kept by their degraded policies", "error", err)
+	}
+}
+
+// failed counts it, and says whether nothing was away before.
+func (h *health) failed(part string, err error, spent bool) (first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.parts[part]
@@ -62,9 +74,17 @@ func (h *health) fail(part string, err error, spent bool) {
 		h.parts[part] = p
 	}
 	p.failed++
-	if spent || p.failed >= tolerated {
-		p.cause = err
+	if !spent && p.failed < tolerated {
+		return false
 	}
+	if p.cause == nil {
+		h.ill++
+		if first = h.ill == 1; first {
+			h.since = time.Now()
+		}
+	}
+	p.cause = err
+	return first
 }
 
 // well counts a call that was answered. It does not end an absence: only a probe does.
@@ -78,9 +98,22 @@ func (h *health) well(part string) {
 
 // back ends an absence.
 func (h *health) back(part string) {
+	if away, last := h.returned(part); last && h.log != nil {
+		h.log.Info("a quota store is back", "away", away.Round(time.Millisecond))
+	}
+}
+
+// returned notes it, and says whether nothing is away any more, and for how long something was.
+func (h *health) returned(part string) (away time.Duration, last bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	p := h.parts[part]
 	delete(h.parts, part)
+	if p == nil || p.cause == nil {
+		return 0, false
+	}
+	h.ill--
+	return time.Since(h.since), h.ill == 0
 }
 
 // away lists the parts that are not called.

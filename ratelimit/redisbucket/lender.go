@@ -48,7 +48,7 @@ func NewLender(o LenderOptions) (*Lender, error) {
 	if o.PoolSize == 0 {
 		o.PoolSize = DefaultPoolSize
 	}
-	return &Lender{client: o.connect(), budget: o.Budget}, nil
+	return &Lender{client: o.connect(), budget: o.Budget, health: health{log: o.Logger}}, nil
 }
 
 // Close closes the connections; calls after it fail.

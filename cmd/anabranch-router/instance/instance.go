@@ -170,6 +170,7 @@ func (n *Instance) ownStore() (admit.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Logger = n.log.With("store", n.o.Redis.Addresses)
 	return redisbucket.NewLender(o)
 }
 

@@ -106,7 +106,7 @@ func (s *stores) connect(id fleet.RegionID, spec *table.QuotaStore, budget time.
 		if err == nil {
 			h.lender, err = redisbucket.NewLender(redisbucket.LenderOptions{
 				Addrs: spec.Addresses, Master: spec.Master, Cluster: spec.Cluster, Username: spec.Username, Password: h.secret,
-				TLS: conf, Budget: budget,
+				TLS: conf, Budget: budget, Logger: s.log.With("home", id),
 			})
 		}
 	}
