@@ -97,3 +97,30 @@ func TestARequestMayHaveLessPatience(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatIsOnlyToldWhileTheStoreIsAwayIsCharged(t *testing.T) {
+	for _, before := range []bool{false, true} { // there was an absence before
+		synctest.Test(t, func(t *testing.T) {
+			l := newLink()
+			k := newAsker(t, l, tables(t, quota("total-tokens", 1000, "share", 1)))
+			want := int64(10 + 300)
+			k.take(10, 0)
+			if before {
+				outage(l)
+				k.take(20, 0)
+				l.set(up)
+				pass(3 * time.Second)
+				want += 20
+			}
+			pass(time.Second)
+			outage(l)
+			k.a.Charge(k.table, k.acme(Request{Input: 300}))
+			l.set(up)
+			pass(3 * time.Second)
+			k.stop()
+			if got := l.charged("total-tokens"); got != want {
+				t.Errorf("%d charged, want %d (absent before: %v)", got, want, before)
+			}
+		})
+	}
+}

@@ -216,7 +216,7 @@ func (o *organisation) adjust(l *lane, changes []int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range limits {
-		if x := l.tallies[i]; x.account.outage == o.outages {
+		if x := l.tallies[i]; x.account.outage > 0 && x.account.outage == o.outages {
 			x.charge(&limits[i], changes[i], limits[i].Degraded != table.DegradedOpen)
 			switch {
 			case !x.flows():
