@@ -34,6 +34,10 @@ type LenderOptions struct {
 	PoolSize int
 	// Logger is told when the store goes away and when it is back. Nil: nobody is.
 	Logger *slog.Logger
+	// Stepped is told by Run that a server's clock was set (or that this machine slept), by how much at the
+	// least, below 0 backward; of a cluster by several goroutines at once. Buckets fill by that clock: a step
+	// forward lets through what would have flowed in, up to a burst. Nil: nobody looks.
+	Stepped func(by time.Duration)
 }
 
 const (

@@ -184,7 +184,11 @@ func (l *Lender) look(ctx context.Context) {
 	defer cancel()
 	err := l.Check(call)
 	_, cluster := l.client.(*redis.ClusterClient)
-	if err == nil || ctx.Err() != nil || cluster && !errors.Is(err, ratelimit.ErrUnfit) {
+	if err == nil {
+		l.watch(call)
+		return
+	}
+	if ctx.Err() != nil || cluster && !errors.Is(err, ratelimit.ErrUnfit) {
 		return
 	}
 	l.health.fail(everything, err, true)

@@ -26,6 +26,9 @@ type Lender struct {
 	budget time.Duration
 	health health
 	clock  func() int64 // microseconds; nil: Redis's own
+
+	stepped func(by time.Duration) // nil: nobody is told of clocks that were set
+	clocks  clocks
 }
 
 // Prefix starts the key of each organisation's hash; the name follows in braces.
@@ -48,7 +51,7 @@ func NewLender(o LenderOptions) (*Lender, error) {
 	if o.PoolSize == 0 {
 		o.PoolSize = DefaultPoolSize
 	}
-	return &Lender{client: o.connect(), budget: o.Budget, health: health{log: o.Logger}}, nil
+	return &Lender{client: o.connect(), budget: o.Budget, health: health{log: o.Logger}, stepped: o.Stepped}, nil
 }
 
 // Close closes the connections; calls after it fail.

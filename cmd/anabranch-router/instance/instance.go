@@ -75,11 +75,12 @@ func New(o Options) (*Instance, error) {
 }
 
 func (n *Instance) open() error {
-	own, err := n.ownStore()
+	clocks := newClocks(n.log)
+	own, err := n.ownStore(clocks)
 	if err != nil {
 		return err
 	}
-	n.stores = newStores(n.o.Region, own, n.log)
+	n.stores = newStores(n.o.Region, own, clocks, n.log)
 	if err := n.fit(); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (n *Instance) open() error {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), n.certs)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), n.certs, clocks.steps)
 	tables := &table.Holder{}
 	if n.router, err = dataplane.New(dataplane.Options{
 		Router: n.o.Router, Region: n.o.Region, Version: n.o.Version, Tables: tables, Quotas: n.stores,
@@ -161,7 +162,7 @@ func (n *Instance) sight(now time.Time) subscribe.Sight {
 func (n *Instance) ordersStatus() override.Status { return n.orders.Status() }
 
 // ownStore keeps the quotas of organisations without another home: Redis, or without one this process.
-func (n *Instance) ownStore() (admit.Store, error) {
+func (n *Instance) ownStore(c *clocks) (admit.Store, error) {
 	if n.o.Redis.Addresses == "" {
 		n.log.Warn("quotas are counted by this router alone: give --redis when there are several")
 		return ratelimit.NewLending(nil), nil
@@ -171,6 +172,7 @@ func (n *Instance) ownStore() (admit.Store, error) {
 		return nil, err
 	}
 	o.Logger = n.log.With("store", n.o.Redis.Addresses)
+	o.Stepped = c.of("")
 	return redisbucket.NewLender(o)
 }
 

@@ -29,6 +29,7 @@ type stores struct {
 	own    admit.Store         // of the empty home
 	redis  *redisbucket.Lender // own, if that is a Redis
 	region fleet.RegionID
+	clocks *clocks
 	log    *slog.Logger
 
 	homes atomic.Pointer[map[fleet.RegionID]*home]
@@ -47,8 +48,8 @@ type home struct {
 	stop   func() // its probes; nil: they do not run
 }
 
-func newStores(region fleet.RegionID, own admit.Store, log *slog.Logger) *stores {
-	s := &stores{own: own, region: region, log: log, bell: make(chan struct{}, 1)}
+func newStores(region fleet.RegionID, own admit.Store, c *clocks, log *slog.Logger) *stores {
+	s := &stores{own: own, region: region, clocks: c, log: log, bell: make(chan struct{}, 1)}
 	s.redis, _ = own.(*redisbucket.Lender)
 	s.homes.Store(&map[fleet.RegionID]*home{})
 	return s
@@ -106,7 +107,7 @@ func (s *stores) connect(id fleet.RegionID, spec *table.QuotaStore, budget time.
 		if err == nil {
 			h.lender, err = redisbucket.NewLender(redisbucket.LenderOptions{
 				Addrs: spec.Addresses, Master: spec.Master, Cluster: spec.Cluster, Username: spec.Username, Password: h.secret,
-				TLS: conf, Budget: budget, Logger: s.log.With("home", id),
+				TLS: conf, Budget: budget, Logger: s.log.With("home", id), Stepped: s.clocks.of(id),
 			})
 		}
 	}

@@ -28,7 +28,7 @@ func regions(specs map[fleet.RegionID]*table.QuotaStore) *table.Table {
 
 func TestStoresOfRegionsComeAndGo(t *testing.T) {
 	own := ratelimit.NewLending(nil)
-	s := newStores("us-east-1", own, slog.New(slog.DiscardHandler))
+	s := newStores("us-east-1", own, newClocks(slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.run(ctx) }()
@@ -106,7 +106,8 @@ func TestStoresOfRegionsComeAndGo(t *testing.T) {
 
 func TestAStoreThatCannotBeMadeIsNone(t *testing.T) {
 	var log strings.Builder
-	s := newStores("us-east-1", ratelimit.NewLending(nil), slog.New(slog.NewTextHandler(&log, nil)))
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	s := newStores("us-east-1", ratelimit.NewLending(nil), newClocks(logger), logger)
 	here := []string{"127.0.0.1:1"}
 	junk := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(junk, []byte("no certificate"), 0o600); err != nil {
