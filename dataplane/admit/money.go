@@ -30,7 +30,24 @@ type charge struct {
 	windowUs int64
 }
 
-type known struct{ windowUs, micros int64 }
+// known is what is spent in the two newest windows of a budget, the newest first. Two, since a router whose
+// clock is ahead has the next one begin early.
+type known [2]struct{ windowUs, micros int64 }
+
+// learn takes in what is spent in a window. That only grows.
+func (k *known) learn(windowUs, micros int64) {
+	at := 0
+	for ; at < len(k) && windowUs <= k[at].windowUs; at++ {
+		if windowUs == k[at].windowUs {
+			k[at].micros = max(k[at].micros, micros)
+			return
+		}
+	}
+	if at < len(k) {
+		copy(k[at+1:], k[at:])
+		k[at].windowUs, k[at].micros = windowUs, micros
+	}
+}
 
 // count adds to what a budget was charged with, in the window that now is in.
 func (g *ledger) count(org string, x *tally, micros int64, now time.Time, l *table.Limit) {
@@ -74,11 +91,13 @@ type window struct {
 func (g *ledger) spent(org, limit string, fromUs int64) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s, ok := g.known[budget{org, limit}]
-	switch {
-	case ok && s.windowUs == fromUs:
-		return max(s.micros, 0)
-	case g.heard && (!ok || s.windowUs < fromUs):
+	told := g.known[budget{org, limit}]
+	for _, s := range told {
+		if s.windowUs == fromUs {
+			return max(s.micros, 0)
+		}
+	}
+	if g.heard && told[0].windowUs < fromUs {
 		return 0
 	}
 	return -1
@@ -118,19 +137,15 @@ func (a *Admitter) Ledger(whole bool, spent []*routerpb.Spent) {
 	}
 	newest := int64(0)
 	for _, s := range spent {
-		k, now := budget{s.GetOrganisation(), s.GetLimit()}, known{s.GetWindowUnixUs(), s.GetMicros()}
-		switch old, ok := g.known[k]; {
-		case ok && old.windowUs > now.windowUs:
-		case ok && old.windowUs == now.windowUs:
-			g.known[k] = known{now.windowUs, max(old.micros, now.micros)}
-		default:
-			g.known[k] = now
-		}
-		newest = max(newest, now.windowUs)
+		k := budget{s.GetOrganisation(), s.GetLimit()}
+		of := g.known[k]
+		of.learn(s.GetWindowUnixUs(), s.GetMicros())
+		g.known[k] = of
+		newest = max(newest, s.GetWindowUnixUs())
 	}
 	if whole {
 		g.heard = true
-		maps.DeleteFunc(g.known, func(_ budget, k known) bool { return k.windowUs < newest-forgetAfter.Microseconds() })
+		maps.DeleteFunc(g.known, func(_ budget, k known) bool { return k[0].windowUs < newest-forgetAfter.Microseconds() })
 	}
 }
 

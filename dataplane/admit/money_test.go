@@ -86,10 +86,14 @@ func TestWhatTheLedgerKnows(t *testing.T) {
 	}
 	tell(false, "a", 20, 3)
 	tell(false, "a", 10, 9)
-	if known("a", 20) != 3 || known("a", 10) != -1 {
-		t.Error("a window that is over comes back")
+	if known("a", 20) != 3 || known("a", 10) != 9 {
+		t.Error("of two windows only one is known")
 	}
 	tell(false, "a", 30, -5)
+	tell(false, "a", 10, 10)
+	if known("a", 10) != -1 {
+		t.Error("a window that is over comes back")
+	}
 	if known("a", 30) != 0 {
 		t.Error("less than nothing is spent")
 	}
@@ -110,5 +114,23 @@ func TestPricesAreRoundedUpAndBounded(t *testing.T) {
 		if got := c.u.money(); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
+	}
+}
+
+func TestABudgetIsKnownThoughAnotherRoutersClockIsAhead(t *testing.T) {
+	told := func(windowUs, micros int64) []*routerpb.Spent {
+		return []*routerpb.Spent{{Organisation: "acme", Limit: "money", WindowUnixUs: windowUs, Micros: micros}}
+	}
+	k := newStill(t, Options{Stores: Own(newLink())}, tables(t))
+	for _, s := range [][2]int64{{100, 5}, {200, 7}, {300, 1}, {200, 9}, {200, 8}, {100, 50}} { // in any order
+		k.a.Ledger(s[0] == 100, told(s[0], s[1]))
+	}
+	for window, want := range map[int64]int64{100: -1, 200: 9, 250: -1, 300: 1, 400: 0} {
+		if got := k.a.ledger.spent("acme", "money", window); got != want {
+			t.Errorf("%d is spent in the window from %d, want %d", got, window, want)
+		}
+	}
+	if got := k.a.ledger.spent("acme", "another", 200); got != 0 {
+		t.Errorf("%d is spent of a budget that the ledger does not name", got)
 	}
 }
