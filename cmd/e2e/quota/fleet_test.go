@@ -35,10 +35,15 @@ type fleet struct {
 }
 
 // newFleet starts routers whose tenants have the quotas. An organisation is a tenant, by the tenant's name.
-func newFleet(t *testing.T, quotas []*routerpb.Quota) *fleet {
+func newFleet(t *testing.T, quotas []*routerpb.Quota, change ...func(*routerpb.Organisation)) *fleet {
 	t.Helper()
 	f := &fleet{t: t, redis: redistest.Start(t, "--maxmemory-policy", "noeviction"), model: newModel(t)}
 	table := f.table(quotas)
+	for _, o := range table.GetOrganisations() {
+		for _, f := range change {
+			f(o)
+		}
+	}
 	for _, region := range regions {
 		dir := t.TempDir()
 		saved, err := lastgood.Open(filepath.Join(dir, "tables"))
