@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"anabranch/ratelimit"
 	"anabranch/ratelimit/redisbucket/redistest"
 )
@@ -55,6 +57,37 @@ func TestACluster(t *testing.T) {
 	}
 	if replicas > 0 {
 		failover(t, cluster, l, calls, round)
+	}
+}
+
+// TestOfAClusterNothingIsLeftToTheLibrary: it would look at who serves what once a minute, which is for how long calls
+// fail after a failover that nobody meets, and wait three seconds for a server that is frozen.
+func TestOfAClusterNothingIsLeftToTheLibrary(t *testing.T) {
+	l, err := NewLender(LenderOptions{Addrs: []string{"127.0.0.1:1"}, Cluster: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, ok := l.client.(*redis.ClusterClient)
+	if !ok {
+		t.Fatalf("a cluster is asked by a %T", l.client)
+	}
+	library := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer library.Close()
+	ours, theirs := c.Options(), library.Options()
+	if ours.ClusterStateReloadInterval != time.Second || theirs.ClusterStateReloadInterval <= time.Second {
+		t.Errorf("a cluster is looked at each %v, by the library each %v; want a second", ours.ClusterStateReloadInterval, theirs.ClusterStateReloadInterval)
+	}
+	if !ours.ContextTimeoutEnabled || theirs.ContextTimeoutEnabled {
+		t.Errorf("a context's deadline reaches the socket: %v, by the library %v", ours.ContextTimeoutEnabled, theirs.ContextTimeoutEnabled)
+	}
+	for name, pair := range map[string][2]time.Duration{
+		"connect": {ours.DialTimeout, theirs.DialTimeout}, "read": {ours.ReadTimeout, theirs.ReadTimeout},
+		"write": {ours.WriteTimeout, theirs.WriteTimeout},
+	} {
+		if pair[0] != 2*DefaultBudget || pair[1] <= 2*DefaultBudget {
+			t.Errorf("%s: %v, by the library %v; want %v", name, pair[0], pair[1], 2*DefaultBudget)
+		}
 	}
 }
 
