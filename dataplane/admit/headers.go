@@ -166,7 +166,7 @@ func Deny(d ratelimit.Decision) Denial {
 		denial.Message = fmt.Sprintf("Too many requests at the same time: quota %s allows %d. Please try again when one of them has ended.",
 			d.Limit.ID, d.Limit.Burst)
 	default:
-		denial.Message = fmt.Sprintf("Rate limit reached for quota %s: limit %s per %s, remaining %d, requested %d. Please try again in %v.",
+		denial.Message = fmt.Sprintf("Rate limit reached for quota %s: limit %s per %s, remaining about %d, requested %d. Please try again in %v.",
 			d.Limit.ID, amount(d.Limit.Kind, d.Limit.Amount), period(d.Limit.PeriodMs), max(0, d.Remaining), d.Cost, millis(d.RetryAfterMs))
 	}
 	return denial

@@ -100,7 +100,7 @@ func TestRefusalsInWords(t *testing.T) {
 		"over": {
 			ratelimit.Decision{Reason: ratelimit.ReasonOver, Limit: tpm, Cost: 500, Remaining: -3, RetryAfterMs: 1500},
 			429, "rate_limit_exceeded",
-			[]string{"acme-tpm", "90000 total tokens per minute", "remaining 0", "requested 500", "try again in 1.5s"},
+			[]string{"acme-tpm", "90000 total tokens per minute", "remaining about 0", "requested 500", "try again in 1.5s"},
 		},
 		"never": {
 			ratelimit.Decision{Reason: ratelimit.ReasonTooLarge, Limit: tpm, Cost: 200_000},
