@@ -105,7 +105,7 @@ func columnsOf(kind policy.Kind, name string, raw json.RawMessage) ([]string, er
 	return nil, nil
 }
 
-// quotaColumns shows whose limits they are (an organisation's in angle brackets), what they are narrowed to,
+// quotaColumns shows whose limits they are (an organisation's are said to be), what they are narrowed to,
 // and how they hold.
 func quotaColumns(s *policy.QuotaSpec) []string {
 	var limits []string
@@ -121,7 +121,7 @@ func quotaColumns(s *policy.QuotaSpec) []string {
 	}
 	whose, what, holds := s.Tenant, dash(s.Model), dash(s.Degraded)
 	if s.Organization != "" {
-		whose = "<" + s.Organization + ">"
+		whose = "organization " + s.Organization
 	}
 	if s.Key != "" {
 		whose += " key " + s.Key

@@ -52,7 +52,7 @@ func TestEveryKindHasColumnsForWhatIsSeeded(t *testing.T) {
 		"Model/llama-3.1-8b":       "- support-lora,legal-lora",
 		"Tenant/initech":           "batch eu 1",
 		"Quota/globex":             "globex - 60 requests/min share",
-		"Quota/initech-group":      "<initech> - 200 concurrent-requests,$5/day share",
+		"Quota/initech-group":      "organization initech - 200 concurrent-requests,$5/day share",
 		"TrafficPolicy/default":    "interactive 0 - - - - 2000 allowed",
 	}
 	for _, r := range rs {

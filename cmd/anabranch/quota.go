@@ -86,6 +86,11 @@ be. DEGRADED tells which routers keep a limit by themselves, because they can't 
 		if err != nil {
 			return err
 		}
+		if len(all) == 0 && filter.tenant != "" {
+			if _, _, err := c.Get(cmd.Context(), policy.KindTenant, filter.tenant); err != nil {
+				return err // mistyped, most likely
+			}
+		}
 		if *format != "table" {
 			return a.write(*format, raw)
 		}
@@ -93,7 +98,10 @@ be. DEGRADED tells which routers keep a limit by themselves, because they can't 
 			return err
 		}
 		if filter != (quotaFilter{}) {
-			return nil
+			if len(all) == 0 {
+				_, err = fmt.Fprintln(a.err, "note: nothing limits these requests, or nobody is of that name")
+			}
+			return err
 		}
 		return a.notWithRouters(cmd.Context(), c, all)
 	}

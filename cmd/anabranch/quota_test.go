@@ -107,11 +107,19 @@ func TestQuotaList(t *testing.T) {
 	if !strings.Contains(out, "1 of 2 routers (share)") || errs != "" {
 		t.Errorf("list:\n%s%s", out, errs)
 	}
-	if out, _ = s.do(0, "", "quota", "list", "--tenant", "globex"); len(squeezed(out)) != 1 {
-		t.Errorf("of globex:\n%s", out)
+	if out, errs = s.do(0, "", "quota", "list", "--tenant", "globex"); len(squeezed(out)) != 1 || !strings.Contains(errs, "nothing limits these") {
+		t.Errorf("of globex:\n%s%s", out, errs)
+	}
+	if _, errs = s.do(exitRefused, "", "quota", "list", "--tenant", "acne"); !strings.Contains(errs, `There is no Tenant "acne"`) {
+		t.Errorf("of a tenant that there isn't: %s", errs)
 	}
 	if out, _ = s.do(0, "", "quota", "list", "--organization", "works", "--tenant", "acme"); len(squeezed(out)) != 6 {
 		t.Errorf("of the organization:\n%s", out)
+	}
+	for flag, want := range map[string]string{"--tenant": "acme\n", "--home-region": "eu-west-1\n"} {
+		if out, _ = s.do(0, "", "__complete", "quota", "set", "q", flag, ""); !strings.HasPrefix(out, want) {
+			t.Errorf("%s is completed with %q", flag, out)
+		}
 	}
 	var list struct{ Items []limitUse }
 	out, _ = s.do(0, "", "quota", "list", "-o", "json")

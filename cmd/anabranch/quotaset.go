@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,11 +105,14 @@ func (f *quotaChange) add(a *app, cmd *cobra.Command) {
 	fl.StringVar(&f.reason, "reason", "", "why, for the audit trail")
 	fl.BoolVar(&f.allowLarge, "allow-large-change", false, "move more of the traffic at once than the safety rules allow; needs --reason")
 	f.others.flags(cmd)
-	tenants := a.completeTenants()
+	named := func(kind string) completion {
+		find := completeOne(func(ctx context.Context, begun string) []string { return a.names(ctx, kind, begun) })
+		return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+			return find(cmd, nil, begun)
+		}
+	}
 	for flag, complete := range map[string]completion{
-		"tenant": func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-			return tenants(cmd, nil, begun)
-		},
+		"tenant": named("tenant"), "model": named("model"), "home-region": named("region"),
 		"degraded": cobra.FixedCompletions([]string{policy.DegradedShare, policy.DegradedOpen, policy.DegradedClosed}, cobra.ShellCompDirectiveNoFileComp),
 		"overrun":  cobra.FixedCompletions([]string{policy.OverrunFinish, policy.OverrunCut}, cobra.ShellCompDirectiveNoFileComp),
 		"remove":   cobra.FixedCompletions(limitKinds(), cobra.ShellCompDirectiveNoFileComp),
@@ -163,6 +167,9 @@ func (f *quotaChange) changed(flags *pflag.FlagSet, name string, item client.Ite
 		return nil, err
 	}
 	for _, kind := range f.remove {
+		if slices.ContainsFunc(limits, func(l policy.LimitSpec) bool { return l.Kind == kind }) {
+			return nil, misused(fmt.Errorf("--remove: %s is given by another flag: leave one of the two out", kind))
+		}
 		n := len(spec.Limits)
 		spec.Limits = slices.DeleteFunc(spec.Limits, func(l policy.LimitSpec) bool { return l.Kind == kind })
 		if len(spec.Limits) == n {

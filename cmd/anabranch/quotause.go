@@ -217,8 +217,11 @@ func units(text string) (int64, error) {
 	if !ok || strings.Trim(number, "0123456789.") != "" {
 		return 0, noAmount(text)
 	}
-	if v.Mul(v, new(big.Rat).SetInt64(factor)); !v.IsInt() || v.Sign() <= 0 || v.Num().BitLen() > 53 {
+	if v.Mul(v, new(big.Rat).SetInt64(factor)); !v.IsInt() || v.Sign() <= 0 {
 		return 0, noAmount(text)
+	}
+	if v.Num().BitLen() > 53 {
+		return 0, fmt.Errorf("%.40q is too large: write a number below 2^53", text)
 	}
 	return v.Num().Int64(), nil
 }

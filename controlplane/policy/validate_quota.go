@@ -54,12 +54,12 @@ func (f *finding) quota(s *QuotaSpec) {
 	for i := range s.Limits {
 		l := &s.Limits[i]
 		at := fmt.Sprintf("spec.limits[%d]", i)
+		before := len(f.problems)
 		f.oneOf(at+".kind", l.Kind, limitKinds)
 		if seen[l.Kind] {
 			f.add(at+".kind", fmt.Sprintf("%q appears twice", clip(l.Kind)), "keep one of them")
 		}
 		seen[l.Kind] = true
-		before := len(f.problems)
 		if f.limit(at, l); len(f.problems) > before {
 			continue
 		}
@@ -86,7 +86,9 @@ func (f *finding) limit(at string, l *LimitSpec) {
 		f.between(at+".max", float64(l.Max), 1, MaxConcurrent)
 	case known || l.PerMinute != 0:
 		f.between(at+".perMinute", float64(l.PerMinute), 1, MaxPerMinute)
-		f.between(at+".burst", float64(l.Burst), 0, MaxPerMinute)
+		if l.Burst != l.PerMinute { // as it is where none is given
+			f.between(at+".burst", float64(l.Burst), 0, MaxPerMinute)
+		}
 	}
 }
 
