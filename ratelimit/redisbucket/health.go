@@ -25,7 +25,8 @@ const (
 const everything = ""
 
 // health says whether calls are worth making. In a cluster each organisation is a part with a
-// health of its own, so that a server which is away takes only those that it serves with it.
+// health of its own, so that a server which is away takes only those that it serves with it; anywhere one is
+// of which something is kept that can't be read.
 type health struct {
 	log *slog.Logger // nil: none
 
@@ -137,7 +138,7 @@ func (l *Lender) part(org string) string {
 }
 
 // Healthy is nil while calls about the organisation are made, else the reason why they are not.
-func (l *Lender) Healthy(org string) error { return l.health.why(l.part(org)) }
+func (l *Lender) Healthy(org string) error { return l.health.why(org) }
 
 // Run tries a store that is away until it is back, and asks one that is there whether it is still
 // fit to keep quotas. It blocks until ctx ends. Without it, a Lender that has found its store away

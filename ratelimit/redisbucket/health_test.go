@@ -256,3 +256,41 @@ func TestALostAnswerIsAskedForAgainAndChargedOnce(t *testing.T) {
 		t.Errorf("%d left, want 44: a repetition was charged again", left)
 	}
 }
+
+func TestOneOrganisationThatCanNotBeReadTakesNoOtherAlong(t *testing.T) {
+	server := redistest.Start(t)
+	l := lend(t, LenderOptions{Addrs: []string{server.Addr}})
+	good, bad := rpm(600, 1), rpm(600, 1)
+	bad.Org = "bad"
+	lease(t, l, bad)
+	if err := l.client.Set(t.Context(), Prefix+"{bad}", "not a hash", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	bad.Seq++
+	for range 3 {
+		for _, calls := range [][]ratelimit.In{{bad}, {good, bad}} {
+			results := l.LeaseAll(t.Context(), calls)
+			if err := results[len(results)-1].Err; err == nil {
+				t.Fatal("a string is read as levels")
+			}
+			if err := results[0].Err; calls[0].Org == good.Org && err != nil {
+				t.Fatalf("the other organisation: %v", err)
+			}
+			good.Seq++
+		}
+	}
+	if err := l.Healthy(good.Org); err != nil {
+		t.Errorf("calls for the other organisation are not made: %v", err)
+	}
+	if l.Healthy("bad") == nil {
+		t.Error("calls that can't be answered are made again and again")
+	}
+	running(t, l)
+	if err := l.client.Del(t.Context(), Prefix+"{bad}").Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what is put right is asked again", func() bool {
+		_, err := l.Lease(t.Context(), bad)
+		return err == nil
+	})
+}

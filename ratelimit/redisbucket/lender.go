@@ -101,10 +101,18 @@ func (l *Lender) LeaseAll(ctx context.Context, calls []ratelimit.In) []ratelimit
 // told takes what the calls that were made say of the health of each part, once for each.
 func (l *Lender) told(ctx context.Context, calls []ratelimit.In, results []ratelimit.Result, due []int, late bool) {
 	told := make(map[string]error)
+	tell := func(part string, err error) {
+		if _, ok := told[part]; !ok || err != nil {
+			told[part] = err
+		}
+	}
 	for _, i := range due {
-		part := l.part(calls[i].Org)
-		if _, ok := told[part]; !ok || results[i].Err != nil {
-			told[part] = results[i].Err
+		org, err := calls[i].Org, results[i].Err
+		if !unreadable(err) {
+			tell(l.part(org), err)
+		}
+		if err == nil || unreadable(err) {
+			tell(org, err)
 		}
 	}
 	for part, err := range told {
@@ -143,7 +151,9 @@ func (l *Lender) round(ctx context.Context, calls []ratelimit.In, results []rate
 	for at, i := range due {
 		text, err := replies[at].Text()
 		if err == nil {
-			results[i].Out, err = readOut(text, len(calls[i].Path))
+			if results[i].Out, err = readOut(text, len(calls[i].Path)); err != nil {
+				err = fmt.Errorf("%w: %w", errUnreadable, err)
+			}
 		}
 		switch {
 		case err == nil:
@@ -160,6 +170,15 @@ func (l *Lender) round(ctx context.Context, calls []ratelimit.In, results []rate
 		failed = append(failed, l.round(ctx, calls, results, unknown, true)...)
 	}
 	return failed
+}
+
+// errUnreadable is wrapped by errors about answers that are none.
+var errUnreadable = errors.New("the store's answer can't be read")
+
+// unreadable says whether Redis is there and what it keeps of the one organisation is not what it should be,
+// such as a key of another type. That is no reason not to ask for others.
+func unreadable(err error) bool {
+	return errors.Is(err, errUnreadable) || redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "user_script:")
 }
 
 // timedOut says whether the error is of a socket whose deadline passed: that of the budget, which
