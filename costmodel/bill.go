@@ -23,7 +23,7 @@ func (b Book) perHour(region string, gpus []GPUs, counts func(Purchase) bool) (s
 		if g.Count <= 0 || !counts(g.Purchase.orDefault()) {
 			continue
 		}
-		price, ok := b.Find(Want{Class: g.Class, Region: region, Purchase: g.Purchase})
+		price, ok := b.Find(Want{g.Class, region, g.Instance, g.Zone, g.Purchase})
 		if !ok {
 			sum.Unpriced = true
 			continue

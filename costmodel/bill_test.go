@@ -20,15 +20,15 @@ func TestABillIsForAllGPUs(t *testing.T) {
 		span time.Duration
 		want Priced
 	}{
-		"an hour on demand":         {[]GPUs{{"h100", 8, OnDemand}}, time.Hour, Priced{Cost: 55_040_000}},
-		"half an instance, a day":   {[]GPUs{{"h100", 4, ""}}, 24 * time.Hour, Priced{Cost: 660_480_000}},
-		"what is owned costs too":   {[]GPUs{{"h100", 8, Owned}}, 90 * time.Minute, Priced{Cost: 24 * Dollar}},
-		"so do blocks, by estimate": {[]GPUs{{"h100", 1, CapacityBlock}}, time.Minute, Priced{Cost: 66_666, Estimate: true}},
-		"of some nobody knows":      {[]GPUs{{"h100", 1, Owned}, {"h100", 1, Spot}}, time.Hour, Priced{Cost: 2 * Dollar, Unpriced: true}},
-		"no time":                   {[]GPUs{{"h100", 8, OnDemand}}, 0, Priced{}},
-		"time runs forward":         {[]GPUs{{"h100", 8, OnDemand}}, -time.Hour, Priced{}},
+		"an hour on demand":         {[]GPUs{{Class: "h100", Count: 8, Purchase: OnDemand}}, time.Hour, Priced{Cost: 55_040_000}},
+		"half an instance, a day":   {[]GPUs{{Class: "h100", Count: 4, Purchase: ""}}, 24 * time.Hour, Priced{Cost: 660_480_000}},
+		"what is owned costs too":   {[]GPUs{{Class: "h100", Count: 8, Purchase: Owned}}, 90 * time.Minute, Priced{Cost: 24 * Dollar}},
+		"so do blocks, by estimate": {[]GPUs{{Class: "h100", Count: 1, Purchase: CapacityBlock}}, time.Minute, Priced{Cost: 66_666, Estimate: true}},
+		"of some nobody knows":      {[]GPUs{{Class: "h100", Count: 1, Purchase: Owned}, {Class: "h100", Count: 1, Purchase: Spot}}, time.Hour, Priced{Cost: 2 * Dollar, Unpriced: true}},
+		"no time":                   {[]GPUs{{Class: "h100", Count: 8, Purchase: OnDemand}}, 0, Priced{}},
+		"time runs forward":         {[]GPUs{{Class: "h100", Count: 8, Purchase: OnDemand}}, -time.Hour, Priced{}},
 		"no GPUs":                   {nil, time.Hour, Priced{}},
-		"more than can be counted":  {[]GPUs{{"dear", 8, ""}}, 2 * time.Hour, Priced{Cost: math.MaxInt64}},
+		"more than can be counted":  {[]GPUs{{Class: "dear", Count: 8, Purchase: ""}}, 2 * time.Hour, Priced{Cost: math.MaxInt64}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestABillIsForAllGPUs(t *testing.T) {
 func TestBillsOfPartsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := NewBook(noon, []Offer{{Class: "x", Region: "r", PerHour: Micros(rapid.Int64Range(0, 1e12).Draw(t, "price"))}})
-		gpus := []GPUs{{"x", rapid.IntRange(1, 64).Draw(t, "count"), ""}}
+		gpus := []GPUs{{Class: "x", Count: rapid.IntRange(1, 64).Draw(t, "count"), Purchase: ""}}
 		at := time.UnixMicro(rapid.Int64Range(-1e15, 4e15).Draw(t, "start"))
 		from, sum := at, Micros(0)
 		for _, step := range rapid.SliceOfN(rapid.Int64Range(0, 1e10), 1, 20).Draw(t, "steps") {

@@ -52,24 +52,24 @@ func TestWhatOneMoreMillionCosts(t *testing.T) {
 		capacity int64
 		want     Marginal
 	}{
-		"owned costs nothing more":      {[]GPUs{{"h100", 8, Owned}}, 1000, Marginal{}},
-		"reserved costs nothing more":   {[]GPUs{{"h100", 8, Reserved}}, 1000, Marginal{}},
-		"on demand costs its price":     {[]GPUs{{"h100", 1, OnDemand}}, 1_000_000, Marginal{PerMillion: Dollar}},
-		"nothing said means on demand":  {[]GPUs{{"h100", 1, ""}}, 1_000_000, Marginal{PerMillion: Dollar}},
-		"twice as fast costs half":      {[]GPUs{{"h100", 1, OnDemand}}, 2_000_000, Marginal{PerMillion: Dollar / 2}},
-		"spot costs its own":            {[]GPUs{{"h100", 2, Spot}}, 1_000_000, Marginal{PerMillion: Dollar}},
-		"mixed clusters add up":         {[]GPUs{{"h100", 1, OnDemand}, {"h100", 7, Owned}, {"a100", 10, OnDemand}}, 1_000_000, Marginal{PerMillion: 2 * Dollar, Estimate: true}},
-		"an unknown price is marked":    {[]GPUs{{"b200", 1, OnDemand}}, 1_000_000, Marginal{Unpriced: true}},
-		"no capacity says nothing":      {[]GPUs{{"h100", 1, OnDemand}}, 0, Marginal{}},
-		"what is not free is not free":  {[]GPUs{{"a100", 1, OnDemand}}, math.MaxInt64 / 4000, Marginal{PerMillion: 1, Estimate: true}},
+		"owned costs nothing more":      {[]GPUs{{Class: "h100", Count: 8, Purchase: Owned}}, 1000, Marginal{}},
+		"reserved costs nothing more":   {[]GPUs{{Class: "h100", Count: 8, Purchase: Reserved}}, 1000, Marginal{}},
+		"on demand costs its price":     {[]GPUs{{Class: "h100", Count: 1, Purchase: OnDemand}}, 1_000_000, Marginal{PerMillion: Dollar}},
+		"nothing said means on demand":  {[]GPUs{{Class: "h100", Count: 1, Purchase: ""}}, 1_000_000, Marginal{PerMillion: Dollar}},
+		"twice as fast costs half":      {[]GPUs{{Class: "h100", Count: 1, Purchase: OnDemand}}, 2_000_000, Marginal{PerMillion: Dollar / 2}},
+		"spot costs its own":            {[]GPUs{{Class: "h100", Count: 2, Purchase: Spot}}, 1_000_000, Marginal{PerMillion: Dollar}},
+		"mixed clusters add up":         {[]GPUs{{Class: "h100", Count: 1, Purchase: OnDemand}, {Class: "h100", Count: 7, Purchase: Owned}, {Class: "a100", Count: 10, Purchase: OnDemand}}, 1_000_000, Marginal{PerMillion: 2 * Dollar, Estimate: true}},
+		"an unknown price is marked":    {[]GPUs{{Class: "b200", Count: 1, Purchase: OnDemand}}, 1_000_000, Marginal{Unpriced: true}},
+		"no capacity says nothing":      {[]GPUs{{Class: "h100", Count: 1, Purchase: OnDemand}}, 0, Marginal{}},
+		"what is not free is not free":  {[]GPUs{{Class: "a100", Count: 1, Purchase: OnDemand}}, math.MaxInt64 / 4000, Marginal{PerMillion: 1, Estimate: true}},
 		"no GPUs":                       {nil, 1000, Marginal{}},
-		"a count of none or less":       {[]GPUs{{"h100", 0, OnDemand}, {"h100", -3, OnDemand}}, 1000, Marginal{}},
-		"a price beyond all bounds":     {[]GPUs{{"h100", math.MaxInt64, OnDemand}}, 1, Marginal{PerMillion: math.MaxInt64}},
-		"a capacity beyond all bounds":  {[]GPUs{{"h100", 1, OnDemand}}, math.MaxInt64, Marginal{PerMillion: 1}},
-		"many GPUs do not wrap around":  {[]GPUs{{"h100", math.MaxInt64 / 2, OnDemand}, {"h100", math.MaxInt64 / 2, OnDemand}}, 1, Marginal{PerMillion: math.MaxInt64}},
-		"a small price is rounded up":   {[]GPUs{{"a100", 1, OnDemand}}, 300_000_000_000, Marginal{PerMillion: 1, Estimate: true}},
-		"a whole result is not rounded": {[]GPUs{{"h100", 3, OnDemand}}, 1000, Marginal{PerMillion: 3000 * Dollar}},
-		"a block is paid already":       {[]GPUs{{"h100", 8, CapacityBlock}}, 1000, Marginal{}},
+		"a count of none or less":       {[]GPUs{{Class: "h100", Count: 0, Purchase: OnDemand}, {Class: "h100", Count: -3, Purchase: OnDemand}}, 1000, Marginal{}},
+		"a price beyond all bounds":     {[]GPUs{{Class: "h100", Count: math.MaxInt64, Purchase: OnDemand}}, 1, Marginal{PerMillion: math.MaxInt64}},
+		"a capacity beyond all bounds":  {[]GPUs{{Class: "h100", Count: 1, Purchase: OnDemand}}, math.MaxInt64, Marginal{PerMillion: 1}},
+		"many GPUs do not wrap around":  {[]GPUs{{Class: "h100", Count: math.MaxInt64 / 2, Purchase: OnDemand}, {Class: "h100", Count: math.MaxInt64 / 2, Purchase: OnDemand}}, 1, Marginal{PerMillion: math.MaxInt64}},
+		"a small price is rounded up":   {[]GPUs{{Class: "a100", Count: 1, Purchase: OnDemand}}, 300_000_000_000, Marginal{PerMillion: 1, Estimate: true}},
+		"a whole result is not rounded": {[]GPUs{{Class: "h100", Count: 3, Purchase: OnDemand}}, 1000, Marginal{PerMillion: 3000 * Dollar}},
+		"a block is paid already":       {[]GPUs{{Class: "h100", Count: 8, Purchase: CapacityBlock}}, 1000, Marginal{}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestMarginalIsExact(t *testing.T) {
 		count := rapid.IntRange(1, 100_000).Draw(t, "count")
 		capacity := rapid.Int64Range(1, 1<<40).Draw(t, "capacity")
 		b := NewBook(noon, []Offer{{Class: "x", Region: "r", PerHour: Micros(price)}})
-		got := b.Marginal("r", []GPUs{{"x", count, OnDemand}}, capacity).PerMillion
+		got := b.Marginal("r", []GPUs{{Class: "x", Count: count, Purchase: OnDemand}}, capacity).PerMillion
 
 		want := new(big.Int).Mul(big.NewInt(price), big.NewInt(int64(count)))
 		if !want.IsInt64() {
@@ -117,11 +117,11 @@ func TestAnHourOfACluster(t *testing.T) {
 		estimate, unpriced bool
 	}{
 		"nothing":                  {nil, 0, false, false},
-		"eight of one class":       {[]GPUs{{"h100", 8, OnDemand}}, 55_040_000, false, false},
-		"two generations":          {[]GPUs{{"h100", 8, ""}, {"a100-80", 8, ""}}, 82_487_200, true, false},
-		"one of them not priced":   {[]GPUs{{"h100", 8, ""}, {"b300", 8, ""}}, 55_040_000, false, true},
-		"owned, priced or not":     {[]GPUs{{"h100", 8, Owned}, {"b300", 8, Reserved}}, 0, false, false},
-		"more than can be counted": {[]GPUs{{"dear", 1, ""}, {"dear", 1, ""}}, math.MaxInt64, false, false},
+		"eight of one class":       {[]GPUs{{Class: "h100", Count: 8, Purchase: OnDemand}}, 55_040_000, false, false},
+		"two generations":          {[]GPUs{{Class: "h100", Count: 8, Purchase: ""}, {Class: "a100-80", Count: 8, Purchase: ""}}, 82_487_200, true, false},
+		"one of them not priced":   {[]GPUs{{Class: "h100", Count: 8, Purchase: ""}, {Class: "b300", Count: 8, Purchase: ""}}, 55_040_000, false, true},
+		"owned, priced or not":     {[]GPUs{{Class: "h100", Count: 8, Purchase: Owned}, {Class: "b300", Count: 8, Purchase: Reserved}}, 0, false, false},
+		"more than can be counted": {[]GPUs{{Class: "dear", Count: 1, Purchase: ""}, {Class: "dear", Count: 1, Purchase: ""}}, math.MaxInt64, false, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestAnHourOfACluster(t *testing.T) {
 			}
 		})
 	}
-	if got := b.ClusterHour("eu", []GPUs{{"h100", 8, ""}}); got != (Priced{Unpriced: true}) {
+	if got := b.ClusterHour("eu", []GPUs{{Class: "h100", Count: 8, Purchase: ""}}); got != (Priced{Unpriced: true}) {
 		t.Errorf("a region without prices costs %+v", got)
 	}
 }
@@ -142,7 +142,7 @@ func TestMarginalIsMonotonic(t *testing.T) {
 		count := rapid.IntRange(0, 1000).Draw(t, "count")
 		capacity := rapid.Int64Range(1, 1<<30).Draw(t, "capacity")
 		at := func(count int, capacity int64) Micros {
-			return b.Marginal("r", []GPUs{{"x", count, OnDemand}}, capacity).PerMillion
+			return b.Marginal("r", []GPUs{{Class: "x", Count: count, Purchase: OnDemand}}, capacity).PerMillion
 		}
 		if at(count+1, capacity) < at(count, capacity) {
 			t.Fatalf("%d GPUs cost less than %d", count+1, count)

@@ -5,6 +5,8 @@ type GPUs struct {
 	Class    string
 	Count    int
 	Purchase Purchase
+	// Instance and Zone are what they sit in and where. Empty: not known.
+	Instance, Zone string
 }
 
 // Marginal is what work costs on a cluster beyond what is paid anyway.

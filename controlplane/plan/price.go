@@ -3,9 +3,11 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
+	"anabranch/costmodel"
 )
 
 // priceGrowth is how much of a demand may move in a second after a change of price: 20 points a
@@ -16,10 +18,16 @@ const priceGrowth = 0.2 / 60
 // of the move: the table in force is all that a planner remembers.
 var repriced = fmt.Sprintf("a price has changed: moves by at most %g points a minute", 60*100*priceGrowth)
 
-// pricedAfter says whether a rate card was written after a revision.
-func (w *world) pricedAfter(revision uint64) bool {
+// pricedAfter says whether a rate card was written after a table, or one of its prices has begun or ended
+// to hold since.
+func (w *world) pricedAfter(table *routerpb.Table, now time.Time) bool {
+	made := time.UnixMilli(table.GetCreatedUnixMs())
+	since := func(at time.Time) bool { return at.After(made) && !at.After(now) }
 	return slices.ContainsFunc(w.resources.List(policy.KindRateCard), func(r *policy.Resource) bool {
-		return r.Metadata.Revision > revision
+		card, ok := r.Spec.(*policy.RateCardSpec)
+		return r.Metadata.Revision > table.GetRef().GetRevision() || ok && slices.ContainsFunc(card.Offers(), func(o costmodel.Offer) bool {
+			return since(o.From) || since(o.Until)
+		})
 	})
 }
 

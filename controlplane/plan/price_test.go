@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"anabranch/failover"
 )
@@ -55,6 +57,25 @@ func TestAChangeOfPriceMovesTwentyPointsAMinute(t *testing.T) {
 		if why == repriced {
 			t.Errorf("it is over, and the reason of %s is %q", c, why)
 		}
+	}
+}
+
+// A price that begins or ends to hold is a change of price, although nobody writes anything.
+func TestAPriceThatComesIntoForceMovesTwentyPointsAMinute(t *testing.T) {
+	for name, bounds := range map[string]string{
+		"it begins":              "{class: h100, region: us, usdPerHour: 1}, {class: h100, region: us, usdPerHour: 8, from: %s}",
+		"the one before it ends": "{class: h100, region: us, usdPerHour: 8}, {class: h100, region: us, usdPerHour: 1, from: 2020-01-01T00:00:00Z, until: %s}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := priced(t)
+			at := b.now.Add(90 * time.Second).UTC().Format(time.RFC3339)
+			b.write("RateCard", "list", "gpus: ["+fmt.Sprintf(bounds, at)+", {class: h100, region: eu, usdPerHour: 1.1}, {class: h100, region: ap, usdPerHour: 9}]")
+			b.write("Model", "another", "{}") // makes a table that is newer than the card
+			b.after(80)
+			near(t, "share at home before", region(b.shares("us"), "us"), 1, 0)
+			b.everySecond(t, 70, priceGrowth)
+			near(t, "a minute after", region(b.shares("us"), "eu"), 0.2, 0.01)
+		})
 	}
 }
 

@@ -64,7 +64,7 @@ func survey(in Input) *world {
 		regions:   map[fleet.RegionID]*policy.RegionSpec{},
 		zones:     map[fleet.RegionID]string{},
 		policies:  traffic(in.Resources),
-		book:      prices(in.Resources, in.Now),
+		book:      Prices(in.Resources, in.Now),
 		specs:     map[fleet.ModelID]*policy.ModelSpec{},
 		adapters:  map[string]fleet.ModelID{},
 		tokens:    tokenPrices(in.Resources),
@@ -204,23 +204,12 @@ func (w *world) rtt(a, b fleet.RegionID) float64 {
 	return policy.DefaultRTTMs
 }
 
-// prices are those of the rate cards that hold at a time; of two the first by the card's name.
-func prices(resources Lookup, now time.Time) costmodel.Book {
+// Prices of GPUs are those of the rate cards that hold at a time.
+func Prices(resources Lookup, now time.Time) costmodel.Book {
 	var all []costmodel.Offer
 	for _, r := range resources.List(policy.KindRateCard) {
-		card, ok := r.Spec.(*policy.RateCardSpec)
-		if !ok {
-			continue
-		}
-		for _, p := range card.GPUs {
-			all = append(all, costmodel.Offer{
-				Class:    p.Class,
-				Region:   p.Region,
-				Purchase: costmodel.Purchase(p.Purchase),
-				PerHour:  costmodel.FromUSD(p.USDPerHour),
-				Origin:   costmodel.Override,
-				Estimate: p.Estimate,
-			})
+		if card, ok := r.Spec.(*policy.RateCardSpec); ok {
+			all = append(all, card.Offers()...)
 		}
 	}
 	return costmodel.NewBook(now, all)
@@ -260,9 +249,5 @@ func (w *world) marginal(s *site, model fleet.ModelID) costmodel.Micros {
 		}
 		return w.tokens[string(model)].Marginal(weight)
 	}
-	gpus := make([]costmodel.GPUs, 0, len(s.spec.GPUs))
-	for _, g := range s.spec.GPUs {
-		gpus = append(gpus, costmodel.GPUs{Class: g.Class, Count: g.Count, Purchase: costmodel.Purchase(g.Purchase)})
-	}
-	return w.book.Marginal(string(s.region), gpus, int64(s.capacity[model])).PerMillion
+	return w.book.Marginal(string(s.region), s.spec.Bought(), int64(s.capacity[model])).PerMillion
 }

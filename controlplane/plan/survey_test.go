@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
@@ -92,6 +93,34 @@ func TestMarginalPricesOfClusters(t *testing.T) {
 		}
 		if got := w.marginal(s, "m"); got != want {
 			t.Errorf("a million units on %s cost %s, want %s", s.id, got, want)
+		}
+	}
+}
+
+func TestPricesHoldForATimeAndAPlace(t *testing.T) {
+	b := newBench(t)
+	b.cluster("us-a", "us", 1000, "gpus: [{class: h100, count: 2, availabilityZone: us-a, instance: big}]")
+	b.cluster("us-b", "us", 1000, "gpus: [{class: h100, count: 2}]")
+	b.write("RateCard", "a", `gpus: [{class: h100, region: us, usdPerHour: 3.6}, {class: h100, region: us, instance: big, usdPerHour: 1.8, until: "2027-01-01T00:00:00Z"}, `+
+		`{class: h100, region: us, instance: big, availabilityZone: us-a, usdPerHour: 5.4, from: "2026-12-31T00:00:00Z"}, {class: h100, region: us, usdPerHour: 7.2, from: "2027-01-02T00:00:00Z"}]`)
+	b.report()
+	for at, want := range map[string][2]costmodel.Micros{
+		"2026-12-30T23:59:59Z": {costmodel.Dollar, 2 * costmodel.Dollar},
+		"2026-12-31T00:00:00Z": {3 * costmodel.Dollar, 2 * costmodel.Dollar},
+		"2027-01-01T23:59:59Z": {3 * costmodel.Dollar, 2 * costmodel.Dollar},
+		"2027-01-02T00:00:00Z": {3 * costmodel.Dollar, 4 * costmodel.Dollar},
+	} {
+		now, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[fleet.ClusterID]costmodel.Micros{}
+		w := survey(Input{Resources: b.written, Signals: b.signals.Snapshot(b.now), Now: now})
+		for _, s := range w.sites {
+			got[s.id] = w.marginal(s, "m")
+		}
+		if got["us-a"] != want[0] || got["us-b"] != want[1] {
+			t.Errorf("at %s a million units cost %s and %s, want %v", at, got["us-a"], got["us-b"], want)
 		}
 	}
 }

@@ -47,7 +47,7 @@ const (
 // The values that fields with a closed set may take, as they stand in documents.
 var (
 	clusterTypes   = []string{TypeEndpoints, TypeGateway, TypeRouter, TypeProvider}
-	purchases      = []string{"on-demand", "spot", "reserved", "owned"}
+	purchases      = []string{"on-demand", "spot", "reserved", "capacity-block", "owned"}
 	authTypes      = []string{AuthBearer, AuthMTLS, AuthSigV4}
 	discoveryKinds = []string{DiscoverDNS, DiscoverSRV, DiscoverFile, DiscoverEndpointSlices, DiscoverInferencePool}
 	schemes        = []string{"http", "https"}

@@ -3,12 +3,14 @@ package policy
 import (
 	"encoding/json"
 	"slices"
+
+	"anabranch/costmodel"
 )
 
 // The formats of replicated commands whose builds know what a document says, see [NeedsFormat].
 const (
 	firstFormat  = 1
-	leasesFormat = 4 // organisations, quota stores, and quotas of more than plain rates of whole tenants
+	leasesFormat = 4 // organisations, quota stores, quotas of more than plain rates of whole tenants, and prices of more than GPUs as such
 )
 
 // later are the fields of specs that builds before leasesFormat do not know.
@@ -18,16 +20,19 @@ var later = map[Kind][]string{
 	KindQuota:  {"organization", "key", "shadow", "overrun", "homeRegion"},
 }
 
-// laterLimit are those of limits.
-var laterLimit = []string{"max", "usd", "timeZone", "warnAt"}
+// lists of specs whose items such builds do not know in all their forms, and which of them those are.
+var (
+	lists     = map[Kind]string{KindQuota: "limits", KindCluster: "gpus", KindRateCard: "gpus"}
+	laterItem = map[string]func(map[string]json.RawMessage) bool{"limits": laterLimit, "gpus": laterGPUs}
+)
 
 // NeedsFormat is the oldest format of replicated commands whose builds understand a document, given as
 // [Canonical] does, in all that it says. Builds of an older one would store it, and not judge or
 // carry out what they do not know; so it must not be proposed while there are any. That the kind as such is
 // known is not judged.
 func NeedsFormat(kind Kind, doc []byte) uint32 {
-	fields := later[kind]
-	if fields == nil {
+	fields, list := later[kind], lists[kind]
+	if fields == nil && list == "" {
 		return firstFormat
 	}
 	var d struct{ Spec map[string]json.RawMessage }
@@ -37,17 +42,24 @@ func NeedsFormat(kind Kind, doc []byte) uint32 {
 	if hasAny(d.Spec, fields) {
 		return leasesFormat
 	}
-	var limits []map[string]json.RawMessage
-	if kind != KindQuota || json.Unmarshal(d.Spec["limits"], &limits) != nil {
+	var items []map[string]json.RawMessage
+	if list == "" || json.Unmarshal(d.Spec[list], &items) != nil {
 		return firstFormat
 	}
-	for _, l := range limits {
-		var of string
-		if hasAny(l, laterLimit) || json.Unmarshal(l["kind"], &of) == nil && !(&LimitSpec{Kind: of}).rate() {
-			return leasesFormat
-		}
+	if slices.ContainsFunc(items, laterItem[list]) {
+		return leasesFormat
 	}
 	return firstFormat
+}
+
+func laterLimit(l map[string]json.RawMessage) bool {
+	var of string
+	return hasAny(l, []string{"max", "usd", "timeZone", "warnAt"}) || json.Unmarshal(l["kind"], &of) == nil && !(&LimitSpec{Kind: of}).rate()
+}
+
+func laterGPUs(g map[string]json.RawMessage) bool {
+	var bought costmodel.Purchase
+	return hasAny(g, []string{"instance", "availabilityZone", "from", "until"}) || json.Unmarshal(g["purchase"], &bought) == nil && bought == costmodel.CapacityBlock
 }
 
 func hasAny(m map[string]json.RawMessage, names []string) bool {

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"anabranch/costmodel"
 )
 
 // Warning is something of a valid resource that its author hardly means, or should know of.
@@ -212,12 +215,15 @@ func (l *lint) unpriced() {
 	if cares == "" {
 		return
 	}
-	gpus, models := map[GPUPrice]bool{}, l.tokenPrices()
+	models := l.tokenPrices()
+	var offers []costmodel.Offer // whenever they hold
 	for _, r := range l.all.List(KindRateCard) {
-		for _, p := range r.Spec.(*RateCardSpec).GPUs {
-			gpus[GPUPrice{Class: p.Class, Region: p.Region, Purchase: p.Purchase}] = true
+		for _, o := range r.Spec.(*RateCardSpec).Offers() {
+			o.From, o.Until = time.Time{}, time.Time{}
+			offers = append(offers, o)
 		}
 	}
+	book := costmodel.NewBook(time.Time{}, offers)
 	for _, r := range l.all.List(KindCluster) {
 		s := r.Spec.(*ClusterSpec)
 		l.at = Plural(KindCluster) + "/" + r.Metadata.Name
@@ -227,9 +233,9 @@ func (l *lint) unpriced() {
 				missing = append(missing, "tokens of "+m)
 			}
 		}
-		for _, g := range s.GPUs {
-			if (g.Purchase == "on-demand" || g.Purchase == "spot") && !gpus[GPUPrice{Class: g.Class, Region: s.Region, Purchase: g.Purchase}] {
-				missing = append(missing, g.Purchase+" "+g.Class)
+		for _, g := range s.Bought() {
+			if book.ClusterHour(s.Region, []costmodel.GPUs{g}).Unpriced {
+				missing = append(missing, string(g.Purchase)+" "+g.Class)
 			}
 		}
 		if len(missing) > 0 {

@@ -118,7 +118,11 @@ type AuthSpec struct {
 type GPUSpec struct {
 	Class string `json:"class"`
 	Count int    `json:"count"`
-	// Purchase is on-demand (default), spot, reserved or owned. Reserved and owned cost nothing
-	// at the margin.
+	// Purchase is on-demand (default), spot, reserved, capacity-block or owned. All but the first two
+	// cost nothing at the margin.
 	Purchase string `json:"purchase,omitempty"`
+	// Instance and AvailabilityZone are what they sit in and where, as prices tell. Empty: not known, so
+	// that of prices that tell the dearest holds.
+	Instance         string `json:"instance,omitempty"`
+	AvailabilityZone string `json:"availabilityZone,omitempty"`
 }

@@ -133,24 +133,36 @@ func TestTheFormatThatADocumentNeeds(t *testing.T) {
 		"Tenant t {tier: top}":                         1,
 		"Tenant t {organization: t}":                   4,
 		"Model organization {}":                        1,
-		"Quota q {tenant: t, model: m, degraded: open, limits: [{kind: requests, perMinute: 1}]}":      1,
-		"Quota q {tenant: t, limits: [{kind: total-tokens, perMinute: 1, burst: 5}]}":                  1,
-		"Quota q {organization: t, limits: [{kind: requests, perMinute: 1}]}":                          4,
-		"Quota q {tenant: t, key: k, limits: [{kind: requests, perMinute: 1}]}":                        4,
-		"Quota q {tenant: t, shadow: false, limits: [{kind: requests, perMinute: 1}]}":                 4,
-		"Quota q {tenant: t, overrun: cut, limits: [{kind: requests, perMinute: 1}]}":                  4,
-		"Quota q {tenant: t, homeRegion: us, limits: [{kind: requests, perMinute: 1}]}":                4,
-		"Quota q {tenant: t, limits: [{kind: requests, perMinute: 1}, {kind: money-per-day, usd: 1}]}": 4,
-		"Quota q {tenant: t, limits: [{kind: concurrent-requests, max: 1}]}":                           4,
+		"RateCard r {gpus: [{class: x, region: us, purchase: owned, usdPerHour: 1, estimate: true}]}":                                                  1,
+		"RateCard r {models: [{model: m, inputPerMTok: 1, outputPerMTok: 1}]}":                                                                         1,
+		"RateCard r {gpus: [{class: x, region: us, instance: i, usdPerHour: 1}]}":                                                                      4,
+		"RateCard r {gpus: [{class: x, region: us, availabilityZone: a, usdPerHour: 1}]}":                                                              4,
+		"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1}, {class: y, region: us, usdPerHour: 1, until: '2027-01-01T00:00:00Z'}]}":             4,
+		"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1, from: '2027-01-01T00:00:00Z'}]}":                                                     4,
+		"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1, purchase: capacity-block}]}":                                                         4,
+		"Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], gpus: [{class: x, count: 1, purchase: spot}]}":           1,
+		"Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], gpus: [{class: x, count: 1, purchase: capacity-block}]}": 4,
+		"Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], gpus: [{class: x, count: 1, instance: i}]}":              4,
+		"Quota q {tenant: t, model: m, degraded: open, limits: [{kind: requests, perMinute: 1}]}":                                                      1,
+		"Quota q {tenant: t, limits: [{kind: total-tokens, perMinute: 1, burst: 5}]}":                                                                  1,
+		"Quota q {organization: t, limits: [{kind: requests, perMinute: 1}]}":                                                                          4,
+		"Quota q {tenant: t, key: k, limits: [{kind: requests, perMinute: 1}]}":                                                                        4,
+		"Quota q {tenant: t, shadow: false, limits: [{kind: requests, perMinute: 1}]}":                                                                 4,
+		"Quota q {tenant: t, overrun: cut, limits: [{kind: requests, perMinute: 1}]}":                                                                  4,
+		"Quota q {tenant: t, homeRegion: us, limits: [{kind: requests, perMinute: 1}]}":                                                                4,
+		"Quota q {tenant: t, limits: [{kind: requests, perMinute: 1}, {kind: money-per-day, usd: 1}]}":                                                 4,
+		"Quota q {tenant: t, limits: [{kind: concurrent-requests, max: 1}]}":                                                                           4,
 	} {
 		r := resource(t, doc)
 		if got := NeedsFormat(r.Kind, Canonical(r)); got != want {
 			t.Errorf("%s needs format %d, want %d", doc, got, want)
 		}
 	}
-	for _, doc := range []string{"", "7", `{"spec":[]}`, `{"spec":{"limits":{}}}`, `{"spec":{"limits":[7]}}`} {
-		if got := NeedsFormat(KindQuota, []byte(doc)); got != 1 {
-			t.Errorf("%q needs format %d", doc, got)
+	for _, doc := range []string{"", "7", `{"spec":[]}`, `{"spec":{"limits":{},"gpus":{}}}`, `{"spec":{"limits":[7],"gpus":[7]}}`, `{"spec":{"gpus":[{"purchase":7}]}}`} {
+		for _, kind := range []Kind{KindQuota, KindRateCard} {
+			if got := NeedsFormat(kind, []byte(doc)); got != 1 {
+				t.Errorf("%s of %q needs format %d", kind, doc, got)
+			}
 		}
 	}
 }

@@ -105,11 +105,20 @@ type RateCardSpec struct {
 	Models []ModelPrice `json:"models,omitempty"`
 }
 
-// GPUPrice is one GPU-hour in one region.
+// GPUPrice is one GPU-hour in one region. Of prices for the same a published one holds before an estimate,
+// then the one in force since the latest time, then that of the first card by name.
 type GPUPrice struct {
-	Class    string `json:"class"`
-	Region   string `json:"region"`
-	Purchase string `json:"purchase,omitempty"` // on-demand (default), spot, reserved, owned
+	Class  string `json:"class"`
+	Region string `json:"region"`
+	// Instance is the type that the GPUs sit in, e.g. "p5.48xlarge". Empty: any.
+	Instance string `json:"instance,omitempty"`
+	// AvailabilityZone of the region, e.g. "us-east-1a". Empty: all.
+	AvailabilityZone string `json:"availabilityZone,omitempty"`
+	// Purchase is on-demand (default), spot, reserved, capacity-block or owned.
+	Purchase string `json:"purchase,omitempty"`
+	// From and Until bound when it holds, e.g. 2027-01-31T00:00:00Z, Until not included. Empty: no bound.
+	From  string `json:"from,omitempty"`
+	Until string `json:"until,omitempty"`
 	// USDPerHour is dollars per GPU-hour, kept as micro-dollars internally.
 	USDPerHour float64 `json:"usdPerHour"`
 	// Estimate marks a figure that nobody published.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 
 	"anabranch/api/fleet"
 )
@@ -72,7 +73,9 @@ func (f *finding) rateCard(s *RateCardSpec) {
 		f.named(at+".region", g.Region, fleet.CheckName)
 		f.oneOf(at+".purchase", g.Purchase, purchases)
 		f.between(at+".usdPerHour", g.USDPerHour, 0, maxUSD)
-		if key := g.Class + "/" + g.Region + "/" + g.Purchase; seen[key] {
+		f.goods(at, g.Instance, g.AvailabilityZone)
+		f.span(at, g.From, g.Until)
+		if key := strings.Join([]string{g.Class, g.Region, g.Purchase, g.Instance, g.AvailabilityZone, g.From}, "/"); seen[key] {
 			f.add(at, fmt.Sprintf("class %q in %q as %q appears twice", clip(g.Class), clip(g.Region), clip(g.Purchase)), "keep one price")
 		} else {
 			seen[key] = true

@@ -40,7 +40,8 @@ func (f *finding) member(s *ClusterSpec) {
 		f.named(at+".class", g.Class, fleet.CheckName)
 		f.between(at+".count", float64(g.Count), 1, maxGPUs)
 		f.oneOf(at+".purchase", g.Purchase, purchases)
-		if key := g.Class + "/" + g.Purchase; seen[key] {
+		f.goods(at, g.Instance, g.AvailabilityZone)
+		if key := strings.Join([]string{g.Class, g.Purchase, g.Instance, g.AvailabilityZone}, "/"); seen[key] {
 			f.add(at, fmt.Sprintf("class %q as %q appears twice", g.Class, g.Purchase), "add the counts up")
 		} else {
 			seen[key] = true

@@ -110,7 +110,8 @@ func TestClosedSetsOfValues(t *testing.T) {
 		{"Cluster c {region: us, models: [m], url: 'http://x', type: %s}", "spec.type", []string{"provider"}},
 		{"Quota q {tenant: t, limits: [{kind: %s, perMinute: 1}]}", "spec.limits[0].kind", []string{"requests", "input-tokens", "output-tokens", "total-tokens"}},
 		{"Quota q {tenant: t, limits: [{kind: requests, perMinute: 1}], degraded: %s}", "spec.degraded", []string{"share", "open", "closed"}},
-		{"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1, purchase: %s}]}", "spec.gpus[0].purchase", []string{"on-demand", "spot", "reserved", "owned"}},
+		{"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1, purchase: %s}]}", "spec.gpus[0].purchase", []string{"on-demand", "spot", "reserved", "capacity-block", "owned"}},
+		{"Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], gpus: [{class: x, count: 1, purchase: %s}]}", "spec.gpus[0].purchase", []string{"on-demand", "spot", "reserved", "capacity-block", "owned"}},
 		{"Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], auth: {env: E, type: %s}}", "spec.auth.type", []string{"bearer"}},
 	}
 	for _, tt := range tests {

@@ -11,7 +11,6 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
-	"anabranch/costmodel"
 	"anabranch/sim"
 	"anabranch/sim/world"
 )
@@ -51,7 +50,7 @@ func (s small) fleet(span time.Duration) (built, error) {
 		}
 	}
 	parts := map[string][]string{} // of each cluster of the operator
-	price := s.prices()
+	book := plan.Prices(s.resources, s.in.Signals.At)
 	rates := map[string]float64{} // work per second of a pod at full use, by class, model and lengths
 	for n, r := range s.resources.List(policy.KindCluster) {
 		spec, ok := r.Spec.(*policy.ClusterSpec)
@@ -72,7 +71,7 @@ func (s small) fleet(span time.Duration) (built, error) {
 			if len(models) > 1 {
 				c.ID = fleet.ClusterID(fmt.Sprintf("c%d.m%d", n, i))
 			}
-			c.Pods = []world.Pods{s.pods(id, m, spec, work[m]/all, price(spec), rates)}
+			c.Pods = []world.Pods{s.pods(id, m, spec, work[m]/all, float64(book.ClusterHour(spec.Region, spec.Bought()).Cost), rates)}
 			parts[string(id)] = append(parts[string(id)], string(c.ID))
 			b.spec.Clusters = append(b.spec.Clusters, c)
 			b.drained[c.ID] = spec.Drained || s.in.Dead[id]
@@ -241,26 +240,4 @@ func (s small) rate(p sim.Profile, m fleet.ModelID) float64 {
 		weight = cmp.Or(r.Spec.(*policy.ModelSpec).OutputWeight, weight)
 	}
 	return batch * (float64(in) + weight*float64(out)) / max(last.Seconds(), 1e-6)
-}
-
-// prices gives what all GPUs of a cluster cost for an hour, in micro-dollars: those that are paid for by
-// use. Of what no rate card has a price it is 0.
-func (s small) prices() func(*policy.ClusterSpec) float64 {
-	type key struct{ class, region, purchase string }
-	all := map[key]float64{}
-	for _, r := range s.resources.List(policy.KindRateCard) {
-		if card, ok := r.Spec.(*policy.RateCardSpec); ok {
-			for _, p := range card.GPUs {
-				all[key{p.Class, p.Region, p.Purchase}] = float64(costmodel.FromUSD(p.USDPerHour))
-			}
-		}
-	}
-	return func(spec *policy.ClusterSpec) (sum float64) {
-		for _, g := range spec.GPUs {
-			if g.Purchase == "on-demand" || g.Purchase == "spot" {
-				sum += float64(g.Count) * all[key{g.Class, spec.Region, g.Purchase}]
-			}
-		}
-		return sum
-	}
 }

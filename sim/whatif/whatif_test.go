@@ -213,6 +213,7 @@ func TestAFleetInTheSmall(t *testing.T) {
 		"Cluster dead {region: sa, models: [m], endpoints: [{id: a, url: 'http://a', class: l40s}]}",
 		"TrafficPolicy pinned {class: batch, models: [n, idle], clusters: [both], match: [{headers: [{name: x, value: y}]}]}",
 		"TrafficPolicy other {class: other, models: [idle]}",
+		"RateCard later {gpus: [{class: h100, region: us, usdPerHour: 99}]}", // the first by name holds
 	)
 	s := small{
 		in:        Input{After: written(t, docs...), Dead: map[fleet.ClusterID]bool{"dead": true}},
@@ -234,6 +235,9 @@ func TestAFleetInTheSmall(t *testing.T) {
 	want := []string{"ap-1 ap m 2 false", "c1.m0 sa m 2 false", "c1.m1 sa n 1 false", "dead sa m 1 true", "eu-1 eu m 2 false", "us-1 us m 2 false"}
 	if !slices.Equal(clusters, want) {
 		t.Errorf("clusters %q, want %q", clusters, want)
+	}
+	if price := b.spec.Clusters[5].Pods[0].PriceMicroUSD; price != 3e6 {
+		t.Errorf("a pod in us costs %d", price)
 	}
 	var own []string
 	for _, r := range b.own {
