@@ -17,15 +17,14 @@ type LenderOptions struct {
 	// Addrs are host:port. One is a single server (or the path of a Unix socket), unless Cluster
 	// is set. With Master they are the Sentinels, with Cluster some of the cluster's servers.
 	Addrs []string
-	// Master is the name by which Sentinels know the primary. Empty: no Sentinel.
+	// Master is the name by which Sentinels, which are asked without a password, know the primary. Empty: no
+	// Sentinel.
 	Master string
 	// Cluster tells that the servers are a Redis Cluster.
 	Cluster bool
 	// Username and Password as Redis's access lists know them. Empty: none. The user needs the
 	// commands of [Commands] on the keys rl:*.
 	Username, Password string
-	// SentinelUsername and SentinelPassword towards the Sentinels. Empty: none.
-	SentinelUsername, SentinelPassword string
 	// TLS towards Redis and the Sentinels. Nil: plain.
 	TLS *tls.Config
 	// Budget bounds each call, with its repetition. 0: DefaultBudget.
@@ -83,8 +82,6 @@ func (o LenderOptions) connect() redis.UniversalClient {
 	all := redis.UniversalOptions{
 		Addrs:                    o.Addrs,
 		MasterName:               o.Master,
-		SentinelUsername:         o.SentinelUsername,
-		SentinelPassword:         o.SentinelPassword,
 		Username:                 o.Username,
 		Password:                 o.Password,
 		TLSConfig:                o.TLS,
