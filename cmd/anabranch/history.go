@@ -68,7 +68,7 @@ with a revision, the differences of that one in full.`,
 			return fmt.Errorf("%w, or tables", err)
 		}
 		if len(args) == 1 {
-			return fmt.Errorf("name the resource: anabranch history %s NAME", args[0])
+			return misused(fmt.Errorf("name the resource: anabranch history %s NAME", args[0]))
 		}
 		c, err := a.connect("")
 		if err != nil {

@@ -88,7 +88,7 @@ func TestHistoryOfAResource(t *testing.T) {
 		want string
 	}{
 		"kind":     {[]string{"history", "planet", "x"}, exitUsage, "or tables"},
-		"name":     {[]string{"history", "tenant"}, exitFailed, "history tenant NAME"},
+		"name":     {[]string{"history", "tenant"}, exitUsage, "history tenant NAME"},
 		"nobody":   {[]string{"history", "tenant", "nobody"}, exitRefused, "no history of one"},
 		"revision": {[]string{"history", "tenant", "acme", "--revision", "1"}, exitRefused, "the oldest is"},
 		"nothing":  {[]string{"history"}, exitUsage, "accepts between 1 and 2"},
