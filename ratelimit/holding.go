@@ -81,7 +81,7 @@ func NewHolding(path []Limit) *Holding {
 // Spend takes the costs, one for each level, all or none.
 func (h *Holding) Spend(costs []int64, nowNs int64) Verdict {
 	if nowNs >= h.untilNs.Load() {
-		h.miss(costs)
+		h.miss(costs, false)
 		return Short
 	}
 	// What is not there is not even tried for: a call that is made meanwhile would tell of it as spent.
@@ -106,15 +106,20 @@ func (h *Holding) Spend(costs []int64, nowNs int64) Verdict {
 
 // lacks notes a demand that was not met, and answers whether to ask the authority.
 func (h *Holding) lacks(costs []int64) Verdict {
-	h.miss(costs)
+	slotless := false
+	for i, c := range costs {
+		slotless = slotless || h.levels[i].slots && h.left[i].Load() < c
+	}
+	h.miss(costs, slotless)
 	if h.refused.Load() {
 		return Refused
 	}
 	return Short
 }
 
-// miss notes a demand that was not met. A request that could never pass is none.
-func (h *Holding) miss(costs []int64) {
+// miss notes a demand that was not met. A request that could never pass is none, and one without a slot is none
+// of anything else: of what those that wait for two slots would use in all, only two requests' can be spent.
+func (h *Holding) miss(costs []int64, slotless bool) {
 	defer h.asked.Store(true) // last: a call that comes between would miss what is noted
 	for i, c := range costs {
 		if c > h.levels[i].most.Load() {
@@ -123,7 +128,9 @@ func (h *Holding) miss(costs []int64) {
 	}
 	for i, c := range costs {
 		l := &h.levels[i]
-		l.unmet.Add(c)
+		if l.slots || !slotless {
+			l.unmet.Add(c)
+		}
 		for {
 			n := l.need.Load()
 			if c <= n || l.need.CompareAndSwap(n, c) {

@@ -90,3 +90,40 @@ func TestWhatWasTooLargePassesOnceTheLimitIsRaised(t *testing.T) {
 		}
 	})
 }
+
+func TestATenantOutOfSlotsTakesNothingOfItsSiblings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		whole, few, large := quota("input-tokens", 100_000, "share", 1), slotsOf(2, "share"), quota("input-tokens", 50_000, "share", 1)
+		whole.Id, whole.Tenant, few.Id, large.Id, large.Tenant = "whole/input-tokens", "", "few/slots", "large/input-tokens", "globex"
+		pb := describe(whole, few, large)
+		pb.Tenants = []*routerpb.Tenant{
+			{Id: "acme", Organisation: "acme", Tier: "top", Priority: 100}, {Id: "globex", Organisation: "acme", Tier: "top", Priority: 100},
+		}
+		l := newLink()
+		k := newAsker(t, l, build(t, pb))
+		tenant, _ := k.table.Tenant("acme")
+		var open []*Reservation
+		most := 0
+		for step := range 300 {
+			for range 200 {
+				if r, d := k.a.Take(t.Context(), k.table, Request{Tenant: tenant, Input: 100}); d.Allowed {
+					open = append(open, r)
+				}
+			}
+			if most = max(most, len(open)); step%7 == 6 && len(open) > 0 {
+				open[0].Settle(1, 100, 0)
+				open = open[1:]
+			}
+			pass(10 * time.Millisecond)
+		}
+		if most != 2 {
+			t.Errorf("%d requests at the same time, want 2", most)
+		}
+		if _, held, _ := l.Left("acme", "whole/input-tokens"); held > 40_000 { // what all that came at first would have used, and has not been forgotten
+			t.Errorf("%d of the organisation's tokens are held for two requests of 100 each", held)
+		}
+		if d := k.takeAs("globex", 45_000); !d.Allowed {
+			t.Errorf("of 100,000 a sibling gets no 45,000: %+v", d)
+		}
+	})
+}
