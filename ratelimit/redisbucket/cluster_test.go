@@ -63,17 +63,13 @@ func TestACluster(t *testing.T) {
 // TestOfAClusterNothingIsLeftToTheLibrary: it would look at who serves what once a minute, which is for how long calls
 // fail after a failover that nobody meets, and wait three seconds for a server that is frozen.
 func TestOfAClusterNothingIsLeftToTheLibrary(t *testing.T) {
-	l, err := NewLender(LenderOptions{Addrs: []string{"127.0.0.1:1"}, Cluster: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := lend(t, LenderOptions{Addrs: []string{"127.0.0.1:1"}, Cluster: true, Budget: DefaultBudget})
 	c, ok := l.client.(*redis.ClusterClient)
 	if !ok {
 		t.Fatalf("a cluster is asked by a %T", l.client)
 	}
 	library := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
-	defer library.Close()
+	defer func() { _ = library.Close() }() // it has connected to nothing
 	ours, theirs := c.Options(), library.Options()
 	if ours.ClusterStateReloadInterval != time.Second || theirs.ClusterStateReloadInterval <= time.Second {
 		t.Errorf("a cluster is looked at each %v, by the library each %v; want a second", ours.ClusterStateReloadInterval, theirs.ClusterStateReloadInterval)
