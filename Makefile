@@ -50,7 +50,7 @@ web/dist/index.html: web/node_modules/.package-lock.json web/index.html $(shell 
 test: deps web/dist/index.html lint ## Everything that CI checks.
 	cd web && npm run --silent check && npm run --silent test
 	CGO_ENABLED=1 go test -race -vet=off -timeout 20m ./...
-	go test -vet=off -run 'CapacityIsToldFromAnyLoad|OracleIsNoWorse' ./sim/ours ./sim/rival # some of their cases only under -race
+	go test -vet=off -run 'CapacityIsToldFromAnyLoad|OracleIsNoWorse|LeasesKeepToTheEnvelope|FaultsStayWithinTheirBounds' ./sim/ours ./sim/rival ./sim/quotas # some of their cases only under -race
 	CGO_ENABLED=1 go test -race -vet=off -tags kubernetes -run Kubernetes ./cmd/anabranch-router
 
 .PHONY: test-short
