@@ -2,6 +2,7 @@ package quota
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -118,18 +119,36 @@ const (
 // A request can't arrive later than it was answered.
 const measuring = 50 * time.Millisecond
 
+// policies are what the rows are played with, each if it has a bound.
+var policies = []string{"share", "closed"}
+
 // TestTheEnvelopeHolds: whatever happens, tenants get no more than rate × t + burst and what is owed to the
-// fault, and what they may have they get.
+// fault, and what they may have they get. Each half of the rows has a fleet, since most of it is waiting.
 func TestTheEnvelopeHolds(t *testing.T) {
 	calm, trouble := 700*time.Millisecond, 2500*time.Millisecond
 	if os.Getenv("ANABRANCH_STRESS") != "" {
 		calm, trouble = 5*time.Second, 20*time.Second
 	}
-	policies := []string{"share", "closed"}
+	half := len(faults) / 2
+	told := make([]strings.Builder, 2)
+	t.Run("rows", func(t *testing.T) {
+		for i, rows := range [][]fault{faults[:half], faults[half:]} {
+			t.Run(fmt.Sprint("from ", i*half), func(t *testing.T) {
+				t.Parallel()
+				endure(t, rows, calm, trouble, &told[i])
+			})
+		}
+	})
+	t.Logf("\n| fault | degraded | bound | excess | used | longest wait |\n|---|---|---|---|---|---|\n%s%s", &told[0], &told[1])
+}
+
+// endure plays rows one after the other on one fleet, each between two times of calm, and tells what came of
+// them as rows of a table.
+func endure(t *testing.T, rows []fault, calm, trouble time.Duration, table io.Writer) {
 	tenant := func(i int, policy string) string { return fmt.Sprintf("row-%d-%s", i, policy) }
 	var quotas []*routerpb.Quota
 	old := map[string]bool{}
-	for i, row := range faults {
+	for i, row := range rows {
 		for _, policy := range policies {
 			if _, played := row.bound[policy]; played {
 				old[tenant(i, policy)] = row.old
@@ -138,9 +157,7 @@ func TestTheEnvelopeHolds(t *testing.T) {
 		}
 	}
 	f := newFleet(t, quotas, func(o *routerpb.Organisation) { o.Young = !old[o.GetId()] })
-	var table strings.Builder
-	table.WriteString("\n| fault | degraded | bound | excess | used | longest wait |\n|---|---|---|---|---|---|\n")
-	for i, row := range faults {
+	for i, row := range rows {
 		loads := map[string]*load{}
 		var mu sync.Mutex // guards loads
 		var running sync.WaitGroup
@@ -168,7 +185,7 @@ func TestTheEnvelopeHolds(t *testing.T) {
 			if policy == "share" && l.longest >= budget {
 				bound = max(bound, coldParts)
 			}
-			fmt.Fprintf(&table, "| %s | %s | %.0f | %.0f | %.2f | %v |\n", row.name, policy, bound, over, used, l.longest.Round(time.Millisecond))
+			fmt.Fprintf(table, "| %s | %s | %.0f | %.0f | %.2f | %v |\n", row.name, policy, bound, over, used, l.longest.Round(time.Millisecond))
 			if most := bound + perSecond*max(measuring, l.longest).Seconds(); over > most {
 				t.Errorf("%s, %s: %.1f above rate × t + burst, at most %.1f may be", row.name, policy, over, most)
 			}
@@ -183,5 +200,4 @@ func TestTheEnvelopeHolds(t *testing.T) {
 			}
 		}
 	}
-	t.Log(table.String())
 }

@@ -94,31 +94,34 @@ func TestSlotsOfADeadRouterComeBack(t *testing.T) {
 		}
 	}
 	f := newFleet(t, []*routerpb.Quota{quota("killed"), quota("ended")})
-	for i, end := range []func(*router){(*router).kill, (*router).stop} {
-		tenant := []string{"killed", "ended"}[i]
-		dying := f.routers[i]
-		var open sync.WaitGroup
+	tenants, ends := []string{"killed", "ended"}, []func(*router){(*router).kill, (*router).stop}
+	var open sync.WaitGroup
+	for i, tenant := range tenants {
 		for range n {
 			open.Go(func() {
 				// They are cut off with the router, or end with it.
-				_, _, _ = dying.ask(t.Context(), told{tenant: tenant, prompt: 1, completion: 1, takes: 2 * time.Second}, 0, 1)
+				_, _, _ = f.routers[i].ask(t.Context(), told{tenant: tenant, prompt: 1, completion: 1, takes: 2 * time.Second}, 0, 1)
 			})
 		}
+	}
+	ended := make([]time.Time, len(tenants))
+	for i, tenant := range tenants {
 		eventually(t, 5*time.Second, "all slots to be taken", func() error {
 			if got := f.model.together(tenant); got < n {
 				return fmt.Errorf("%d are", got)
 			}
 			return nil
 		})
-		end(dying)
-		began := time.Now()
-		other := f.routers[2]
+		ends[i](f.routers[i])
+		ended[i] = time.Now()
+	}
+	for i, tenant := range tenants {
 		eventually(t, 12*time.Second, "the slots to come back", func() error {
 			var got atomic.Int64
 			var asked sync.WaitGroup
 			for range n {
 				asked.Go(func() {
-					status, _, err := other.ask(t.Context(), told{tenant: tenant, prompt: 1, completion: 1, takes: 100 * time.Millisecond}, 0, 1)
+					status, _, err := f.routers[2].ask(t.Context(), told{tenant: tenant, prompt: 1, completion: 1, takes: 100 * time.Millisecond}, 0, 1)
 					if err == nil && status == http.StatusOK {
 						got.Add(1)
 					}
@@ -130,7 +133,7 @@ func TestSlotsOfADeadRouterComeBack(t *testing.T) {
 			}
 			return nil
 		})
-		t.Logf("%s: all slots were back %v after its end", tenant, time.Since(began).Round(time.Millisecond))
-		open.Wait()
+		t.Logf("%s: all slots were back %v after its end", tenant, time.Since(ended[i]).Round(time.Millisecond))
 	}
+	open.Wait()
 }
