@@ -90,6 +90,7 @@ func spenders(t *testing.T, n int, members []*member) (tills []*till, stop func(
 // Routers tell their nodes of money all the while, and the leader dies in the middle of it: nothing of
 // what they spent is lost, and nothing counts twice.
 func TestSpendingCountsOnceThoughTheLeaderDies(t *testing.T) {
+	t.Parallel()
 	members := cluster(t, 3)
 	spent := func(m *member) int64 {
 		return state.SpentIn(m.store.View().Budget("acme", "day/money"), spendingDay).GetMicros()
