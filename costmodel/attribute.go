@@ -41,7 +41,7 @@ func (v Interval) Attribute(lines []Line, weights func(fleet.ModelID) Weights) R
 		work = append(work, r[k].Work)
 		done = add(done, r[k].Work)
 	}
-	idle := max(v.Capacity-done, 0)
+	idle := v.Capacity - done // below 0: no weight
 	switch {
 	case done == 0:
 		idle = 1

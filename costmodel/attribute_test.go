@@ -154,7 +154,7 @@ func TestWhatIsAttributedIsTheBill(t *testing.T) {
 		var whole Sum
 		for _, k := range got.Keys() {
 			s := got[k]
-			if min(s.Cost, s.Idle, s.Carbon) < 0 {
+			if min(s.Cost, s.Idle, s.Carbon) < 0 || min(s.Input-s.Cached, s.Cached, s.Output, s.Succeeded, s.Failed) < 0 {
 				t.Fatalf("%v pays %+v", k, s)
 			}
 			if s.Idle > 0 && (k.Tenant != "" || k.Model != "" || k.Class != "") {

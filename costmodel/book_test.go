@@ -29,7 +29,9 @@ func TestPricesAreFound(t *testing.T) {
 		{Class: "b200", Region: "us", PerHour: 1 * Dollar},
 		{Class: "b200", Region: "us", PerHour: 2 * Dollar, From: noon},
 		{Class: "b200", Region: "us", PerHour: 3 * Dollar, From: noon.Add(1)},
-		{Class: "b200", Region: "us", PerHour: 4 * Dollar, From: noon.Add(-hour), Until: noon},
+		{Class: "b200", Region: "us", PerHour: 5 * Dollar, From: noon.Add(-hour), AsOf: noon},
+		{Class: "b200", Region: "eu", PerHour: 1 * Dollar},
+		{Class: "b200", Region: "eu", PerHour: 4 * Dollar, From: noon.Add(-hour), Until: noon},
 
 		{Class: "l40s", Instance: "g6e.xlarge", GPUs: 1, Region: "us", PerHour: 1_861_000, AsOf: noon},
 		{Class: "l40s", Instance: "g6e.48xlarge", GPUs: 8, Region: "us", PerHour: 30_131_180, AsOf: noon.Add(hour)},
@@ -55,6 +57,7 @@ func TestPricesAreFound(t *testing.T) {
 
 		"the newest of the strongest origin":      {Want{Class: "a100", Region: "us"}, 6 * Dollar, hour, "live price: the newest, before the price file, before the shipped default", false},
 		"an operator's guess beats what is known": {Want{Class: "a100", Region: "eu"}, 4 * Dollar, 0, "operator's price: before the live price", true},
+		"what has ended holds no more":            {Want{Class: "b200", Region: "eu"}, 1 * Dollar, 0, "shipped default", false},
 		"in force since the latest time":          {Want{Class: "b200", Region: "us"}, 2 * Dollar, 0, "shipped default: in force since 2026-12-01", false},
 
 		"an instance type by its GPUs":         {Want{Class: "l40s", Region: "us", Instance: "g6e.xlarge"}, 1_861_000, 0, "shipped default", false},
@@ -80,6 +83,16 @@ func TestPricesAreFound(t *testing.T) {
 	}
 	if _, ok := (Book{}).Find(Want{Class: "h100", Region: "us"}); ok {
 		t.Error("an empty book knows a price")
+	}
+}
+
+func TestOfManyAlikeTheFirstIsTaken(t *testing.T) {
+	var offers []Offer
+	for i := range 60 {
+		offers = append(offers, Offer{Class: "x", Region: "r", PerHour: Micros(100 - i), Origin: Origin(i % 3)})
+	}
+	if got, _ := NewBook(noon, offers).Find(Want{Class: "x", Region: "r"}); got.PerHour != 98 {
+		t.Errorf("found %+v", got.Offer)
 	}
 }
 
