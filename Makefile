@@ -86,7 +86,7 @@ bench: ## The card of the request path and of quotas: their speed beside baselin
 bench-quota: ## Decisions on quotas beside golang.org/x/time/rate and redis_rate, in one run.
 	@$(MAKE) --no-print-directory $(BENCHSTAT)
 	@mkdir -p .anabranch
-	go test -run '^$$' -bench 'Decide|Redis|Decisions' -benchtime 0.3s -count $(or $(COUNT),6) -timeout 20m ./ratelimit ./ratelimit/redisbucket | tee .anabranch/bench-quota.txt
+	go test -run '^$$' -bench 'Decide|Redis|Decisions|Take$$' -benchtime 0.3s -count $(or $(COUNT),6) -timeout 20m ./ratelimit ./ratelimit/redisbucket ./dataplane/admit | tee .anabranch/bench-quota.txt
 	@$(BENCHSTAT) -col /by .anabranch/bench-quota.txt
 	@awk -f .github/bench-quota.awk .anabranch/bench-quota.txt
 
