@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"anabranch/costmodel/awsprice"
+	"anabranch/costmodel/awsprice/spot"
+	"anabranch/costmodel/pricelist"
+)
+
+// priceFlags say whom to ask for what.
+type priceFlags struct {
+	regions, files, instances []string
+	cards                     bool
+	class, region, purchase   string // what is shown; empty: all
+	every                     time.Duration
+	count                     int
+}
+
+func (a *app) prices() *cobra.Command {
+	var f priceFlags
+	cmd := &cobra.Command{
+		Use:   "prices",
+		Short: "Show what GPUs cost, by AWS, price files and rate cards",
+		Long: `Show what GPUs cost, how old each price is and where it is from, and which price is used where several are
+known: an operator's (a rate card of the control plane) before a live one (AWS), that before a price file's.
+Then each source: how many prices it has, when they were read, and what went wrong since.
+
+Of AWS each region is asked for prices on demand (Price List), on the spot market and in capacity blocks
+(EC2). Credentials are found as AWS's own tools find them; to have none is no error. Needed are
+pricing:GetProducts, ec2:DescribeSpotPriceHistory and ec2:DescribeCapacityBlockOfferings.
+
+A price file is .csv, .yaml or .json with class, region and usdPerHour, and where known instance, gpus (that
+usdPerHour buys), zone, purchase, from, until, asOf, source and estimate.
+
+With --watch sources are asked again and again; the last good prices of one that fails stay.`,
+		Example: `  anabranch prices --aws us-east-1,eu-central-1 --class h100
+  anabranch prices --aws eu=eu-central-1 --instance p5.48xlarge,p9.48xlarge=x100:8 --purchase spot
+  anabranch prices --cards --file contract.csv
+  anabranch prices --aws us-east-1 --watch 1h -o json`,
+		Args: cobra.NoArgs,
+	}
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.regions, "aws", nil, "`regions` of AWS; NAME=CODE where yours have other names, such as eu=eu-central-1")
+	fl.StringSliceVar(&f.files, "file", nil, "price `files`")
+	fl.BoolVar(&f.cards, "cards", false, "also rate cards of the control plane")
+	fl.StringSliceVar(&f.instances, "instance", nil, "ask AWS for these instance `types` only; TYPE=CLASS:GPUS tells of one that is not known")
+	fl.StringVar(&f.class, "class", "", "show only this class of GPU")
+	fl.StringVar(&f.region, "region", "", "show only this region")
+	fl.StringVar(&f.purchase, "purchase", "", "show only what is bought so: on-demand, spot, reserved, capacity-block, owned")
+	fl.DurationVar(&f.every, "watch", 0, "ask again at this interval, until it is interrupted")
+	fl.IntVar(&f.count, "count", 0, "end after asking so many times; 0: never. Of --watch")
+	format := formats(cmd, "table", "json", "yaml")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case len(f.regions) == 0 && len(f.files) == 0 && !f.cards:
+			return misused(errors.New("whose prices? give --aws REGION, --file FILE or --cards"))
+		case f.every != 0 && f.every < leastInterval:
+			return misused(fmt.Errorf("--watch: %s is too short: use %s or more", f.every, leastInterval))
+		case f.count < 0:
+			return misused(errors.New("--count can't be below 0"))
+		}
+		sources, err := a.priceSources(cmd.Context(), f)
+		if err != nil {
+			return err
+		}
+		list, err := pricelist.New(pricelist.Options{Sources: sources})
+		if err != nil {
+			return misused(err)
+		}
+		return a.showPrices(cmd.Context(), f, list, *format)
+	}
+	return cmd
+}
+
+// priceSources are those that the flags name.
+func (a *app) priceSources(ctx context.Context, f priceFlags) ([]pricelist.Source, error) {
+	var all []pricelist.Source
+	if f.cards {
+		c, err := a.connect("")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rateCards{c})
+	}
+	for _, path := range f.files {
+		all = append(all, pricelist.File{Path: path})
+	}
+	if len(f.regions) == 0 {
+		return all, nil
+	}
+	var instances []awsprice.Instance
+	for _, text := range f.instances {
+		i, err := awsprice.ParseInstance(text)
+		if err != nil {
+			return nil, misused(fmt.Errorf("--instance: %w", err))
+		}
+		instances = append(instances, i)
+	}
+	config, err := awsprice.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range f.regions {
+		name, code, named := strings.Cut(text, "=")
+		if !named {
+			code = name
+		}
+		place := awsprice.Place{Code: code, Region: name}
+		onDemand, err := awsprice.New(config, awsprice.Options{Place: place, Instances: instances})
+		if err != nil {
+			return nil, misused(fmt.Errorf("--aws: %w", err))
+		}
+		market, err := spot.New(config, spot.Options{Place: place, Instances: instances})
+		if err != nil {
+			return nil, misused(fmt.Errorf("--aws: %w", err))
+		}
+		blocks, err := spot.NewBlocks(config, spot.Options{Place: place, Instances: instances})
+		if err != nil {
+			return nil, misused(fmt.Errorf("--aws: %w", err))
+		}
+		all = append(all, onDemand, market, blocks)
+	}
+	return all, nil
+}
+
+// showPrices asks once, or at each interval. To be asked once and fail is an error; a watch goes on.
+func (a *app) showPrices(ctx context.Context, f priceFlags, list *pricelist.List, format string) error {
+	if f.every == 0 {
+		list.Refresh(ctx)
+		if err := a.printPrices(f, list, format); err != nil {
+			return err
+		}
+		return failing(list.States())
+	}
+	again := time.NewTicker(f.every)
+	defer again.Stop()
+	for n := 1; ; n++ {
+		list.Refresh(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := a.printPrices(f, list, format); err != nil {
+			return err
+		}
+		if n == f.count {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// failing is an error if a source fails.
+func failing(states []pricelist.State) error {
+	var names []string
+	for _, s := range states {
+		if s.Standing == pricelist.Failing {
+			names = append(names, s.Source)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d sources of prices failed: %s", len(names), len(states), strings.Join(names, ", "))
+}
