@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -195,4 +196,15 @@ func TestBillsStayWholeInRollups(t *testing.T) {
 			t.Fatalf("bills of %d and %d became %+v", bills, carbon, s)
 		}
 	})
+}
+
+func BenchmarkAttribute(b *testing.B) {
+	v := Interval{Cluster: "c", Region: "r", Bill: 55 * Dollar, Capacity: 1 << 50}
+	var lines []Line
+	for i := range 1000 {
+		lines = append(lines, Line{Tenant: fleet.TenantID(fmt.Sprint(i)), Model: "m", Usage: Usage{Input: int64(1000 * i), Output: int64(i)}})
+	}
+	for b.Loop() {
+		v.Attribute(lines, plain)
+	}
 }

@@ -2,30 +2,17 @@ package costmodel
 
 import "time"
 
-// instances are the GPU instance types of AWS that model servers run on, see
+// instances of AWS that prices are shipped for, and what they have; see
 // https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html.
 var instances = map[string]struct {
 	class string
 	gpus  int
 }{
 	"p4d.24xlarge": {"a100-40", 8}, "p4de.24xlarge": {"a100-80", 8},
-	"p5.4xlarge": {"h100", 1}, "p5.48xlarge": {"h100", 8},
-	"p5e.48xlarge": {"h200", 8}, "p5en.48xlarge": {"h200", 8},
+	"p5.4xlarge": {"h100", 1}, "p5.48xlarge": {"h100", 8}, "p5en.48xlarge": {"h200", 8},
 	"p6-b200.48xlarge": {"b200", 8}, "p6-b300.48xlarge": {"b300", 8},
-	"g5.xlarge": {"a10g", 1}, "g5.2xlarge": {"a10g", 1}, "g5.4xlarge": {"a10g", 1}, "g5.8xlarge": {"a10g", 1},
-	"g5.16xlarge": {"a10g", 1}, "g5.12xlarge": {"a10g", 4}, "g5.24xlarge": {"a10g", 4}, "g5.48xlarge": {"a10g", 8},
-	"g6.xlarge": {"l4", 1}, "g6.2xlarge": {"l4", 1}, "g6.4xlarge": {"l4", 1}, "g6.8xlarge": {"l4", 1},
-	"g6.16xlarge": {"l4", 1}, "g6.12xlarge": {"l4", 4}, "g6.24xlarge": {"l4", 4}, "g6.48xlarge": {"l4", 8},
-	"g6e.xlarge": {"l40s", 1}, "g6e.2xlarge": {"l40s", 1}, "g6e.4xlarge": {"l40s", 1}, "g6e.8xlarge": {"l40s", 1},
-	"g6e.16xlarge": {"l40s", 1}, "g6e.12xlarge": {"l40s", 4}, "g6e.24xlarge": {"l40s", 4}, "g6e.48xlarge": {"l40s", 8},
-	"g7e.2xlarge": {"rtx-pro-6000", 1}, "g7e.4xlarge": {"rtx-pro-6000", 1}, "g7e.8xlarge": {"rtx-pro-6000", 1},
-	"g7e.12xlarge": {"rtx-pro-6000", 2}, "g7e.24xlarge": {"rtx-pro-6000", 4}, "g7e.48xlarge": {"rtx-pro-6000", 8},
-}
-
-// GPUsOf tells which GPUs an instance type of AWS has, and how many. Not ok: the type is not known.
-func GPUsOf(instance string) (class string, gpus int, ok bool) {
-	i, ok := instances[instance]
-	return i.class, i.gpus, ok
+	"g6.48xlarge": {"l4", 8}, "g6e.xlarge": {"l40s", 1}, "g6e.2xlarge": {"l40s", 1}, "g6e.24xlarge": {"l40s", 4},
+	"g6e.48xlarge": {"l40s", 8}, "g7e.48xlarge": {"rtx-pro-6000", 8},
 }
 
 // list is where shipped prices were read, and when.
