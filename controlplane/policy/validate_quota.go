@@ -16,9 +16,9 @@ import (
 
 // Bounds of quotas.
 const (
-	// MaxPerMinute bounds a limit and its burst, in units, so that the bucket arithmetic in integer
-	// microseconds stays within 2^53.
-	MaxPerMinute = 150_000_000
+	// MaxPerMinute bounds a limit and its burst, in units, so that the products of the arithmetic stay below
+	// 2^53: see [ratelimit.Limit.Validate], which ends at 75 thousand million.
+	MaxPerMinute = 50_000_000_000
 	// MaxConcurrent bounds requests at the same time.
 	MaxConcurrent = 10_000_000
 	// MaxUSD bounds a budget in dollars, so that micro-dollars stay well below 2^51.
