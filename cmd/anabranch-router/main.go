@@ -125,7 +125,7 @@ looks that must fail; without one they send here what is refused. A second signa
 	fl.StringVar(&o.Redis.Master, "redis-sentinel-master", "", "name by which the Sentinels at --redis know the primary (default: it is no Sentinel)")
 	fl.BoolVar(&o.Redis.Cluster, "redis-cluster", false, "what is at --redis is a Redis Cluster")
 	fl.StringVar(&o.Redis.Username, "redis-username", "", "user of Redis's access lists (default: the default user)")
-	fl.StringVar(&o.Redis.PasswordFile, "redis-password-file", "", "file that holds the password of Redis")
+	fl.StringVar(&o.Redis.PasswordFile, "redis-password-file", "", "file that holds the password of Redis (read again for each new connection)")
 	fl.BoolVar(&o.Redis.TLS, "redis-tls", false, "encrypt connections to Redis")
 	fl.StringVar(&o.Redis.CAFile, "redis-ca-file", "", "authorities of Redis's certificate, with --redis-tls (PEM; default: the system's)")
 	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this router (PEM, URI name anabranch://router/<region>/<id>); it, its key and the authorities are read again when they change")

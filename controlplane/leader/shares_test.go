@@ -57,10 +57,10 @@ func TestSharesOfTheTableFollowUsage(t *testing.T) {
 		}
 		r.uses(map[string]int64{"eu": 30, "us": 10})
 		before := len(r.proposals())
-		r.pass(6 * time.Minute)
+		r.pass(4 * time.Minute)
 		near(20_000, 725_000, 255_000)
-		if n := len(r.proposals()) - before; n > 6 {
-			t.Errorf("%d proposals in six minutes", n)
+		if n := len(r.proposals()) - before; n > 4 {
+			t.Errorf("%d proposals in four minutes", n)
 		}
 		// A region that is not heard may be cut off: its share stays for a minute.
 		r.mute["eu"] = true
@@ -68,7 +68,7 @@ func TestSharesOfTheTableFollowUsage(t *testing.T) {
 		near(20_000, 725_000, 255_000)
 		r.mute["eu"] = false
 		r.uses(map[string]int64{"eu": 10, "us": 30})
-		r.pass(6 * time.Minute)
+		r.pass(4 * time.Minute)
 		near(20_000, 255_000, 725_000)
 	})
 }

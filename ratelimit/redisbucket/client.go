@@ -1,6 +1,7 @@
 package redisbucket
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ type LenderOptions struct {
 	// Username and Password as Redis's access lists know them. Empty: none. The user needs the
 	// commands of [Commands] on the keys rl:*.
 	Username, Password string
+	// PasswordFrom is asked for the password of each new connection, which live for five minutes at most. Nil:
+	// it is Password.
+	PasswordFrom func() (string, error)
 	// TLS towards Redis and the Sentinels. Nil: plain.
 	TLS *tls.Config
 	// Budget bounds each call, with its repetition. 0: DefaultBudget.
@@ -98,6 +102,12 @@ func (o LenderOptions) connect() redis.UniversalClient {
 		OnConnect:                checked,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if o.PasswordFrom != nil {
+		all.CredentialsProviderContext = func(context.Context) (username, password string, err error) {
+			password, err = o.PasswordFrom()
+			return o.Username, password, err
+		}
 	}
 	switch {
 	case o.Cluster:

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -283,6 +284,50 @@ func TestAUserOfTheAccessListsNeedsNoMoreThanIsSaid(t *testing.T) {
 	wrong := lend(t, LenderOptions{Addrs: []string{server.Addr}, Username: "quota", Password: "sesame"})
 	if out, err := wrong.Lease(t.Context(), rpm(60, 1)); err == nil {
 		t.Errorf("with a wrong password: %+v", out)
+	}
+}
+
+func TestAPasswordMayChange(t *testing.T) {
+	server := redistest.Start(t)
+	var now atomic.Value
+	now.Store("")
+	l := lend(t, LenderOptions{Addrs: []string{server.Addr}, PasswordFrom: func() (string, error) {
+		if now.Load() == "lost" {
+			return "", os.ErrNotExist
+		}
+		return now.Load().(string), nil
+	}})
+	in := rpm(60, 1)
+	lease(t, l, in)
+	// renew has all connections end, and makes new ones.
+	renew := func(password string) error {
+		now.Store(password)
+		_ = l.client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "no").Err() // it ends its own too
+		in.Seq++
+		var err error
+		for range 5 { // connections that have ended are found out one by one
+			if _, err = l.Lease(t.Context(), in); err == nil {
+				return nil
+			}
+			l.health.back(everything)
+		}
+		return err
+	}
+	if err := l.client.ConfigSet(t.Context(), "requirepass", "second").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := renew("second"); err != nil {
+		t.Errorf("with the new password: %v", err)
+	}
+	if err := renew("lost"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without any: %v", err)
+	}
+	if err := renew("first"); err == nil {
+		t.Error("with the old password all is well")
+	}
+	now.Store("second")
+	if err := renew("second"); err != nil {
+		t.Errorf("with the new password again: %v", err)
 	}
 }
 

@@ -81,9 +81,10 @@ func (r *Redis) lender() (redisbucket.LenderOptions, error) {
 	}
 	var err error
 	if r.PasswordFile != "" {
-		if o.Password, err = password(r.PasswordFile); err != nil {
+		if _, err = password(r.PasswordFile); err != nil {
 			return o, fmt.Errorf("--redis-password-file: %w", err)
 		}
+		o.PasswordFrom = func() (string, error) { return password(r.PasswordFile) }
 	}
 	if r.TLS {
 		if o.TLS, err = towards(r.CAFile, "", ""); err != nil {

@@ -160,3 +160,31 @@ func TestOptionsOfRedisNameTheFlag(t *testing.T) {
 		}
 	}
 }
+
+func TestThePasswordOfRedisIsReadForEachConnection(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	r := Redis{Addresses: "127.0.0.1:1", PasswordFile: file}
+	if _, err := r.lender(); err == nil || !strings.Contains(err.Error(), "--redis-password-file") {
+		t.Errorf("without the file: %v", err)
+	}
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("at first")
+	o, err := r.lender()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"first", "second"} {
+		write(want)
+		if got, err := o.PasswordFrom(); got != want || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	r.PasswordFile = ""
+	if o, err := r.lender(); err != nil || o.PasswordFrom != nil {
+		t.Errorf("no password is wanted, and one is asked for, %v", err)
+	}
+}
