@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	random "math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,9 @@ import (
 
 // DefaultBudget is the longest that a request waits for a store.
 const DefaultBudget = 50 * time.Millisecond
+
+// farthest is the longest that a request waits for a closed limit whose store is far away.
+const farthest = 500 * time.Millisecond
 
 // inlineTurns is how often a request makes the owner's turn itself at most.
 const inlineTurns = 4
@@ -190,8 +194,8 @@ func (q *Request) use() (u use, model fleet.ModelID) {
 	return u.bounded(), model
 }
 
-// Take charges a request to all of its limits, or to none. It waits for a store at most for the budget,
-// and that only where nothing is held of a limit and the store has not refused lately. Where ctx ends
+// Take charges a request to all of its limits, or to none. It waits for a store at most for the budget (of a
+// closed limit, for an answer from afar), and that only where nothing is held of a limit and the store has not refused lately. Where ctx ends
 // before, the request is refused.
 //
 // The reservation is nil where the request is refused, and else must be settled.
@@ -210,7 +214,7 @@ func (a *Admitter) Take(ctx context.Context, t *table.Table, q Request) (*Reserv
 		now := a.mono()
 		if verdict := l.holding.Spend(costs, now); verdict == ratelimit.Spent {
 			d = l.allowed(costs, now)
-		} else if d = a.lacking(ctx, t, l, costs, verdict, cmp.Or(q.Budget, a.budget)); !d.Allowed {
+		} else if d = a.lacking(ctx, t, l, costs, verdict, cmp.Or(q.Budget, a.patience(l))); !d.Allowed {
 			d.RetryAfterMs += int64(float64(d.RetryAfterMs) * jitter * a.rand())
 			return nil, d
 		}
@@ -220,6 +224,16 @@ func (a *Admitter) Take(ctx context.Context, t *table.Table, q Request) (*Reserv
 	}
 	h.taken.Add(1)
 	return &Reservation{admitter: a, hold: h, use: u, degraded: d.Degraded, shadow: h.shadow != nil && a.shadow(h.shadow, &u)}, d
+}
+
+// patience is how long a request waits for an answer about a lane: the budget, or where it is refused without
+// one, for as long as an answer takes from a store that is far away.
+func (a *Admitter) patience(l *lane) time.Duration {
+	far := time.Duration(l.hold.org.far.Load())
+	if far <= a.budget/2 || !slices.ContainsFunc(l.limits(), func(x table.Limit) bool { return x.Degraded == table.DegradedClosed }) {
+		return a.budget
+	}
+	return min(max(a.budget, far+far/2), farthest)
 }
 
 // lacking decides on a request whose path lacks units here. It is the slow way.

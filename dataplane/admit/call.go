@@ -64,6 +64,11 @@ func (a *Admitter) call(ctx context.Context, b *batch) {
 	}
 	if answered {
 		b.trip.took(nowNs - began)
+		for i := range b.parts {
+			if !b.parts[i].former {
+				b.parts[i].org.far.Store(b.trip.ns.Load())
+			}
+		}
 	}
 	b.trip.flying.Add(-1)
 }

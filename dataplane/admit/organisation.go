@@ -15,7 +15,8 @@ type organisation struct {
 	now    atomic.Pointer[table.Organisation] // newest
 	sample atomic.Pointer[table.Path]         // one of its paths, of the newest table
 	ledger *ledger
-	gone   atomic.Bool // it is not in the newest table
+	gone   atomic.Bool  // it is not in the newest table
+	far    atomic.Int64 // nanoseconds of a round trip to its store, smoothed; 0: not known
 
 	mu      sync.Mutex // guards what follows
 	tallies map[string]*tally
