@@ -17,7 +17,7 @@ import (
 // priceFlags say whom to ask for what.
 type priceFlags struct {
 	regions, files, instances []string
-	cards                     bool
+	cards, shipped            bool
 	class, region, purchase   string // what is shown; empty: all
 	every                     time.Duration
 	count                     int
@@ -29,8 +29,9 @@ func (a *app) prices() *cobra.Command {
 		Use:   "prices",
 		Short: "Show what GPUs cost, by AWS, price files and rate cards",
 		Long: `Show what GPUs cost, how old each price is and where it is from, and which price is used where several are
-known: an operator's (a rate card of the control plane) before a live one (AWS), that before a price file's.
-Then each source: how many prices it has, when they were read, and what went wrong since.
+known: an operator's (a rate card of the control plane) before a live one (AWS), that before a price file's,
+and that before one that comes with the program. Then each source: how many prices it has, when they were
+read, and what went wrong since.
 
 Of AWS each region is asked for prices on demand (Price List), on the spot market and in capacity blocks
 (EC2). Credentials are found as AWS's own tools find them; to have none is no error. Needed are
@@ -50,6 +51,7 @@ With --watch sources are asked again and again; the last good prices of one that
 	fl.StringSliceVar(&f.regions, "aws", nil, "`regions` of AWS; NAME=CODE where yours have other names, such as eu=eu-central-1")
 	fl.StringSliceVar(&f.files, "file", nil, "price `files`")
 	fl.BoolVar(&f.cards, "cards", false, "also rate cards of the control plane")
+	fl.BoolVar(&f.shipped, "shipped", false, "also what AWS asked on demand when prices were last put into the program")
 	fl.StringSliceVar(&f.instances, "instance", nil, "ask AWS for these instance `types` only; TYPE=CLASS:GPUS tells of one that is not known")
 	fl.StringVar(&f.class, "class", "", "show only this class of GPU")
 	fl.StringVar(&f.region, "region", "", "show only this region")
@@ -59,8 +61,8 @@ With --watch sources are asked again and again; the last good prices of one that
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
-		case len(f.regions) == 0 && len(f.files) == 0 && !f.cards:
-			return misused(errors.New("whose prices? give --aws REGION, --file FILE or --cards"))
+		case len(f.regions) == 0 && len(f.files) == 0 && !f.cards && !f.shipped:
+			return misused(errors.New("whose prices? give --aws REGION, --file FILE, --cards or --shipped"))
 		case f.every != 0 && f.every < leastInterval:
 			return misused(fmt.Errorf("--watch: %s is too short: use %s or more", f.every, leastInterval))
 		case f.count < 0:
@@ -88,6 +90,9 @@ func (a *app) priceSources(ctx context.Context, f priceFlags) ([]pricelist.Sourc
 			return nil, err
 		}
 		all = append(all, rateCards{c})
+	}
+	if f.shipped {
+		all = append(all, shipped{})
 	}
 	for _, path := range f.files {
 		all = append(all, pricelist.File{Path: path})

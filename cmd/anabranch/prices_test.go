@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -147,6 +148,36 @@ func TestPricesWithoutCredentialsAreNoError(t *testing.T) {
 	out, _ := s.do(0, "", "prices", "--aws", "us-east-1")
 	if strings.Count(out, "absent") != 3 || strings.Count(out, "no AWS credentials") != 3 {
 		t.Errorf("told:\n%s", out)
+	}
+}
+
+func TestPricesThatComeWithTheProgram(t *testing.T) {
+	s := begin(t)
+	s.do(0, `apiVersion: anabranch/v1
+kind: RateCard
+metadata: {name: ours}
+spec:
+  gpus:
+    - {class: h100, region: us-east-1, instance: p5.48xlarge, availabilityZone: us-east-1a, usdPerHour: 5, from: "2026-01-01T00:00:00Z"}
+    - {class: h100, region: us-east-1, instance: p5.4xlarge, usdPerHour: 1, until: "2026-01-01T00:00:00Z"}
+`, "apply", "-f", "-")
+	var got []string
+	for _, p := range s.priced(0, "--cards", "--shipped", "--class", "h100", "--region", "us-east-1").Offers {
+		got = append(got, strings.Join([]string{p.Instance, p.Zone, p.USDPerHour, p.USDPerGPUHour, p.Origin, fmt.Sprint(p.Used), p.Why}, " "))
+		if p.Origin == "shipped default" && (p.AsOf.IsZero() || !strings.HasPrefix(p.Source, "https://")) {
+			t.Errorf("read in %q as of %v", p.Source, p.AsOf)
+		}
+	}
+	want := []string{
+		"p5.4xlarge  1.00 1.00 operator's price false over",
+		"p5.4xlarge  6.88 6.88 shipped default true shipped default",
+		"p5.48xlarge  55.04 6.88 shipped default false operator's price: before the shipped default at $5.00",
+		"p5.48xlarge us-east-1a 5.00 5.00 operator's price true operator's price: before the shipped default",
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

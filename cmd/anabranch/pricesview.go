@@ -38,14 +38,23 @@ func (r rateCards) Offers(ctx context.Context) ([]costmodel.Offer, error) {
 		if err := json.Unmarshal(raw, &card); err != nil {
 			return nil, fmt.Errorf("read a rate card: %w", err)
 		}
-		for _, p := range card.Spec.GPUs {
-			all = append(all, costmodel.Offer{
-				Class: p.Class, Region: p.Region, Purchase: costmodel.Purchase(p.Purchase), PerHour: costmodel.FromUSD(p.USDPerHour),
-				Origin: costmodel.Override, Source: "rate card " + card.Metadata.Name, Estimate: p.Estimate,
-			})
+		for _, o := range card.Spec.Offers() {
+			o.Source = "rate card " + card.Metadata.Name
+			all = append(all, o)
 		}
 	}
 	return all, nil
+}
+
+// shipped is a source of prices: those that come with the program.
+type shipped struct{}
+
+// Name is "shipped".
+func (shipped) Name() string { return "shipped" }
+
+// Offers are always there.
+func (shipped) Offers(context.Context) ([]costmodel.Offer, error) {
+	return costmodel.ShippedOffers(), nil
 }
 
 // priced is an offer as it is shown. Amounts are decimal numbers of dollars.
