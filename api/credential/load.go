@@ -47,6 +47,13 @@ func (s *Store) load(spec *Spec, now time.Time) *loaded {
 	return &loaded{credential: c, files: r.files, settled: r.settled}
 }
 
+// Secret reads one line that is named by a file or a variable, under the same rules as credentials. Its
+// errors don't tell it.
+func (s *Store) Secret(file, env string) (string, error) {
+	r := &reader{s: s, now: s.now(), content: sha256.New()}
+	return r.token(&Spec{Type: Bearer, File: file, Env: env})
+}
+
 func (r *reader) read(spec *Spec) (*Credential, error) {
 	switch spec.Type {
 	case Bearer:

@@ -137,7 +137,7 @@ looks that must fail; without one they send here what is refused. A second signa
 	fl.StringVar(&o.RLS.CA, "rls-ca", "", "authorities of the certificates of those who may ask (PEM)")
 	fl.StringSliceVar(&o.RLSDomains, "rls-domain", []string{rls.DefaultDomain}, "domains of the filters whose calls count; other calls are OK")
 	fl.StringVar(&o.RequestLog, "request-log", "all", "which requests get a line in the log: all, faults or none")
-	fl.StringVar(&o.SecretsDir, "secrets-dir", "", "folder below which the credentials towards clusters must lie (default: anywhere)")
+	fl.StringVar(&o.SecretsDir, "secrets-dir", "", "folder below which the credentials towards clusters and the passwords of regions' quota stores must lie (default: anywhere)")
 	fl.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "URL that traces are sent to (default: as OTEL_EXPORTER_OTLP_ENDPOINT says, or none are)")
 	fl.Float64Var(&o.TraceRatio, "trace-ratio", 0, "share of requests that are traced, unless their client decides (default: as OTEL_TRACES_SAMPLER says, or all)")
 	fl.StringVar(&o.DiscoveryDir, "discovery-dir", "", "folder that files of endpoints must lie in, for clusters that are discovered by file (default: anywhere)")

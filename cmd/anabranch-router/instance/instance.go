@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"anabranch/api/credential"
 	"anabranch/api/identity"
 	"anabranch/cmd/certificate"
 	"anabranch/cmd/lifecycle"
@@ -80,7 +81,7 @@ func (n *Instance) open() error {
 	if err != nil {
 		return err
 	}
-	n.stores = newStores(n.o.Region, own, clocks, n.log)
+	n.stores = newStores(n.o.Region, own, clocks, credential.New(credential.Options{Dir: n.o.SecretsDir, Logger: n.o.Logger}), n.log)
 	if err := n.fit(); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"anabranch/api/credential"
 	"anabranch/api/fleet"
 	"anabranch/dataplane/admit"
 	"anabranch/dataplane/table"
@@ -30,7 +31,9 @@ type stores struct {
 	redis  *redisbucket.Lender // own, if that is a Redis
 	region fleet.RegionID
 	clocks *clocks
-	log    *slog.Logger
+	// secrets reads passwords.
+	secrets *credential.Store
+	log     *slog.Logger
 
 	homes atomic.Pointer[map[fleet.RegionID]*home]
 	table atomic.Pointer[table.Table]
@@ -48,8 +51,8 @@ type home struct {
 	stop   func() // its probes; nil: they do not run
 }
 
-func newStores(region fleet.RegionID, own admit.Store, c *clocks, log *slog.Logger) *stores {
-	s := &stores{own: own, region: region, clocks: c, log: log, bell: make(chan struct{}, 1)}
+func newStores(region fleet.RegionID, own admit.Store, c *clocks, secrets *credential.Store, log *slog.Logger) *stores {
+	s := &stores{own: own, region: region, clocks: c, secrets: secrets, log: log, bell: make(chan struct{}, 1)}
 	s.redis, _ = own.(*redisbucket.Lender)
 	s.homes.Store(&map[fleet.RegionID]*home{})
 	return s
@@ -96,7 +99,7 @@ func (s *stores) sync(t *table.Table) {
 func (s *stores) connect(id fleet.RegionID, spec *table.QuotaStore, budget time.Duration, before *home) *home {
 	h := &home{spec: *spec, budget: budget}
 	var err error
-	if h.secret, err = secret(spec); err == nil {
+	if h.secret, err = s.secret(spec); err == nil {
 		if before != nil && before.lender != nil && before.same(h) {
 			return before
 		}
@@ -200,19 +203,13 @@ func closeAll(all []*home) error {
 	return errors.Join(problems...)
 }
 
-// secret is a store's password. Its errors don't tell it.
-func secret(spec *table.QuotaStore) (string, error) {
-	switch {
-	case spec.PasswordFile != "":
-		return password(spec.PasswordFile)
-	case spec.PasswordEnv != "":
-		text, ok := os.LookupEnv(spec.PasswordEnv)
-		if !ok {
-			return "", fmt.Errorf("the variable %s, which should hold the password, is not set", spec.PasswordEnv)
-		}
-		return text, nil
+// secret is a store's password. Its errors don't tell it. Who writes regions names it and where it is sent, so
+// that it is bound to --secrets-dir as the credentials of clusters are.
+func (s *stores) secret(spec *table.QuotaStore) (string, error) {
+	if spec.PasswordFile == "" && spec.PasswordEnv == "" {
+		return "", nil
 	}
-	return "", nil
+	return s.secrets.Secret(spec.PasswordFile, spec.PasswordEnv)
 }
 
 // password reads a file that holds one.

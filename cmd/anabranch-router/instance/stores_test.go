@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"anabranch/api/credential"
 	"anabranch/api/fleet"
 	"anabranch/dataplane/table"
 	"anabranch/ratelimit"
@@ -28,7 +29,7 @@ func regions(specs map[fleet.RegionID]*table.QuotaStore) *table.Table {
 
 func TestStoresOfRegionsComeAndGo(t *testing.T) {
 	own := ratelimit.NewLending(nil)
-	s := newStores("us-east-1", own, newClocks(slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler))
+	s := newStores("us-east-1", own, newClocks(slog.New(slog.DiscardHandler)), credential.New(credential.Options{}), slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.run(ctx) }()
@@ -107,7 +108,11 @@ func TestStoresOfRegionsComeAndGo(t *testing.T) {
 func TestAStoreThatCannotBeMadeIsNone(t *testing.T) {
 	var log strings.Builder
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	s := newStores("us-east-1", ratelimit.NewLending(nil), newClocks(logger), logger)
+	folder, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(elsewhere, []byte("hidden"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newStores("us-east-1", ratelimit.NewLending(nil), newClocks(logger), credential.New(credential.Options{Dir: folder, Logger: logger}), logger)
 	here := []string{"127.0.0.1:1"}
 	junk := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(junk, []byte("no certificate"), 0o600); err != nil {
@@ -115,7 +120,8 @@ func TestAStoreThatCannotBeMadeIsNone(t *testing.T) {
 	}
 	t.Setenv("ANABRANCH_TEST_PASSWORD", "hidden")
 	for want, spec := range map[string]*table.QuotaStore{
-		"no such file":               {Addresses: here, PasswordFile: "/nowhere/password"},
+		"no such file":               {Addresses: here, PasswordFile: filepath.Join(folder, "password")},
+		"read token":                 {Addresses: here, PasswordFile: elsewhere}, // not below --secrets-dir
 		"ANABRANCH_TEST_MISSING":     {Addresses: here, PasswordEnv: "ANABRANCH_TEST_MISSING"},
 		"no certificates in PEM":     {Addresses: here, TLS: true, CAFile: junk, PasswordEnv: "ANABRANCH_TEST_PASSWORD"},
 		"open /nowhere/cert":         {Addresses: here, TLS: true, CertFile: "/nowhere/cert", KeyFile: "/nowhere/key"},
