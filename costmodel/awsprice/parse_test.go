@@ -123,6 +123,16 @@ func TestInstanceTypesAreRead(t *testing.T) {
 	}
 }
 
+// What is asked for and what is shipped are called the same, so that the one can take the other's place.
+func TestShippedPricesAreOfTheSameInstances(t *testing.T) {
+	for _, o := range costmodel.ShippedOffers() {
+		i, err := ParseInstance(o.Instance)
+		if err != nil || i.Class != o.Class || i.GPUs != o.GPUs {
+			t.Errorf("%s is shipped with %d %s, and asked for as %+v (%v)", o.Instance, o.GPUs, o.Class, i, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(product("p5.48xlarge", "us-east-1", "55.0400000000"))
 	f.Add(product("p5.48xlarge", "us-east-1", "0"))
