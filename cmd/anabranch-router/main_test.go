@@ -78,7 +78,7 @@ func TestMistakesNameTheFlagAndTheFix(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"nothing given":   {nil, []string{"--router-id", "--region", "--data-dir"}},
+		"nothing given":   {[]string{}, []string{"--router-id", "--region", "--data-dir"}},
 		"an unknown flag": {append(required, "--lisen", ":1"), []string{"--lisen"}},
 		"an unknown key":  {append(required, "--config", file), []string{"lisen", "router.yaml"}},
 		"no file":         {append(required, "--config", file+"x"), []string{"router.yamlx"}},

@@ -117,6 +117,7 @@ func TestOptionsOfTheDoorThatAreWrongAreNamed(t *testing.T) {
 	}
 	taken := f.start(f.options())
 	o := f.options()
+	o.DataDir = t.TempDir() // the other one writes to its own all the while
 	o.RLSListen = taken.Addresses().Admin
 	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "--rls-listen") {
 		t.Errorf("a port that is taken: %v", err)
