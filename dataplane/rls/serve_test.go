@@ -70,14 +70,33 @@ const (
 	slack      = 5
 )
 
+// inTime wants a try that takes no longer than slack allows: one of three, since a busy machine may hold up
+// any. Where a call waits for the store all three take too long.
+func inTime(t *testing.T, try func() time.Duration) {
+	t.Helper()
+	var took []time.Duration
+	for range 3 {
+		took = append(took, try())
+		if took[len(took)-1] <= slack*envoyWaits {
+			return
+		}
+	}
+	t.Errorf("calls took %v, Envoy waits for %v", took, envoyWaits)
+}
+
 // A server of Redis that hangs is worse than none: connections stay, and nothing is answered.
 func TestNoCallWaitsForRedisThatIsFrozen(t *testing.T) {
+	inTime(t, func() time.Duration { return longestFrozen(t) })
+}
+
+// longestFrozen is how long the slowest of many calls takes while Redis is frozen.
+func longestFrozen(t *testing.T) (longest time.Duration) {
+	t.Helper()
 	server := redistest.Start(t)
 	d := opened(t, lender(t, server), limits(t, quota("requests", "requests", 1_000_000)))
 	d.ok(entries("tenant", "acme"))
 	server.Freeze()
 	defer server.Thaw()
-	longest := time.Duration(0)
 	models := []string{"", "llama", "qwen"}
 	until(t, "the leases in hand are over", func() bool {
 		began := time.Now()
@@ -90,9 +109,7 @@ func TestNoCallWaitsForRedisThatIsFrozen(t *testing.T) {
 		d.ok(entries("tenant", "acme"))
 		longest = max(longest, time.Since(began))
 	}
-	if longest > slack*envoyWaits {
-		t.Errorf("a call took %v, Envoy waits for %v", longest, envoyWaits)
-	}
+	return longest
 }
 
 // stuck is a store that answers nothing until it is let go.
@@ -131,14 +148,18 @@ func TestCallsBeyondTheBoundAreTurnedAway(t *testing.T) {
 }
 
 func TestABudgetBoundsTheWaitForTheStore(t *testing.T) {
-	store := &stuck{Lending: ratelimit.NewLending(nil), asked: make(chan struct{}), letGo: make(chan struct{})}
-	d := opened(t, store, limits(t, quota("requests", "requests", 1000)))
-	began := time.Now()
-	d.ok(entries("tenant", "acme")) // by the router's own share
-	if took := time.Since(began); took > slack*envoyWaits || took < DefaultBudget {
-		t.Errorf("took %v, the budget is %v", took, DefaultBudget)
-	}
-	close(store.letGo)
+	inTime(t, func() time.Duration {
+		store := &stuck{Lending: ratelimit.NewLending(nil), asked: make(chan struct{}), letGo: make(chan struct{})}
+		d := opened(t, store, limits(t, quota("requests", "requests", 1000)))
+		defer close(store.letGo)
+		began := time.Now()
+		d.ok(entries("tenant", "acme")) // by the router's own share
+		took := time.Since(began)
+		if took < DefaultBudget {
+			t.Errorf("took %v, the budget is %v", took, DefaultBudget)
+		}
+		return took
+	})
 }
 
 func TestHealthFollowsTheTable(t *testing.T) {
