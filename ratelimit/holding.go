@@ -32,6 +32,8 @@ type Holding struct {
 	// hungry: the authority had less than was wanted. refused: of some level, what it had left and what
 	// is held are together less than one request needs.
 	hungry, refused atomic.Bool
+	// far: the last answer took longer than anybody who lacks something waits.
+	far atomic.Bool
 	// asked: somebody waits for units that are not held.
 	asked atomic.Bool
 
@@ -59,6 +61,8 @@ type heldLevel struct {
 	target atomic.Int64
 	// most that a request may cost: the burst, as of the last call.
 	most atomic.Int64
+	// there is what the authority had left when it answered last.
+	there atomic.Int64
 
 	// The owner's.
 	base   int64 // what left was when nothing of it had been spent; of slots, those in use included
@@ -82,6 +86,7 @@ func NewHolding(path []Limit) *Holding {
 func (h *Holding) Spend(costs []int64, nowNs int64) Verdict {
 	if nowNs >= h.untilNs.Load() {
 		h.miss(costs, false)
+		h.asked.Store(true)
 		return Short
 	}
 	// What is not there is not even tried for: a call that is made meanwhile would tell of it as spent.
@@ -110,17 +115,29 @@ func (h *Holding) lacks(costs []int64) Verdict {
 	for i, c := range costs {
 		slotless = slotless || h.levels[i].slots && h.left[i].Load() < c
 	}
+	refused := h.refused.Load() || h.hungry.Load() && (h.far.Load() || h.scarce(costs))
 	h.miss(costs, slotless)
-	if h.refused.Load() {
+	if refused {
 		return Refused
 	}
+	h.asked.Store(true) // last: a call that comes between would miss what is noted
 	return Short
+}
+
+// scarce says whether of some level what the authority had left at its last answer and what is held now are
+// together less than the costs.
+func (h *Holding) scarce(costs []int64) bool {
+	for i, c := range costs {
+		if c > 0 && max(h.left[i].Load(), 0)+h.levels[i].there.Load() < c {
+			return true
+		}
+	}
+	return false
 }
 
 // miss notes a demand that was not met. A request that could never pass is none, and one without a slot is none
 // of anything else: of what those that wait for two slots would use in all, only two requests' can be spent.
 func (h *Holding) miss(costs []int64, slotless bool) {
-	defer h.asked.Store(true) // last: a call that comes between would miss what is noted
 	for i, c := range costs {
 		if c > h.levels[i].most.Load() {
 			return

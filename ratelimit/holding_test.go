@@ -117,6 +117,32 @@ func TestNearTheLimitItIsHungry(t *testing.T) {
 	}
 }
 
+// Who lacks what the authority has left asks at once, unless the answer comes too late for anybody; who lacks
+// what it has not is refused, and makes nobody ask sooner.
+func TestWhatIsThereIsAskedForAndNothingElse(t *testing.T) {
+	for name, trip := range map[string]int64{"near": ms, "far": 70 * ms} {
+		r, a := newRouter("r", rate("scarce", 60, 100), rate("plenty", 60_000, 100_000)), &Account{}
+		r.Spend([]int64{10, 5000}, ms)
+		r.Spend([]int64{200, 5000}, ms) // never to be had: the other's part is cut with it
+		r.Spend([]int64{95, 5000}, ms)
+		in := r.call(ms)
+		in.Path[0].Want, in.Path[1].Want = 200, 10_000
+		r.pending.Path = in.Path
+		r.Answer(a.Lease(&in, 1000), ms+trip)
+		now := ms + trip
+		if v := r.Spend([]int64{1, 5000}, now); v != Spent {
+			t.Fatalf("%s: %v", name, v)
+		}
+		if v := r.Spend([]int64{1000, 1}, now); v != Refused || r.Due(now) && trip == ms {
+			t.Errorf("%s: what is not there: %v, a call is due: %v", name, v, r.Due(now))
+		}
+		want := map[string]Verdict{"near": Short, "far": Refused}[name]
+		if v := r.Spend([]int64{1, 5000}, now); v != want || v == Short && !r.Due(now) {
+			t.Errorf("%s: what is there and not held: %v, want %v; a call is due: %v", name, v, want, r.Due(now))
+		}
+	}
+}
+
 func TestSettlingIsToldOnce(t *testing.T) {
 	r, a := newRouter("r", rate("tpm", 60, 10_000)), &Account{}
 	r.Spend([]int64{1000}, ms)

@@ -290,9 +290,11 @@ func (h *Holding) Answer(out Out, nowNs int64) bool {
 		// What had been dropped here and is still held there is held again, and the other way round.
 		left := l.left.Add(g.Held - l.base)
 		l.base = g.Held
+		l.there.Store(max(g.Level, 0))
 		refused = refused || max(left, 0)+max(g.Level, 0) < max(l.needed, 1)
 	}
 	h.hungry.Store(short)
+	h.far.Store(time.Duration(nowNs-h.sentNs) > HungryEvery)
 	h.refused.Store(short && refused)
 	switch {
 	case plenty:

@@ -47,7 +47,6 @@ func TestMetricsTellWhatWasDecidedByEachLimit(t *testing.T) {
 			`anabranch_quota_burst_units{limit="requests",organisation="acme"} 10`,
 			`anabranch_quota_burst_units{limit="requests~",organisation="acme"} 4`,
 			`anabranch_quota_debt_units{limit="requests",organisation="acme"} 0`,
-			`anabranch_quota_lease_units_total{event="used",kind="requests"} 14`,
 			"anabranch_quota_store_up 1",
 			"anabranch_quota_stale_answers_total 0",
 		)

@@ -32,6 +32,18 @@ func play(t *testing.T, scheme string, s Spec) Result {
 	return r
 }
 
+// Near a limit who lacks something is refused at once rather than after a wait that is in vain. Those that wait
+// here begin.
+func TestFewRequestsWaitNearALimit(t *testing.T) {
+	s := small(1)
+	s.Demand = 2
+	if r := play(t, Leases, s); r.Late > 0.1 || r.MeanWait > 5*time.Millisecond {
+		t.Errorf("%.1f %% wait more than 5 ms, %v on average", 100*r.Late, r.MeanWait)
+	} else {
+		t.Logf("%.1f %% wait more than 5 ms, %v on average", 100*r.Late, r.MeanWait)
+	}
+}
+
 func TestLeasesKeepToTheEnvelopeAndUseTheLimit(t *testing.T) {
 	var used, n float64
 	seeds := uint64(20)
