@@ -16,7 +16,8 @@ import (
 func TestACommandReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t, 3, nil)
-	if out := c.propose(initCommand("c1")); out.GetCode() != "" {
+	// A leader that lost its place may have got it through all the same, and it is proposed again.
+	if out := c.propose(initCommand("c1")); out.GetCode() != "" && out.GetCode() != "exists" {
 		t.Fatalf("init: %v", out)
 	}
 	out := c.propose(register("a", "1"))
