@@ -263,7 +263,7 @@ func (in *In) Lane() string {
 
 // Bounded is Used, Back and Refund, cut to what can make a difference, so that sums stay exact.
 func (l *Level) Bounded() (used, back, refund int64) {
-	most := min(4*min(l.Limit.Burst, exact)+1, exact/4)
+	const most = exact / 4 // not less: of a limit that was lowered more may be held than it has in all
 	return min(l.Used, most), min(l.Back, most), min(l.Refund, most)
 }
 

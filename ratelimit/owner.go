@@ -238,6 +238,8 @@ func (l *heldLevel) ask(to *Level, target int64) {
 	if target == 0 || held > 2*target+1 {
 		surplus = min(held-target, max(l.left.Load(), 0))
 	}
+	// Nobody holds more than a limit that was lowered has in all.
+	surplus = max(surplus, min(held-to.Limit.Burst, max(l.left.Load(), 0)))
 	if surplus > 0 {
 		if l.left.Add(-surplus) < 0 { // somebody was quicker
 			l.left.Add(surplus)

@@ -287,3 +287,35 @@ func TestWhatCanNeverPassIsNoDemand(t *testing.T) {
 		t.Errorf("%d requests and %d tokens are wanted for what can't pass", in.Path[0].Want, in.Path[1].Want)
 	}
 }
+
+func TestWhatIsHeldAboveALimitThatWasLoweredGoesBack(t *testing.T) {
+	was := Limit{ID: "requests", Kind: Requests, Amount: 60_000, PeriodMs: 60_000, Burst: 60_000}
+	now := was
+	now.Amount, now.Burst = 1, 1
+	lender := NewLending(nil)
+	h := NewHolding([]Limit{was})
+	call := func(policy int64, l Limit, at time.Duration) {
+		t.Helper()
+		in := In{Org: "acme", Epoch: 1, Young: true, Router: "r", TTL: time.Second, Policy: policy, Path: []Level{{Limit: l}}}
+		h.Call(&in, MinSpan, int64(at))
+		out, err := lender.Lease(t.Context(), in)
+		if err != nil || !h.Answer(out, int64(at)) {
+			t.Fatalf("%+v, %v", out, err)
+		}
+	}
+	at := time.Second
+	for range 20 { // a demand of 1,000 a second
+		for range 50 {
+			h.Spend([]int64{1}, int64(at))
+		}
+		call(1, was, at)
+		at += 50 * time.Millisecond
+	}
+	if held := h.Left(0, int64(at)); held < 100 {
+		t.Fatalf("%d are held before, want many", held)
+	}
+	call(2, now, at)
+	if held := h.Left(0, int64(at)); held > 1 {
+		t.Errorf("%d are held of a limit of 1", held)
+	}
+}
