@@ -79,7 +79,7 @@ bench: ## The card of the request path and of quotas: their speed beside baselin
 	@mkdir -p .anabranch
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime 0.3s -count $(or $(COUNT),5) -timeout 60m $(if $(filter .,$(BENCH)),./dataplane/... ./ratelimit/... ./sim/...,./dataplane/pick ./dataplane/prefix ./dataplane/inference ./dataplane) | tee .anabranch/bench.txt
 	@$(BENCHSTAT) .anabranch/bench.txt
-	@awk -f .github/bench-card.awk .anabranch/bench.txt
+	@awk -f .github/bench-samples.awk -f .github/bench-card.awk .anabranch/bench.txt
 	$(if $(filter file,$(origin BENCH)),@$(MAKE) --no-print-directory bench-quota)
 
 .PHONY: bench-quota
@@ -88,7 +88,7 @@ bench-quota: ## Decisions on quotas beside golang.org/x/time/rate and redis_rate
 	@mkdir -p .anabranch
 	go test -run '^$$' -bench 'Decide|Redis|Decisions|Take$$' -benchtime 0.3s -count $(or $(COUNT),6) -timeout 20m ./ratelimit ./ratelimit/redisbucket ./dataplane/admit | tee .anabranch/bench-quota.txt
 	@$(BENCHSTAT) -col /by .anabranch/bench-quota.txt
-	@awk -f .github/bench-quota.awk .anabranch/bench-quota.txt
+	@awk -f .github/bench-samples.awk -f .github/bench-quota.awk .anabranch/bench-quota.txt
 
 .PHONY: bench-store
 bench-store: ## The control plane's commits beside etcd's; DIR= names a folder on the disk to measure.

@@ -1,13 +1,5 @@
 # Prints the card of make bench: medians of what go test -bench printed, beside the baseline of the same
-# run and the goal. awk -f bench-card.awk bench.txt
-/^Benchmark/ {
-  name = $1
-  sub(/-[0-9]+$/, "", name)
-  for (i = 3; i < NF; i += 2) {
-    key = name SUBSEP $(i + 1)
-    samples[key, ++count[key]] = $i
-  }
-}
+# run and the goal. awk -f bench-samples.awk -f bench-card.awk bench.txt
 END {
   print "Choosing an endpoint (predicted time to first token)         time   allocs   goal"
   split("10 100 1000 10000", sizes, " ")
@@ -59,13 +51,3 @@ function micro(label, name, note) {
     printf "  %-52s %10s %8.0f   %s\n", label, span(median(name, "ns/op")), median(name, "allocs/op"), note
 }
 function span(ns) { return ns < 1e3 ? sprintf("%.0f ns", ns) : ns < 1e6 ? sprintf("%.1f us", ns / 1e3) : sprintf("%.1f ms", ns / 1e6) }
-function median(name, unit,    key, n, i, j, x, s) {
-  key = name SUBSEP unit
-  n = count[key]
-  for (i = 1; i <= n; i++) {
-    x = samples[key, i] + 0
-    for (j = i; j > 1 && s[j - 1] > x; j--) s[j] = s[j - 1]
-    s[j] = x
-  }
-  return n % 2 ? s[(n + 1) / 2] : (s[n / 2] + s[n / 2 + 1]) / 2
-}

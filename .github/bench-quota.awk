@@ -1,13 +1,5 @@
 # Prints the card of make bench-quota: medians of what go test -bench printed, beside the baseline of the same
-# run and the goal. awk -f bench-quota.awk bench-quota.txt
-/^Benchmark/ {
-  name = $1
-  sub(/-[0-9]+$/, "", name)
-  for (i = 3; i < NF; i += 2) {
-    key = name SUBSEP $(i + 1)
-    samples[key, ++count[key]] = $i
-  }
-}
+# run and the goal. awk -f bench-samples.awk -f bench-quota.awk bench-quota.txt
 END {
   print "Quotas                                                   this   baseline              goal"
   six = "BenchmarkDecideSixLevels/by="
@@ -29,14 +21,4 @@ function own(label, name, unit, as) {
 function row(label, mine, unit, as, other, by, goal) {
   if ((mine SUBSEP unit) in count && (other SUBSEP unit) in count)
     printf "  %-46s %8.4g %-6s %8.4g %-11s %s\n", label, median(mine, unit), as, median(other, unit), by, goal
-}
-function median(name, unit,    key, n, i, j, x, s) {
-  key = name SUBSEP unit
-  n = count[key]
-  for (i = 1; i <= n; i++) {
-    x = samples[key, i] + 0
-    for (j = i; j > 1 && s[j - 1] > x; j--) s[j] = s[j - 1]
-    s[j] = x
-  }
-  return n % 2 ? s[(n + 1) / 2] : (s[n / 2] + s[n / 2 + 1]) / 2
 }

@@ -261,9 +261,10 @@ func (in *In) Lane() string {
 	return in.Router + "/" + strconv.FormatUint(h.Sum64(), 16)
 }
 
-// Bounded is Used, Back and Refund, cut to what can make a difference, so that sums stay exact.
+// Bounded is Used, Back and Refund, cut so that sums stay exact, and no further: of a limit that was
+// lowered more may be held than it has in all.
 func (l *Level) Bounded() (used, back, refund int64) {
-	const most = exact / 4 // not less: of a limit that was lowered more may be held than it has in all
+	const most = exact / 4
 	return min(l.Used, most), min(l.Back, most), min(l.Refund, most)
 }
 
