@@ -23,6 +23,7 @@
 //   2026-11-30  version 1: organisations, quotas that are leased, of more kinds and narrower; what
 //               budgets were charged with, and what the ledger knows of it. An older router is sent
 //               only the quotas that it knows, and counts them in buckets of its own kind.
+//   2026-11-30  version 1: what requests used, by the minute, from routers that say they count it.
 
 package routerpb
 
@@ -53,6 +54,7 @@ const (
 	Feature_FEATURE_TAIL        Feature = 4 // Tail and StopTail
 	Feature_FEATURE_LEASES      Feature = 5 // organisations, and quotas of all kinds that Quota names
 	Feature_FEATURE_LEDGER      Feature = 6 // it sends Spending, and takes Ledger
+	Feature_FEATURE_USAGE       Feature = 7 // it sends UsageReport, and takes UsageTaken
 )
 
 // Enum value maps for Feature.
@@ -65,6 +67,7 @@ var (
 		4: "FEATURE_TAIL",
 		5: "FEATURE_LEASES",
 		6: "FEATURE_LEDGER",
+		7: "FEATURE_USAGE",
 	}
 	Feature_value = map[string]int32{
 		"FEATURE_UNSPECIFIED": 0,
@@ -74,6 +77,7 @@ var (
 		"FEATURE_TAIL":        4,
 		"FEATURE_LEASES":      5,
 		"FEATURE_LEDGER":      6,
+		"FEATURE_USAGE":       7,
 	}
 )
 
@@ -114,6 +118,7 @@ type FromRouter struct {
 	//	*FromRouter_Explained
 	//	*FromRouter_Decisions
 	//	*FromRouter_Spending
+	//	*FromRouter_Usage
 	Body          isFromRouter_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -210,6 +215,15 @@ func (x *FromRouter) GetSpending() *Spending {
 	return nil
 }
 
+func (x *FromRouter) GetUsage() *UsageReport {
+	if x != nil {
+		if x, ok := x.Body.(*FromRouter_Usage); ok {
+			return x.Usage
+		}
+	}
+	return nil
+}
+
 type isFromRouter_Body interface {
 	isFromRouter_Body()
 }
@@ -238,6 +252,10 @@ type FromRouter_Spending struct {
 	Spending *Spending `protobuf:"bytes,6,opt,name=spending,proto3,oneof"`
 }
 
+type FromRouter_Usage struct {
+	Usage *UsageReport `protobuf:"bytes,7,opt,name=usage,proto3,oneof"`
+}
+
 func (*FromRouter_Hello) isFromRouter_Body() {}
 
 func (*FromRouter_Report) isFromRouter_Body() {}
@@ -249,6 +267,8 @@ func (*FromRouter_Explained) isFromRouter_Body() {}
 func (*FromRouter_Decisions) isFromRouter_Body() {}
 
 func (*FromRouter_Spending) isFromRouter_Body() {}
+
+func (*FromRouter_Usage) isFromRouter_Body() {}
 
 type ToRouter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -262,6 +282,7 @@ type ToRouter struct {
 	//	*ToRouter_Tail
 	//	*ToRouter_StopTail
 	//	*ToRouter_Ledger
+	//	*ToRouter_UsageTaken
 	Body          isToRouter_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -376,6 +397,15 @@ func (x *ToRouter) GetLedger() *Ledger {
 	return nil
 }
 
+func (x *ToRouter) GetUsageTaken() *UsageTaken {
+	if x != nil {
+		if x, ok := x.Body.(*ToRouter_UsageTaken); ok {
+			return x.UsageTaken
+		}
+	}
+	return nil
+}
+
 type isToRouter_Body interface {
 	isToRouter_Body()
 }
@@ -412,6 +442,10 @@ type ToRouter_Ledger struct {
 	Ledger *Ledger `protobuf:"bytes,8,opt,name=ledger,proto3,oneof"` // to routers with FEATURE_LEDGER
 }
 
+type ToRouter_UsageTaken struct {
+	UsageTaken *UsageTaken `protobuf:"bytes,9,opt,name=usage_taken,json=usageTaken,proto3,oneof"` // to routers with FEATURE_USAGE
+}
+
 func (*ToRouter_Welcome) isToRouter_Body() {}
 
 func (*ToRouter_Table) isToRouter_Body() {}
@@ -427,6 +461,8 @@ func (*ToRouter_Tail) isToRouter_Body() {}
 func (*ToRouter_StopTail) isToRouter_Body() {}
 
 func (*ToRouter_Ledger) isToRouter_Body() {}
+
+func (*ToRouter_UsageTaken) isToRouter_Body() {}
 
 // TableRef orders tables: compared by epoch, then revision, within one cluster_id.
 type TableRef struct {
@@ -1880,6 +1916,301 @@ func (x *Ledger) GetSpent() []*Spent {
 	return nil
 }
 
+// UsageReport tells what the requests of a router's own clients used. It is sent again, as it was, until a
+// UsageTaken acknowledges its number; the next one is not sent before.
+type UsageReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`            // names one run of one router
+	Sequence      uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"` // counts the router's messages from 1
+	Minutes       []*UsageMinute         `protobuf:"bytes,3,rep,name=minutes,proto3" json:"minutes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageReport) Reset() {
+	*x = UsageReport{}
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageReport) ProtoMessage() {}
+
+func (x *UsageReport) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageReport.ProtoReflect.Descriptor instead.
+func (*UsageReport) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *UsageReport) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *UsageReport) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *UsageReport) GetMinutes() []*UsageMinute {
+	if x != nil {
+		return x.Minutes
+	}
+	return nil
+}
+
+// UsageMinute is usage within one minute, or within a longer time where it could not be told for so long
+// that the router has put minutes together. Of one minute there may be several, which add up.
+type UsageMinute struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MinuteUnixS   int64                  `protobuf:"varint,1,opt,name=minute_unix_s,json=minuteUnixS,proto3" json:"minute_unix_s,omitempty"` // its start, a whole minute
+	Minutes       uint32                 `protobuf:"varint,2,opt,name=minutes,proto3" json:"minutes,omitempty"`                              // that are put together; 0: 1
+	Lines         []*UsageLine           `protobuf:"bytes,3,rep,name=lines,proto3" json:"lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageMinute) Reset() {
+	*x = UsageMinute{}
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageMinute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageMinute) ProtoMessage() {}
+
+func (x *UsageMinute) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageMinute.ProtoReflect.Descriptor instead.
+func (*UsageMinute) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *UsageMinute) GetMinuteUnixS() int64 {
+	if x != nil {
+		return x.MinuteUnixS
+	}
+	return 0
+}
+
+func (x *UsageMinute) GetMinutes() uint32 {
+	if x != nil {
+		return x.Minutes
+	}
+	return 0
+}
+
+func (x *UsageMinute) GetLines() []*UsageLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+// UsageLine is what requests of one tenant, model and class used on one cluster. They came in where the
+// router is.
+type UsageLine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"` // empty: nobody's, as copies that policy wants are
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`   // base model that was served
+	Class         string                 `protobuf:"bytes,3,opt,name=class,proto3" json:"class,omitempty"`
+	Cluster       string                 `protobuf:"bytes,4,opt,name=cluster,proto3" json:"cluster,omitempty"`       // that did the work
+	Input         int64                  `protobuf:"varint,5,opt,name=input,proto3" json:"input,omitempty"`          // tokens, cached ones included, of all attempts
+	Cached        int64                  `protobuf:"varint,6,opt,name=cached,proto3" json:"cached,omitempty"`        // of the input tokens, found in a prefix cache
+	Output        int64                  `protobuf:"varint,7,opt,name=output,proto3" json:"output,omitempty"`        // tokens
+	Succeeded     int64                  `protobuf:"varint,8,opt,name=succeeded,proto3" json:"succeeded,omitempty"`  // whole answers to clients
+	Failed        int64                  `protobuf:"varint,9,opt,name=failed,proto3" json:"failed,omitempty"`        // answers that were broken off, or errors, of places or for want of one that answers
+	Bytes         int64                  `protobuf:"varint,10,opt,name=bytes,proto3" json:"bytes,omitempty"`         // of answers that came from another region, where the cluster is, to the router's
+	Estimated     int64                  `protobuf:"varint,11,opt,name=estimated,proto3" json:"estimated,omitempty"` // of the input and output tokens, those that no model server told of
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageLine) Reset() {
+	*x = UsageLine{}
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageLine) ProtoMessage() {}
+
+func (x *UsageLine) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageLine.ProtoReflect.Descriptor instead.
+func (*UsageLine) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *UsageLine) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *UsageLine) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *UsageLine) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *UsageLine) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *UsageLine) GetInput() int64 {
+	if x != nil {
+		return x.Input
+	}
+	return 0
+}
+
+func (x *UsageLine) GetCached() int64 {
+	if x != nil {
+		return x.Cached
+	}
+	return 0
+}
+
+func (x *UsageLine) GetOutput() int64 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
+}
+
+func (x *UsageLine) GetSucceeded() int64 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *UsageLine) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *UsageLine) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *UsageLine) GetEstimated() int64 {
+	if x != nil {
+		return x.Estimated
+	}
+	return 0
+}
+
+// UsageTaken says that a UsageReport is in the account. The first comes unasked: there is an account.
+type UsageTaken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"` // newest of this router's run that is in it; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageTaken) Reset() {
+	*x = UsageTaken{}
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageTaken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageTaken) ProtoMessage() {}
+
+func (x *UsageTaken) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageTaken.ProtoReflect.Descriptor instead.
+func (*UsageTaken) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *UsageTaken) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
 // ClusterSignal is one router's sight of one model on one cluster. Routers report the clusters of
 // their own region in full (scraped), and of other regions what their own requests met.
 type ClusterSignal struct {
@@ -1908,7 +2239,7 @@ type ClusterSignal struct {
 
 func (x *ClusterSignal) Reset() {
 	*x = ClusterSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2251,7 @@ func (x *ClusterSignal) String() string {
 func (*ClusterSignal) ProtoMessage() {}
 
 func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2264,7 @@ func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterSignal.ProtoReflect.Descriptor instead.
 func (*ClusterSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ClusterSignal) GetCluster() string {
@@ -2075,7 +2406,7 @@ type DemandSignal struct {
 
 func (x *DemandSignal) Reset() {
 	*x = DemandSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2418,7 @@ func (x *DemandSignal) String() string {
 func (*DemandSignal) ProtoMessage() {}
 
 func (x *DemandSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2431,7 @@ func (x *DemandSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandSignal.ProtoReflect.Descriptor instead.
 func (*DemandSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DemandSignal) GetModel() string {
@@ -2155,7 +2486,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2498,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2511,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Table) GetRef() *TableRef {
@@ -2280,7 +2611,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2623,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2636,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Region) GetId() string {
@@ -2362,7 +2693,7 @@ type QuotaStore struct {
 
 func (x *QuotaStore) Reset() {
 	*x = QuotaStore{}
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2705,7 @@ func (x *QuotaStore) String() string {
 func (*QuotaStore) ProtoMessage() {}
 
 func (x *QuotaStore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2718,7 @@ func (x *QuotaStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaStore.ProtoReflect.Descriptor instead.
 func (*QuotaStore) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *QuotaStore) GetAddresses() []string {
@@ -2481,7 +2812,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2493,7 +2824,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2506,7 +2837,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Cluster) GetId() string {
@@ -2615,7 +2946,7 @@ type Discovery struct {
 
 func (x *Discovery) Reset() {
 	*x = Discovery{}
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2958,7 @@ func (x *Discovery) String() string {
 func (*Discovery) ProtoMessage() {}
 
 func (x *Discovery) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2971,7 @@ func (x *Discovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discovery.ProtoReflect.Descriptor instead.
 func (*Discovery) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Discovery) GetKind() string {
@@ -2703,7 +3034,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2715,7 +3046,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2728,7 +3059,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Credential) GetType() string {
@@ -2806,7 +3137,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2818,7 +3149,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2831,7 +3162,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Endpoint) GetId() string {
@@ -2877,7 +3208,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +3220,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +3233,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Model) GetId() string {
@@ -2970,7 +3301,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3313,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3326,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Tenant) GetId() string {
@@ -3064,7 +3395,7 @@ type ExpiringKey struct {
 
 func (x *ExpiringKey) Reset() {
 	*x = ExpiringKey{}
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3076,7 +3407,7 @@ func (x *ExpiringKey) String() string {
 func (*ExpiringKey) ProtoMessage() {}
 
 func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3089,7 +3420,7 @@ func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpiringKey.ProtoReflect.Descriptor instead.
 func (*ExpiringKey) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExpiringKey) GetSha256() []byte {
@@ -3120,7 +3451,7 @@ type JwtRule struct {
 
 func (x *JwtRule) Reset() {
 	*x = JwtRule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3463,7 @@ func (x *JwtRule) String() string {
 func (*JwtRule) ProtoMessage() {}
 
 func (x *JwtRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3476,7 @@ func (x *JwtRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JwtRule.ProtoReflect.Descriptor instead.
 func (*JwtRule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *JwtRule) GetIssuer() string {
@@ -3193,7 +3524,7 @@ type JwtClaim struct {
 
 func (x *JwtClaim) Reset() {
 	*x = JwtClaim{}
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +3536,7 @@ func (x *JwtClaim) String() string {
 func (*JwtClaim) ProtoMessage() {}
 
 func (x *JwtClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +3549,7 @@ func (x *JwtClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JwtClaim.ProtoReflect.Descriptor instead.
 func (*JwtClaim) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *JwtClaim) GetName() string {
@@ -3255,7 +3586,7 @@ type Organisation struct {
 
 func (x *Organisation) Reset() {
 	*x = Organisation{}
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3267,7 +3598,7 @@ func (x *Organisation) String() string {
 func (*Organisation) ProtoMessage() {}
 
 func (x *Organisation) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3280,7 +3611,7 @@ func (x *Organisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Organisation.ProtoReflect.Descriptor instead.
 func (*Organisation) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Organisation) GetId() string {
@@ -3371,7 +3702,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3714,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3727,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Share) GetRegion() string {
@@ -3439,7 +3770,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +3782,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +3795,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Quota) GetId() string {
@@ -3604,7 +3935,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	mi := &file_api_routerpb_router_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3616,7 +3947,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	mi := &file_api_routerpb_router_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3629,7 +3960,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Class) GetId() string {
@@ -3756,7 +4087,7 @@ type Hedge struct {
 
 func (x *Hedge) Reset() {
 	*x = Hedge{}
-	mi := &file_api_routerpb_router_proto_msgTypes[39]
+	mi := &file_api_routerpb_router_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3768,7 +4099,7 @@ func (x *Hedge) String() string {
 func (*Hedge) ProtoMessage() {}
 
 func (x *Hedge) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[39]
+	mi := &file_api_routerpb_router_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3781,7 +4112,7 @@ func (x *Hedge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hedge.ProtoReflect.Descriptor instead.
 func (*Hedge) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Hedge) GetMaxShare() float64 {
@@ -3820,7 +4151,7 @@ type Ejection struct {
 
 func (x *Ejection) Reset() {
 	*x = Ejection{}
-	mi := &file_api_routerpb_router_proto_msgTypes[40]
+	mi := &file_api_routerpb_router_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3832,7 +4163,7 @@ func (x *Ejection) String() string {
 func (*Ejection) ProtoMessage() {}
 
 func (x *Ejection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[40]
+	mi := &file_api_routerpb_router_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3845,7 +4176,7 @@ func (x *Ejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ejection.ProtoReflect.Descriptor instead.
 func (*Ejection) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Ejection) GetConnectFailures() uint32 {
@@ -3904,7 +4235,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_api_routerpb_router_proto_msgTypes[41]
+	mi := &file_api_routerpb_router_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +4247,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[41]
+	mi := &file_api_routerpb_router_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +4260,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{41}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Weights) GetModel() string {
@@ -3972,7 +4303,7 @@ type ClusterWeight struct {
 
 func (x *ClusterWeight) Reset() {
 	*x = ClusterWeight{}
-	mi := &file_api_routerpb_router_proto_msgTypes[42]
+	mi := &file_api_routerpb_router_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3984,7 +4315,7 @@ func (x *ClusterWeight) String() string {
 func (*ClusterWeight) ProtoMessage() {}
 
 func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[42]
+	mi := &file_api_routerpb_router_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3997,7 +4328,7 @@ func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWeight.ProtoReflect.Descriptor instead.
 func (*ClusterWeight) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{42}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ClusterWeight) GetCluster() string {
@@ -4047,7 +4378,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[43]
+	mi := &file_api_routerpb_router_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4059,7 +4390,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[43]
+	mi := &file_api_routerpb_router_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4072,7 +4403,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{43}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Rule) GetId() string {
@@ -4150,7 +4481,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_api_routerpb_router_proto_msgTypes[44]
+	mi := &file_api_routerpb_router_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4162,7 +4493,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[44]
+	mi := &file_api_routerpb_router_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4175,7 +4506,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{44}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Match) GetTenants() []string {
@@ -4210,7 +4541,7 @@ type HeaderMatch struct {
 
 func (x *HeaderMatch) Reset() {
 	*x = HeaderMatch{}
-	mi := &file_api_routerpb_router_proto_msgTypes[45]
+	mi := &file_api_routerpb_router_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4222,7 +4553,7 @@ func (x *HeaderMatch) String() string {
 func (*HeaderMatch) ProtoMessage() {}
 
 func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[45]
+	mi := &file_api_routerpb_router_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4235,7 +4566,7 @@ func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderMatch.ProtoReflect.Descriptor instead.
 func (*HeaderMatch) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{45}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HeaderMatch) GetName() string {
@@ -4273,7 +4604,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_api_routerpb_router_proto_msgTypes[46]
+	mi := &file_api_routerpb_router_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4285,7 +4616,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[46]
+	mi := &file_api_routerpb_router_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4298,7 +4629,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{46}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Arm) GetId() string {
@@ -4341,7 +4672,7 @@ type Shadow struct {
 
 func (x *Shadow) Reset() {
 	*x = Shadow{}
-	mi := &file_api_routerpb_router_proto_msgTypes[47]
+	mi := &file_api_routerpb_router_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4353,7 +4684,7 @@ func (x *Shadow) String() string {
 func (*Shadow) ProtoMessage() {}
 
 func (x *Shadow) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[47]
+	mi := &file_api_routerpb_router_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4366,7 +4697,7 @@ func (x *Shadow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shadow.ProtoReflect.Descriptor instead.
 func (*Shadow) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{47}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Shadow) GetShare() float64 {
@@ -4394,7 +4725,7 @@ var File_api_routerpb_router_proto protoreflect.FileDescriptor
 
 const file_api_routerpb_router_proto_rawDesc = "" +
 	"\n" +
-	"\x19api/routerpb/router.proto\x12\x13anabranch.router.v1\"\xea\x02\n" +
+	"\x19api/routerpb/router.proto\x12\x13anabranch.router.v1\"\xa4\x03\n" +
 	"\n" +
 	"FromRouter\x122\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.anabranch.router.v1.HelloH\x00R\x05hello\x125\n" +
@@ -4402,8 +4733,9 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x03ack\x18\x03 \x01(\v2\x18.anabranch.router.v1.AckH\x00R\x03ack\x12>\n" +
 	"\texplained\x18\x04 \x01(\v2\x1e.anabranch.router.v1.ExplainedH\x00R\texplained\x12>\n" +
 	"\tdecisions\x18\x05 \x01(\v2\x1e.anabranch.router.v1.DecisionsH\x00R\tdecisions\x12;\n" +
-	"\bspending\x18\x06 \x01(\v2\x1d.anabranch.router.v1.SpendingH\x00R\bspendingB\x06\n" +
-	"\x04body\"\xce\x03\n" +
+	"\bspending\x18\x06 \x01(\v2\x1d.anabranch.router.v1.SpendingH\x00R\bspending\x128\n" +
+	"\x05usage\x18\a \x01(\v2 .anabranch.router.v1.UsageReportH\x00R\x05usageB\x06\n" +
+	"\x04body\"\x92\x04\n" +
 	"\bToRouter\x128\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1c.anabranch.router.v1.WelcomeH\x00R\awelcome\x126\n" +
 	"\x05table\x18\x02 \x01(\v2\x1e.anabranch.router.v1.TablePushH\x00R\x05table\x12/\n" +
@@ -4412,7 +4744,9 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\aexplain\x18\x05 \x01(\v2\x1c.anabranch.router.v1.ExplainH\x00R\aexplain\x12/\n" +
 	"\x04tail\x18\x06 \x01(\v2\x19.anabranch.router.v1.TailH\x00R\x04tail\x12<\n" +
 	"\tstop_tail\x18\a \x01(\v2\x1d.anabranch.router.v1.StopTailH\x00R\bstopTail\x125\n" +
-	"\x06ledger\x18\b \x01(\v2\x1b.anabranch.router.v1.LedgerH\x00R\x06ledgerB\x06\n" +
+	"\x06ledger\x18\b \x01(\v2\x1b.anabranch.router.v1.LedgerH\x00R\x06ledger\x12B\n" +
+	"\vusage_taken\x18\t \x01(\v2\x1f.anabranch.router.v1.UsageTakenH\x00R\n" +
+	"usageTakenB\x06\n" +
 	"\x04body\"[\n" +
 	"\bTableRef\x12\x1d\n" +
 	"\n" +
@@ -4538,7 +4872,31 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06Ledger\x12\"\n" +
 	"\facknowledged\x18\x01 \x01(\x04R\facknowledged\x12\x14\n" +
 	"\x05whole\x18\x02 \x01(\bR\x05whole\x120\n" +
-	"\x05spent\x18\x03 \x03(\v2\x1a.anabranch.router.v1.SpentR\x05spent\"\xa8\x04\n" +
+	"\x05spent\x18\x03 \x03(\v2\x1a.anabranch.router.v1.SpentR\x05spent\"w\n" +
+	"\vUsageReport\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12:\n" +
+	"\aminutes\x18\x03 \x03(\v2 .anabranch.router.v1.UsageMinuteR\aminutes\"\x81\x01\n" +
+	"\vUsageMinute\x12\"\n" +
+	"\rminute_unix_s\x18\x01 \x01(\x03R\vminuteUnixS\x12\x18\n" +
+	"\aminutes\x18\x02 \x01(\rR\aminutes\x124\n" +
+	"\x05lines\x18\x03 \x03(\v2\x1e.anabranch.router.v1.UsageLineR\x05lines\"\x99\x02\n" +
+	"\tUsageLine\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x14\n" +
+	"\x05class\x18\x03 \x01(\tR\x05class\x12\x18\n" +
+	"\acluster\x18\x04 \x01(\tR\acluster\x12\x14\n" +
+	"\x05input\x18\x05 \x01(\x03R\x05input\x12\x16\n" +
+	"\x06cached\x18\x06 \x01(\x03R\x06cached\x12\x16\n" +
+	"\x06output\x18\a \x01(\x03R\x06output\x12\x1c\n" +
+	"\tsucceeded\x18\b \x01(\x03R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\t \x01(\x03R\x06failed\x12\x14\n" +
+	"\x05bytes\x18\n" +
+	" \x01(\x03R\x05bytes\x12\x1c\n" +
+	"\testimated\x18\v \x01(\x03R\testimated\"(\n" +
+	"\n" +
+	"UsageTaken\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\"\xa8\x04\n" +
 	"\rClusterSignal\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
@@ -4782,7 +5140,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06Shadow\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
-	"\bclusters\x18\x03 \x03(\tR\bclusters*\x97\x01\n" +
+	"\bclusters\x18\x03 \x03(\tR\bclusters*\xaa\x01\n" +
 	"\aFeature\x12\x17\n" +
 	"\x13FEATURE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rFEATURE_SLICE\x10\x01\x12\x11\n" +
@@ -4790,7 +5148,8 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x0fFEATURE_EXPLAIN\x10\x03\x12\x10\n" +
 	"\fFEATURE_TAIL\x10\x04\x12\x12\n" +
 	"\x0eFEATURE_LEASES\x10\x05\x12\x12\n" +
-	"\x0eFEATURE_LEDGER\x10\x062^\n" +
+	"\x0eFEATURE_LEDGER\x10\x06\x12\x11\n" +
+	"\rFEATURE_USAGE\x10\a2^\n" +
 	"\rRouterControl\x12M\n" +
 	"\aConnect\x12\x1f.anabranch.router.v1.FromRouter\x1a\x1d.anabranch.router.v1.ToRouter(\x010\x01B\x18Z\x16anabranch/api/routerpbb\x06proto3"
 
@@ -4807,7 +5166,7 @@ func file_api_routerpb_router_proto_rawDescGZIP() []byte {
 }
 
 var file_api_routerpb_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_api_routerpb_router_proto_goTypes = []any{
 	(Feature)(0),           // 0: anabranch.router.v1.Feature
 	(*FromRouter)(nil),     // 1: anabranch.router.v1.FromRouter
@@ -4831,35 +5190,39 @@ var file_api_routerpb_router_proto_goTypes = []any{
 	(*Spending)(nil),       // 19: anabranch.router.v1.Spending
 	(*Spent)(nil),          // 20: anabranch.router.v1.Spent
 	(*Ledger)(nil),         // 21: anabranch.router.v1.Ledger
-	(*ClusterSignal)(nil),  // 22: anabranch.router.v1.ClusterSignal
-	(*DemandSignal)(nil),   // 23: anabranch.router.v1.DemandSignal
-	(*Table)(nil),          // 24: anabranch.router.v1.Table
-	(*Region)(nil),         // 25: anabranch.router.v1.Region
-	(*QuotaStore)(nil),     // 26: anabranch.router.v1.QuotaStore
-	(*Cluster)(nil),        // 27: anabranch.router.v1.Cluster
-	(*Discovery)(nil),      // 28: anabranch.router.v1.Discovery
-	(*Credential)(nil),     // 29: anabranch.router.v1.Credential
-	(*Endpoint)(nil),       // 30: anabranch.router.v1.Endpoint
-	(*Model)(nil),          // 31: anabranch.router.v1.Model
-	(*Tenant)(nil),         // 32: anabranch.router.v1.Tenant
-	(*ExpiringKey)(nil),    // 33: anabranch.router.v1.ExpiringKey
-	(*JwtRule)(nil),        // 34: anabranch.router.v1.JwtRule
-	(*JwtClaim)(nil),       // 35: anabranch.router.v1.JwtClaim
-	(*Organisation)(nil),   // 36: anabranch.router.v1.Organisation
-	(*Share)(nil),          // 37: anabranch.router.v1.Share
-	(*Quota)(nil),          // 38: anabranch.router.v1.Quota
-	(*Class)(nil),          // 39: anabranch.router.v1.Class
-	(*Hedge)(nil),          // 40: anabranch.router.v1.Hedge
-	(*Ejection)(nil),       // 41: anabranch.router.v1.Ejection
-	(*Weights)(nil),        // 42: anabranch.router.v1.Weights
-	(*ClusterWeight)(nil),  // 43: anabranch.router.v1.ClusterWeight
-	(*Rule)(nil),           // 44: anabranch.router.v1.Rule
-	(*Match)(nil),          // 45: anabranch.router.v1.Match
-	(*HeaderMatch)(nil),    // 46: anabranch.router.v1.HeaderMatch
-	(*Arm)(nil),            // 47: anabranch.router.v1.Arm
-	(*Shadow)(nil),         // 48: anabranch.router.v1.Shadow
-	nil,                    // 49: anabranch.router.v1.Region.RttMsEntry
-	nil,                    // 50: anabranch.router.v1.Cluster.ModelNamesEntry
+	(*UsageReport)(nil),    // 22: anabranch.router.v1.UsageReport
+	(*UsageMinute)(nil),    // 23: anabranch.router.v1.UsageMinute
+	(*UsageLine)(nil),      // 24: anabranch.router.v1.UsageLine
+	(*UsageTaken)(nil),     // 25: anabranch.router.v1.UsageTaken
+	(*ClusterSignal)(nil),  // 26: anabranch.router.v1.ClusterSignal
+	(*DemandSignal)(nil),   // 27: anabranch.router.v1.DemandSignal
+	(*Table)(nil),          // 28: anabranch.router.v1.Table
+	(*Region)(nil),         // 29: anabranch.router.v1.Region
+	(*QuotaStore)(nil),     // 30: anabranch.router.v1.QuotaStore
+	(*Cluster)(nil),        // 31: anabranch.router.v1.Cluster
+	(*Discovery)(nil),      // 32: anabranch.router.v1.Discovery
+	(*Credential)(nil),     // 33: anabranch.router.v1.Credential
+	(*Endpoint)(nil),       // 34: anabranch.router.v1.Endpoint
+	(*Model)(nil),          // 35: anabranch.router.v1.Model
+	(*Tenant)(nil),         // 36: anabranch.router.v1.Tenant
+	(*ExpiringKey)(nil),    // 37: anabranch.router.v1.ExpiringKey
+	(*JwtRule)(nil),        // 38: anabranch.router.v1.JwtRule
+	(*JwtClaim)(nil),       // 39: anabranch.router.v1.JwtClaim
+	(*Organisation)(nil),   // 40: anabranch.router.v1.Organisation
+	(*Share)(nil),          // 41: anabranch.router.v1.Share
+	(*Quota)(nil),          // 42: anabranch.router.v1.Quota
+	(*Class)(nil),          // 43: anabranch.router.v1.Class
+	(*Hedge)(nil),          // 44: anabranch.router.v1.Hedge
+	(*Ejection)(nil),       // 45: anabranch.router.v1.Ejection
+	(*Weights)(nil),        // 46: anabranch.router.v1.Weights
+	(*ClusterWeight)(nil),  // 47: anabranch.router.v1.ClusterWeight
+	(*Rule)(nil),           // 48: anabranch.router.v1.Rule
+	(*Match)(nil),          // 49: anabranch.router.v1.Match
+	(*HeaderMatch)(nil),    // 50: anabranch.router.v1.HeaderMatch
+	(*Arm)(nil),            // 51: anabranch.router.v1.Arm
+	(*Shadow)(nil),         // 52: anabranch.router.v1.Shadow
+	nil,                    // 53: anabranch.router.v1.Region.RttMsEntry
+	nil,                    // 54: anabranch.router.v1.Cluster.ModelNamesEntry
 }
 var file_api_routerpb_router_proto_depIdxs = []int32{
 	4,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
@@ -4868,70 +5231,74 @@ var file_api_routerpb_router_proto_depIdxs = []int32{
 	12, // 3: anabranch.router.v1.FromRouter.explained:type_name -> anabranch.router.v1.Explained
 	16, // 4: anabranch.router.v1.FromRouter.decisions:type_name -> anabranch.router.v1.Decisions
 	19, // 5: anabranch.router.v1.FromRouter.spending:type_name -> anabranch.router.v1.Spending
-	5,  // 6: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
-	7,  // 7: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
-	6,  // 8: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
-	8,  // 9: anabranch.router.v1.ToRouter.delta:type_name -> anabranch.router.v1.TableDelta
-	11, // 10: anabranch.router.v1.ToRouter.explain:type_name -> anabranch.router.v1.Explain
-	13, // 11: anabranch.router.v1.ToRouter.tail:type_name -> anabranch.router.v1.Tail
-	15, // 12: anabranch.router.v1.ToRouter.stop_tail:type_name -> anabranch.router.v1.StopTail
-	21, // 13: anabranch.router.v1.ToRouter.ledger:type_name -> anabranch.router.v1.Ledger
-	3,  // 14: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
-	0,  // 15: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
-	24, // 16: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
-	3,  // 17: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
-	24, // 18: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
-	9,  // 19: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
-	9,  // 20: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
-	9,  // 21: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
-	9,  // 22: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
-	9,  // 23: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
-	9,  // 24: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
-	9,  // 25: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
-	9,  // 26: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
-	9,  // 27: anabranch.router.v1.TableDelta.organisations:type_name -> anabranch.router.v1.Run
-	3,  // 28: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
-	14, // 29: anabranch.router.v1.Tail.filter:type_name -> anabranch.router.v1.DecisionFilter
-	3,  // 30: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
-	22, // 31: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
-	23, // 32: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
-	18, // 33: anabranch.router.v1.Report.quotas:type_name -> anabranch.router.v1.QuotaSignal
-	20, // 34: anabranch.router.v1.Spending.spent:type_name -> anabranch.router.v1.Spent
-	20, // 35: anabranch.router.v1.Ledger.spent:type_name -> anabranch.router.v1.Spent
-	3,  // 36: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
-	25, // 37: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
-	27, // 38: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
-	31, // 39: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
-	32, // 40: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
-	38, // 41: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
-	39, // 42: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
-	42, // 43: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
-	44, // 44: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
-	36, // 45: anabranch.router.v1.Table.organisations:type_name -> anabranch.router.v1.Organisation
-	49, // 46: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
-	26, // 47: anabranch.router.v1.Region.quota_store:type_name -> anabranch.router.v1.QuotaStore
-	30, // 48: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
-	29, // 49: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
-	28, // 50: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
-	50, // 51: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
-	33, // 52: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
-	34, // 53: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
-	35, // 54: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
-	37, // 55: anabranch.router.v1.Organisation.shares:type_name -> anabranch.router.v1.Share
-	41, // 56: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
-	40, // 57: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
-	43, // 58: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
-	45, // 59: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
-	47, // 60: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
-	48, // 61: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
-	46, // 62: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
-	1,  // 63: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
-	2,  // 64: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
-	64, // [64:65] is the sub-list for method output_type
-	63, // [63:64] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	22, // 6: anabranch.router.v1.FromRouter.usage:type_name -> anabranch.router.v1.UsageReport
+	5,  // 7: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
+	7,  // 8: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
+	6,  // 9: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
+	8,  // 10: anabranch.router.v1.ToRouter.delta:type_name -> anabranch.router.v1.TableDelta
+	11, // 11: anabranch.router.v1.ToRouter.explain:type_name -> anabranch.router.v1.Explain
+	13, // 12: anabranch.router.v1.ToRouter.tail:type_name -> anabranch.router.v1.Tail
+	15, // 13: anabranch.router.v1.ToRouter.stop_tail:type_name -> anabranch.router.v1.StopTail
+	21, // 14: anabranch.router.v1.ToRouter.ledger:type_name -> anabranch.router.v1.Ledger
+	25, // 15: anabranch.router.v1.ToRouter.usage_taken:type_name -> anabranch.router.v1.UsageTaken
+	3,  // 16: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
+	0,  // 17: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
+	28, // 18: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
+	3,  // 19: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
+	28, // 20: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
+	9,  // 21: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
+	9,  // 22: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
+	9,  // 23: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
+	9,  // 24: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
+	9,  // 25: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
+	9,  // 26: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
+	9,  // 27: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
+	9,  // 28: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
+	9,  // 29: anabranch.router.v1.TableDelta.organisations:type_name -> anabranch.router.v1.Run
+	3,  // 30: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
+	14, // 31: anabranch.router.v1.Tail.filter:type_name -> anabranch.router.v1.DecisionFilter
+	3,  // 32: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
+	26, // 33: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
+	27, // 34: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
+	18, // 35: anabranch.router.v1.Report.quotas:type_name -> anabranch.router.v1.QuotaSignal
+	20, // 36: anabranch.router.v1.Spending.spent:type_name -> anabranch.router.v1.Spent
+	20, // 37: anabranch.router.v1.Ledger.spent:type_name -> anabranch.router.v1.Spent
+	23, // 38: anabranch.router.v1.UsageReport.minutes:type_name -> anabranch.router.v1.UsageMinute
+	24, // 39: anabranch.router.v1.UsageMinute.lines:type_name -> anabranch.router.v1.UsageLine
+	3,  // 40: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
+	29, // 41: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
+	31, // 42: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
+	35, // 43: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
+	36, // 44: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
+	42, // 45: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
+	43, // 46: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
+	46, // 47: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
+	48, // 48: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
+	40, // 49: anabranch.router.v1.Table.organisations:type_name -> anabranch.router.v1.Organisation
+	53, // 50: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
+	30, // 51: anabranch.router.v1.Region.quota_store:type_name -> anabranch.router.v1.QuotaStore
+	34, // 52: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
+	33, // 53: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
+	32, // 54: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
+	54, // 55: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
+	37, // 56: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
+	38, // 57: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
+	39, // 58: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
+	41, // 59: anabranch.router.v1.Organisation.shares:type_name -> anabranch.router.v1.Share
+	45, // 60: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
+	44, // 61: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
+	47, // 62: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
+	49, // 63: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
+	51, // 64: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
+	52, // 65: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
+	50, // 66: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
+	1,  // 67: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
+	2,  // 68: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
+	68, // [68:69] is the sub-list for method output_type
+	67, // [67:68] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_api_routerpb_router_proto_init() }
@@ -4946,6 +5313,7 @@ func file_api_routerpb_router_proto_init() {
 		(*FromRouter_Explained)(nil),
 		(*FromRouter_Decisions)(nil),
 		(*FromRouter_Spending)(nil),
+		(*FromRouter_Usage)(nil),
 	}
 	file_api_routerpb_router_proto_msgTypes[1].OneofWrappers = []any{
 		(*ToRouter_Welcome)(nil),
@@ -4956,6 +5324,7 @@ func file_api_routerpb_router_proto_init() {
 		(*ToRouter_Tail)(nil),
 		(*ToRouter_StopTail)(nil),
 		(*ToRouter_Ledger)(nil),
+		(*ToRouter_UsageTaken)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4963,7 +5332,7 @@ func file_api_routerpb_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_routerpb_router_proto_rawDesc), len(file_api_routerpb_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   50,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@
 //   2026-11-30  version 1: organisations, quotas that are leased, of more kinds and narrower; what
 //               budgets were charged with, and what the ledger knows of it. An older router is sent
 //               only the quotas that it knows, and counts them in buckets of its own kind.
+//   2026-11-30  version 1: what requests used, by the minute, from routers that say they count it.
 
 package routerpb
 
