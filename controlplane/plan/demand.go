@@ -98,7 +98,7 @@ func (w *world) demands(in Input) []*demand {
 		was[c.GetId()] = c
 	}
 	published := in.Previous.GetRef().GetRevision()
-	repriced := w.pricedAfter(in.Previous, in.Now)
+	repriced := in.pricedAfter(in.Previous)
 	var out []*demand
 	for _, r := range w.resources.List(policy.KindModel) {
 		spec, ok := r.Spec.(*policy.ModelSpec)

@@ -14,6 +14,7 @@ import (
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state/statepb"
+	"anabranch/costmodel"
 	"anabranch/failover"
 )
 
@@ -32,6 +33,10 @@ type Input struct {
 	// Health of clusters; one that is missing counts as healthy.
 	Health map[fleet.ClusterID]failover.Cluster
 	Now    time.Time
+	// Prices of GPUs that were found beside the rate cards, whose own go before them; see [Prices].
+	Prices []costmodel.Offer
+	// PricesRevision is that of their last change. 0: they never changed.
+	PricesRevision uint64
 	// Warm: enough has been heard to judge. A leader that is not warm holds the weights.
 	Warm bool
 	// Usage of the limits of organisations, by id: an average of some minutes. One that is missing is not known.

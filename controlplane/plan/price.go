@@ -18,17 +18,17 @@ const priceGrowth = 0.2 / 60
 // of the move: the table in force is all that a planner remembers.
 var repriced = fmt.Sprintf("a price has changed: moves by at most %g points a minute", 60*100*priceGrowth)
 
-// pricedAfter says whether a rate card was written after a table, or one of its prices has begun or ended
-// to hold since.
-func (w *world) pricedAfter(table *routerpb.Table, now time.Time) bool {
+// pricedAfter says whether a rate card was written or prices were found after a table, or a price has begun
+// or ended to hold since.
+func (in Input) pricedAfter(table *routerpb.Table) bool {
 	made := time.UnixMilli(table.GetCreatedUnixMs())
-	since := func(at time.Time) bool { return at.After(made) && !at.After(now) }
-	return slices.ContainsFunc(w.resources.List(policy.KindRateCard), func(r *policy.Resource) bool {
-		card, ok := r.Spec.(*policy.RateCardSpec)
-		return r.Metadata.Revision > table.GetRef().GetRevision() || ok && slices.ContainsFunc(card.Offers(), func(o costmodel.Offer) bool {
-			return since(o.From) || since(o.Until)
+	since := func(at time.Time) bool { return at.After(made) && !at.After(in.Now) }
+	turned := func(o costmodel.Offer) bool { return since(o.From) || since(o.Until) }
+	return in.PricesRevision > table.GetRef().GetRevision() || slices.ContainsFunc(in.Prices, turned) ||
+		slices.ContainsFunc(in.Resources.List(policy.KindRateCard), func(r *policy.Resource) bool {
+			card, ok := r.Spec.(*policy.RateCardSpec)
+			return r.Metadata.Revision > table.GetRef().GetRevision() || ok && slices.ContainsFunc(card.Offers(), turned)
 		})
-	})
 }
 
 // reprice notes whether a move is one after a change of price: changed since the table in force, or

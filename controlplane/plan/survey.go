@@ -64,7 +64,7 @@ func survey(in Input) *world {
 		regions:   map[fleet.RegionID]*policy.RegionSpec{},
 		zones:     map[fleet.RegionID]string{},
 		policies:  traffic(in.Resources),
-		book:      Prices(in.Resources, in.Now),
+		book:      Prices(in.Resources, in.Prices, in.Now),
 		specs:     map[fleet.ModelID]*policy.ModelSpec{},
 		adapters:  map[string]fleet.ModelID{},
 		tokens:    tokenPrices(in.Resources),
@@ -204,12 +204,17 @@ func (w *world) rtt(a, b fleet.RegionID) float64 {
 	return policy.DefaultRTTMs
 }
 
-// Prices of GPUs are those of the rate cards that hold at a time.
-func Prices(resources Lookup, now time.Time) costmodel.Book {
-	var all []costmodel.Offer
+// Prices of GPUs that hold at a time: those of the rate cards before the offers of sources, and these before
+// the defaults that come with the program. Whoever needs to know what a cluster costs asks here, so that
+// plans, bills and forecasts go by the same prices.
+func Prices(resources Lookup, offers []costmodel.Offer, now time.Time) costmodel.Book {
+	all := slices.Concat(costmodel.ShippedOffers(), offers)
 	for _, r := range resources.List(policy.KindRateCard) {
 		if card, ok := r.Spec.(*policy.RateCardSpec); ok {
-			all = append(all, card.Offers()...)
+			for _, o := range card.Offers() {
+				o.Source = cmp.Or(o.Source, "rate card "+r.Metadata.Name)
+				all = append(all, o)
+			}
 		}
 	}
 	return costmodel.NewBook(now, all)

@@ -11,6 +11,7 @@ import (
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
+	"anabranch/costmodel"
 	"anabranch/failover"
 )
 
@@ -41,6 +42,9 @@ type bench struct {
 	now     time.Time
 	warm    bool
 	frozen  bool
+	// offers of sources, and when they last changed.
+	offers []costmodel.Offer
+	found  uint64
 	// fleet by region: demand in work/s by model, capacity by cluster.
 	demand   map[string]map[string]float64
 	capacity map[string]float64
@@ -138,7 +142,7 @@ func (b *bench) plan() Output {
 	b.t.Helper()
 	out := Compute(Input{
 		Resources: b.written, Signals: b.signals.Snapshot(b.now), Previous: b.table,
-		Health: b.health, Now: b.now, Warm: b.warm, Frozen: b.frozen,
+		Health: b.health, Now: b.now, Warm: b.warm, Frozen: b.frozen, Prices: b.offers, PricesRevision: b.found,
 	})
 	check(b.t, b.written, b.health, out)
 	for _, r := range out.Reasons {

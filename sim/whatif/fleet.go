@@ -50,7 +50,7 @@ func (s small) fleet(span time.Duration) (built, error) {
 		}
 	}
 	parts := map[string][]string{} // of each cluster of the operator
-	book := plan.Prices(s.resources, s.in.Signals.At)
+	book := plan.Prices(s.resources, s.in.Prices, s.in.Signals.At)
 	rates := map[string]float64{} // work per second of a pod at full use, by class, model and lengths
 	for n, r := range s.resources.List(policy.KindCluster) {
 		spec, ok := r.Spec.(*policy.ClusterSpec)

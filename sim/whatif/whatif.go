@@ -17,6 +17,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/signal"
+	"anabranch/costmodel"
 	"anabranch/sim/ours"
 	"anabranch/sim/report"
 	"anabranch/sim/workload"
@@ -43,6 +44,8 @@ type Input struct {
 	Before, After plan.Lookup
 	// Signals tell demand and capacities.
 	Signals signal.Snapshot
+	// Prices of GPUs beside those of rate cards; see [plan.Prices].
+	Prices []costmodel.Offer
 	// Dead are clusters that take nothing now, whatever operators say.
 	Dead map[fleet.ClusterID]bool
 	// Requests is about how many each run has, within the bounds of its span: more make it slower and
