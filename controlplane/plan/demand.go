@@ -121,6 +121,7 @@ func (w *world) demands(in Input) []*demand {
 				for _, name := range slices.Concat([]string{string(model)}, spec.Aliases, spec.Adapters) {
 					d.work += in.Signals.Demand(fleet.ModelID(name), class, source).WorkPerS
 				}
+				d.work *= w.supposed.asked(model, class, source)
 				d.before = previous[[3]string{string(model), string(class), string(source)}]
 				w.route(d)
 				d.notice(was, max(revision, r.Metadata.Revision), published)

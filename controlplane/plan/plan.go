@@ -53,6 +53,9 @@ type Input struct {
 	// Frozen: an operator wants no optimisation. What health, a drain or a changed resource displaces
 	// moves all the same.
 	Frozen bool
+
+	// supposed is taken for true against all that; nil: nothing is.
+	supposed *suppositions
 }
 
 // Output is the plan.

@@ -26,6 +26,8 @@ type site struct {
 	load float64
 	// inForce is the part that the weights in force use.
 	inForce float64
+	// book of the prices that are supposed to hold on it. Nil: those of the world do.
+	book *costmodel.Book
 }
 
 // cap is the share of its weight that the site may take, an operator's drain included.
@@ -50,6 +52,7 @@ type world struct {
 	adapters  map[string]fleet.ModelID
 	asks      map[*policy.TrafficPolicySpec][]fleet.ModelID // see targets
 	tokens    map[string]costmodel.TokenPrice               // by model
+	supposed  suppositions
 }
 
 // direct says that every router reaches a member itself, and none of ours stands beside it: what it
@@ -119,6 +122,7 @@ func survey(in Input) *world {
 		w.sites = append(w.sites, s)
 	}
 	w.believe()
+	w.suppose(in)
 	slices.SortFunc(w.sites, func(a, b *site) int { return cmp.Compare(a.id, b.id) })
 	return w
 }
@@ -254,5 +258,5 @@ func (w *world) marginal(s *site, model fleet.ModelID) costmodel.Micros {
 		}
 		return w.tokens[string(model)].Marginal(weight)
 	}
-	return w.book.Marginal(string(s.region), s.spec.Bought(), int64(s.capacity[model])).PerMillion
+	return w.prices(s).Marginal(string(s.region), s.spec.Bought(), int64(s.capacity[model])).PerMillion
 }
