@@ -147,6 +147,9 @@ func (s *TrafficPolicySpec) defaults(name string) {
 		}
 	}
 	fill(&s.TTFTObjectiveMs, DefaultTTFTObjectiveMs)
+	if preference, known := preferenceOf(s.Objective); known {
+		fill(&s.CostPreference, preference)
+	}
 	fill(&s.Spill, DefaultSpill)
 	fill(&s.PickMode, DefaultPickMode)
 	fill(&s.RequestTimeoutMs, DefaultRequestTimeoutMs)

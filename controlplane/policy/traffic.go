@@ -36,6 +36,9 @@ type TrafficPolicySpec struct {
 	Regions []RegionWish `json:"regions,omitempty"`
 	// TTFTObjectiveMs is the first-token objective in ms, default 2,000.
 	TTFTObjectiveMs float64 `json:"ttftObjectiveMs,omitempty"`
+	// Objective says CostPreference in words: latency-first (0), latency-leaning (0.25), balanced (0.5),
+	// cost-leaning (0.75) or cost-first (1). Empty: as CostPreference says.
+	Objective string `json:"objective,omitempty"`
 	// CostPreference from 0 (latency only) to 1 (cheapest place within the objective).
 	CostPreference float64 `json:"costPreference,omitempty"`
 	// Spill is "allowed" (default), or "never": a region's traffic stays while it is alive.

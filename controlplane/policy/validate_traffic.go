@@ -52,7 +52,7 @@ func (f *finding) traffic(s *TrafficPolicySpec) {
 		}
 	}
 	f.between("spec.ttftObjectiveMs", s.TTFTObjectiveMs, 1, day)
-	f.between("spec.costPreference", s.CostPreference, 0, 1)
+	f.objective(s)
 	f.oneOf("spec.spill", s.Spill, spills)
 	f.oneOf("spec.pickMode", s.PickMode, pickModes)
 	f.between("spec.prefixLength", float64(s.PrefixLength), 1024, 65536)
