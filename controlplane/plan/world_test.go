@@ -50,15 +50,21 @@ type bench struct {
 	capacity map[string]float64
 }
 
-// newBench has regions us, eu and ap, 80 to 160 ms apart, with two clusters of 10,000 and 5,000
-// work/s each, all serving model "m".
-func newBench(t testing.TB) *bench {
+// emptyBench has nothing yet.
+func emptyBench(t testing.TB) *bench {
 	b := &bench{
 		t: t, now: noon, warm: true, reasons: map[string]string{},
 		health: map[fleet.ClusterID]failover.Cluster{},
 		demand: map[string]map[string]float64{}, capacity: map[string]float64{},
 	}
 	b.signals = signal.New(func() time.Time { return b.now })
+	return b
+}
+
+// newBench has regions us, eu and ap, 80 to 160 ms apart, with two clusters of 10,000 and 5,000
+// work/s each, all serving model "m".
+func newBench(t testing.TB) *bench {
+	b := emptyBench(t)
 	b.write("Region", "us", "zone: us\n  peerURLs: [https://us:1]\n  rttMs: {eu: 80, ap: 160}")
 	b.write("Region", "eu", "zone: eu\n  peerURLs: [https://eu:1]\n  rttMs: {ap: 120}")
 	b.write("Region", "ap", "zone: ap\n  peerURLs: [https://ap:1]")
@@ -160,9 +166,13 @@ func (b *bench) plan() Output {
 func (b *bench) shares(source string) map[string]float64 { return sharesOf(b.table, "m", source) }
 
 func sharesOf(t *routerpb.Table, model, source string) map[string]float64 {
+	return sharesIn(t, model, "interactive", source)
+}
+
+func sharesIn(t *routerpb.Table, model, class, source string) map[string]float64 {
 	out := map[string]float64{}
 	for _, w := range t.GetWeights() {
-		if w.GetModel() == model && w.GetClass() == "interactive" && w.GetSource() == source {
+		if w.GetModel() == model && w.GetClass() == class && w.GetSource() == source {
 			for _, c := range w.GetClusters() {
 				out[c.GetCluster()] = c.GetWeight()
 			}
