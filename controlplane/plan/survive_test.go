@@ -1,0 +1,303 @@
+package plan
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"anabranch/api/fleet"
+	"anabranch/controlplane/policy"
+)
+
+func (b *bench) survive(o SurvivalOptions) Survival {
+	b.t.Helper()
+	out, err := Survive(b.input(), o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+// row without a region, a cluster or anything.
+func (s Survival) row(t testing.TB, lost string) SurvivalRow {
+	t.Helper()
+	i := slices.IndexFunc(s.Rows, func(r SurvivalRow) bool { return r.Lost.String() == lost })
+	if i < 0 {
+		t.Fatalf("no row without %s", lost)
+	}
+	return s.Rows[i]
+}
+
+// within says whether two figures are as good as equal.
+func within(a, b, by float64) bool { return math.Abs(a-b) <= by }
+
+func TestAMatrixHasARowForEachLoss(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 3000)
+	b.report()
+	lost := func(o SurvivalOptions) string {
+		var names []string
+		for _, r := range b.survive(o).Rows {
+			names = append(names, r.Lost.String())
+		}
+		return strings.Join(names, ", ")
+	}
+	const each = "nothing, ap, eu, us, ap-a, ap-b, eu-a, eu-b, us-a, us-b"
+	if got := lost(SurvivalOptions{}); got != each {
+		t.Errorf("rows are %s", got)
+	}
+	if got := lost(SurvivalOptions{Pairs: true}); got != each+", ap + eu, ap + us, eu + us" {
+		t.Errorf("with pairs %s", got)
+	}
+	b.write("Model", "other", "{}")
+	b.write("Cluster", "ap-c", "region: ap\n  models: [other]\n  endpoints: [{id: e1, url: \"http://c:1\", class: h100}]")
+	if got := lost(SurvivalOptions{Model: "other"}); got != "nothing, ap, ap-c" {
+		t.Errorf("narrowed to a model %s", got)
+	}
+}
+
+func TestTheHeadroomOfSurvivors(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 6000)
+	b.ask("eu", 3000)
+	b.report()
+	s := b.survive(SurvivalOptions{Cold: func(fleet.ModelID) (Cold, bool) { return Cold{Prefill: 0.5, Hit: 0.5}, true }})
+	if len(s.Silent) != 0 {
+		t.Errorf("silent: %v", s.Silent)
+	}
+	now := s.row(t, "nothing")
+	if now.Verdict != Survives || now.MovedPerS != 0 || now.ColdPerS != 0 || len(now.Clusters) != 6 || len(now.Shed)+len(now.Stranded)+len(now.Tenants) != 0 {
+		t.Errorf("as it is: %+v", now)
+	}
+	without := s.row(t, "us")
+	if len(without.Clusters) != 4 || !within(without.MovedPerS, 6000, 60) || !within(without.ColdPerS, 3000, 30) { // 0.5 + 0.5/0.5 is 1.5
+		t.Errorf("without us: %+v", without)
+	}
+	// eu is 80 ms away, ap, where there is more room, 160.
+	if without.ExtraRTTMs < 80 || without.ExtraRTTMs > 120 {
+		t.Errorf("what moves goes %.0f ms further", without.ExtraRTTMs)
+	}
+	work := 0.0
+	for _, h := range without.Clusters {
+		work += h.WorkPerS
+		if !h.Measured || h.ObjectiveMs != 2000 || h.Class != fleet.DefaultClass || !within(h.HeadroomPerS, h.CanPerS-h.WorkPerS, 1e-6) || !within(h.Headroom*h.CanPerS, h.HeadroomPerS, 1e-6) {
+			t.Errorf("%+v", h)
+		}
+		if !within(h.CanPerS/h.CapacityPerS, 0.784, 0.001) {
+			t.Errorf("%s can do %.3f of its capacity", h.Cluster, h.CanPerS/h.CapacityPerS)
+		}
+	}
+	if !within(work, 9000+3000, 40) {
+		t.Errorf("survivors get %.0f work/s", work)
+	}
+	if !strings.Contains(without.Why, "least headroom") {
+		t.Errorf("why: %s", without.Why)
+	}
+}
+
+func TestTooMuchForTheSurvivorsFails(t *testing.T) {
+	b := newBench(t)
+	for _, r := range []string{"us", "eu", "ap"} {
+		b.ask(r, 8000)
+	}
+	b.report()
+	s := b.survive(SurvivalOptions{})
+	if v := s.row(t, "nothing").Verdict; v != Survives {
+		t.Errorf("as it is: %s", v)
+	}
+	r := s.row(t, "eu")
+	// 24,000 and 70 % on top of the 8,000 that move, at least, for which 30,000 × 0.784 are there.
+	if r.Verdict != Fails || len(r.Shed) != 1 || r.Shed[0].Priority != nil || !within(r.Shed[0].PerS, 24_000+0.7*r.MovedPerS-0.784*30_000, 60) || r.MovedPerS < 7900 {
+		t.Errorf("without eu: %s, %s, %+v", r.Verdict, r.Why, r.Shed)
+	}
+	if r := s.row(t, "eu-b"); r.Verdict != Survives {
+		t.Errorf("without the small one: %s, %s", r.Verdict, r.Why)
+	}
+}
+
+func TestWhatResidencyStrands(t *testing.T) {
+	b := newBench(t)
+	b.write("TrafficPolicy", "inland", "class: inland\n  models: [m]\n  residency: [eu]")
+	b.write("Tenant", "initech", "tier: batch\n  residency: [ap]")
+	b.write("Tenant", "acme", "tier: top\n  residency: [us, ap]")
+	b.ask("us", 3000)
+	b.report()
+	s := b.survive(SurvivalOptions{})
+	if r := s.row(t, "nothing"); r.Verdict != Survives {
+		t.Errorf("as it is: %s", r.Why)
+	}
+	r := s.row(t, "eu")
+	if r.Verdict != Fails || len(r.Stranded) != 1 || r.Stranded[0].Class != "inland" || r.Stranded[0].Model != "m" || len(r.Stranded[0].Sources) != 3 || r.Stranded[0].Why == "" {
+		t.Errorf("without eu: %+v", r)
+	}
+	r = s.row(t, "ap")
+	if r.Verdict != Degrades || len(r.Tenants) != 1 || r.Tenants[0].Tenant != "initech" || !r.Tenants[0].Batch || !slices.Equal(r.Tenants[0].Models, []fleet.ModelID{"m"}) {
+		t.Errorf("without ap: %s, %+v", r.Verdict, r.Tenants)
+	}
+	b.write("Tenant", "acme", "tier: top\n  residency: [ap]")
+	if r := b.survive(SurvivalOptions{}).row(t, "ap"); r.Verdict != Fails || !strings.Contains(r.Why, "acme") {
+		t.Errorf("of a tenant of the top tier: %s, %s", r.Verdict, r.Why)
+	}
+}
+
+func TestAModelThatNothingElseServesIsStranded(t *testing.T) {
+	b := newBench(t)
+	b.write("Model", "other", "{}")
+	b.write("Cluster", "ap-c", "region: ap\n  models: [other]\n  endpoints: [{id: e1, url: \"http://c:1\", class: h100}]")
+	b.report()
+	r := b.survive(SurvivalOptions{}).row(t, "ap-c")
+	if r.Verdict != Fails || len(r.Stranded) != 1 || r.Stranded[0].Model != "other" || r.Stranded[0].PerS != 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestWhatALossCosts(t *testing.T) {
+	b := newBench(t)
+	b.write("RateCard", "card", "gpus: [{class: h100, region: us, usdPerHour: 3}, {class: h100, region: us, purchase: reserved, usdPerHour: 2}, {class: h100, region: eu, usdPerHour: 5, estimate: true}]\n"+
+		"  models: [{model: m, inputPerMTok: 1, outputPerMTok: 6}]")
+	b.cluster("us-a", "us", 10_000, "gpus: [{class: h100, count: 4}]")
+	b.cluster("us-b", "us", 5_000, "gpus: [{class: h100, count: 4, purchase: reserved}]")
+	b.cluster("eu-a", "eu", 10_000, "gpus: [{class: h100, count: 2}]")
+	b.ask("us", 3000)
+	b.report()
+	s := b.survive(SurvivalOptions{})
+	for lost, want := range map[string]Money{
+		"nothing": {USD: 12 + 8 + 10, Estimate: true},
+		"us":      {USD: 8 + 10, Estimate: true}, // reserved ones are paid all the same
+		"eu":      {USD: 12 + 8, Estimate: true},
+		"us-a":    {USD: 8 + 10, Estimate: true},
+	} {
+		if got := s.row(t, lost).SpendPerHour; got != want {
+			t.Errorf("without %s: %+v, want %+v", lost, got, want)
+		}
+	}
+	// A provider is asked for money by the token, and does not go down with us.
+	b.write("Cluster", "us-api", "region: us\n  type: provider\n  url: https://api.example\n  models: [m]\n  priorWork: 100000")
+	for _, c := range []string{"us-a", "us-b", "eu-b", "ap-a", "ap-b"} {
+		b.remove("Cluster", c)
+	}
+	b.report()
+	got := b.survive(SurvivalOptions{}).row(t, "eu")
+	if len(got.Clusters) != 1 || got.Clusters[0].Cluster != "us-api" || !within(got.SpendPerHour.USD, 3000*3600/1e6, 0.2) {
+		t.Errorf("by a provider: %+v", got)
+	}
+	if r := b.survive(SurvivalOptions{}); slices.ContainsFunc(r.Rows, func(r SurvivalRow) bool { return r.Lost.String() == "us" }) {
+		t.Error("us has nothing to lose but a provider, and has a row")
+	}
+}
+
+func TestRegionsThatAreSilentAreNamed(t *testing.T) {
+	b := newBench(t)
+	b.reportFrom("eu")
+	if got := b.survive(SurvivalOptions{}).Silent; !slices.Equal(got, []fleet.RegionID{"ap", "us"}) {
+		t.Errorf("silent: %v", got)
+	}
+}
+
+func TestAMatrixThatTakesTooLongIsRefused(t *testing.T) {
+	b := newBench(t)
+	for i := range 40 {
+		b.write("Model", "m"+string(rune('a'+i%26))+string(rune('a'+i/26)), "{}")
+	}
+	var all []string
+	for _, r := range b.written.List(policy.KindModel) {
+		all = append(all, r.Metadata.Name)
+	}
+	for i := range 400 {
+		b.write("Cluster", "us-"+string(rune('a'+i%26))+string(rune('a'+i/26)), "region: us\n  models: ["+strings.Join(all, ", ")+"]\n  endpoints: [{id: e1, url: \"http://c:1\", class: h100}]")
+	}
+	if _, err := Survive(b.input(), SurvivalOptions{}); !errors.Is(err, ErrTooMuch) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheColdFactor(t *testing.T) {
+	for _, tt := range []struct {
+		cold Cold
+		want float64
+	}{
+		{Cold{}, 1}, {Unmeasured, 1.7}, {Cold{0.5, 0.5}, 1.5}, {Cold{1, 1}, 20}, {Cold{2, 0.5}, 2}, {Cold{math.NaN(), math.NaN()}, 1}, {Cold{-1, 0.5}, 1},
+	} {
+		if got := tt.cold.Factor(); !within(got, tt.want, 1e-9) {
+			t.Errorf("%+v: %g, want %g", tt.cold, got, tt.want)
+		}
+	}
+}
+
+// plain is a fleet without rules, in which all can be reached: losing more of it can only be worse.
+func plain(t *rapid.T) drawnFleet {
+	f := draw(t)
+	for _, r := range f.written {
+		switch spec := r.Spec.(type) {
+		case *policy.RegionSpec:
+			spec.PeerURLs = []string{"https://" + r.Metadata.Name}
+		case *policy.ClusterSpec:
+			spec.Drained = false
+			spec.Endpoints = make([]policy.EndpointSpec, max(len(spec.Endpoints), 1))
+		}
+	}
+	f.written = slices.DeleteFunc(f.written, func(r *policy.Resource) bool { return r.Kind == policy.KindTrafficPolicy })
+	f.health = nil
+	return f
+}
+
+// Losing more never leaves more headroom in what is left, unless it strands work.
+func TestLosingMoreNeverLeavesMoreHeadroom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := Survive(plain(t).input(nil, true), SurvivalOptions{Pairs: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := func(r SurvivalRow, of []Headroom) float64 {
+			sum := 0.0
+			for _, h := range r.Clusters {
+				if slices.ContainsFunc(of, func(o Headroom) bool { return o.Cluster == h.Cluster }) {
+					sum += h.WorkPerS / h.CapacityPerS
+				}
+			}
+			return sum
+		}
+		for _, less := range s.Rows {
+			for _, more := range s.Rows {
+				if len(less.Lost.Clusters)+len(more.Lost.Clusters) > 0 || len(more.Stranded) > 0 || len(less.Lost.Regions) >= len(more.Lost.Regions) ||
+					slices.ContainsFunc(less.Lost.Regions, func(r fleet.RegionID) bool { return !slices.Contains(more.Lost.Regions, r) }) {
+					continue
+				}
+				if a, b := left(less, more.Clusters), left(more, more.Clusters); b < a*(1-0.02)-0.02 {
+					t.Fatalf("without %s survivors have %.3f of their capacities to do, without %s %.3f", less.Lost, a, more.Lost, b)
+				}
+			}
+		}
+	})
+}
+
+// No figure of a matrix is none, whatever fleet and reports.
+func TestEveryMatrixIsSound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := Survive(draw(t).input(nil, true), SurvivalOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range s.Rows {
+			figures := []float64{r.MovedPerS, r.ColdPerS, r.ExtraRTTMs, r.SpendPerHour.USD}
+			for _, h := range r.Clusters {
+				figures = append(figures, h.WorkPerS, h.ColdPerS, h.CapacityPerS, h.CanPerS, h.HeadroomPerS, h.Headroom)
+				if h.CanPerS <= 0 || h.CanPerS > h.CapacityPerS || h.Headroom > 1 {
+					t.Fatalf("%+v", h)
+				}
+			}
+			for i, x := range figures {
+				if math.IsNaN(x) || math.IsInf(x, 0) {
+					t.Fatalf("figure %d without %s is %g", i, r.Lost, x)
+				}
+			}
+			if r.Verdict == "" || r.Why == "" || (r.Verdict == Survives) != (len(r.Stranded)+len(r.Tenants) == 0 && !slices.ContainsFunc(r.Shed, func(t Tier) bool { return t.PerS >= 0.5 })) {
+				t.Fatalf("verdict %q, %q of %+v", r.Verdict, r.Why, r)
+			}
+		}
+	})
+}
