@@ -7,57 +7,63 @@ type Interval struct {
 	Cluster fleet.ClusterID
 	Region  fleet.RegionID
 	// Bill is what the cluster's GPUs cost in the interval; see [Book.Bill].
-	Bill Micros
+	Bill Priced
 	// Carbon is the cost of its emissions, split in the same way and shown apart; see [Carbon].
 	Carbon Micros
 	// Capacity is the work that the cluster could have done. 0: not known, so that it was idle only if
 	// it did nothing.
 	Capacity Work
-	// SpreadIdle makes those who used the cluster pay for its idle time too, by what they used.
-	SpreadIdle bool
 }
 
-// Line is what requests of one kind used on the cluster.
+// Line is what requests of one kind used on one cluster.
 type Line struct {
 	Tenant fleet.TenantID
 	Model  fleet.ModelID
 	Class  fleet.ClassID
-	Usage  Usage
+	// Cluster is where they were served, Source the region where they came in.
+	Cluster fleet.ClusterID
+	Source  fleet.RegionID
+	Usage   Usage
 }
 
-// Attribute splits the bill of an interval by work among those whose requests were served, and says what
-// was paid for nothing. Cost and Idle of the rollup add up to the bill, and its Carbon to the carbon, to
-// the micro-dollar. Weights are asked for once per line. The order of lines plays no part.
-func (v Interval) Attribute(lines []Line, weights func(fleet.ModelID) Weights) Rollup {
-	r := Rollup{}
-	for _, l := range lines {
-		u := l.Usage.sane()
-		r.Add(Key{l.Tenant, l.Model, l.Class, v.Cluster, v.Region}, Sum{Usage: u, Work: weights(l.Model).Work(u)})
-	}
-	keys := r.Keys()
+// Key of the line, on a cluster in a region.
+func (l Line) Key(region fleet.RegionID) Key {
+	return Key{Tenant: l.Tenant, Model: l.Model, Class: l.Class, Cluster: l.Cluster, Region: region, Source: l.Source}
+}
+
+// Attribute splits the bill of an interval by work among those who used the cluster, and says what was paid
+// for nothing. It gives what was used with the shares added: what there is of other costs, for egress say, stays
+// as it is. The bill is the sum of what is added to Cost and Idle, and the carbon of what is added to Carbon, to
+// the micro-dollar. All keys are the cluster's own.
+func (v Interval) Attribute(used Rollup) Rollup {
+	r := make(Rollup, len(used)+1)
+	keys := used.Keys()
 	work := make([]Work, 0, len(keys)+1)
 	var done Work
 	for _, k := range keys {
-		work = append(work, r[k].Work)
-		done = add(done, r[k].Work)
+		work = append(work, max(used[k].Work, 0))
+		done = add(done, max(used[k].Work, 0))
 	}
 	idle := v.Capacity - done // below 0: no weight
-	switch {
-	case done == 0:
+	if done == 0 {
 		idle = 1
-	case v.SpreadIdle:
-		idle = 0
 	}
-	keys, work = append(keys, Key{Cluster: v.Cluster, Region: v.Region}), append(work, idle)
-	cost, carbon := Split(v.Bill, work), Split(v.Carbon, work)
+	work = append(work, idle)
+	cost, carbon := Split(v.Bill.Cost, work), Split(v.Carbon, work)
 	for i, k := range keys {
-		s := Sum{Cost: cost[i], Carbon: carbon[i]}
-		if i == len(keys)-1 {
-			s.Cost, s.Idle = 0, cost[i]
-		}
-		if s != (Sum{}) {
-			r.Add(k, s)
-		}
+		r.Add(k, used[k])
+		r.Add(k, v.share(work[i], Sum{Cost: cost[i], Carbon: carbon[i]}))
+	}
+	if nothing := v.share(idle, Sum{Idle: cost[len(keys)], Carbon: carbon[len(keys)]}); nothing != (Sum{}) {
+		r.Add(Key{Cluster: v.Cluster, Region: v.Region}, nothing)
 	}
 	return r
+}
+
+// share says of a share what is to be known of the bill, unless it is of no weight.
+func (v Interval) share(weight Work, s Sum) Sum {
+	if weight > 0 {
+		s.Estimate, s.Unpriced = v.Bill.Estimate, v.Bill.Unpriced
+	}
+	return s
 }

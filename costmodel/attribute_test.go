@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"anabranch/api/fleet"
@@ -49,9 +50,21 @@ func plain(model fleet.ModelID) Weights {
 	return Weights{0.25, 1}
 }
 
+// used gathers what lines used on the cluster.
+func (v Interval) used(lines []Line, weights func(fleet.ModelID) Weights) Rollup {
+	r := Rollup{}
+	for _, l := range lines {
+		l.Cluster = v.Cluster
+		r.Add(l.Key(v.Region), Sum{Usage: l.Usage, Work: weights(l.Model).Work(l.Usage)}.Sane())
+	}
+	return r
+}
+
 func TestABillIsSplitByWork(t *testing.T) {
-	line := func(tenant fleet.TenantID, model fleet.ModelID, u Usage) Line { return Line{tenant, model, "chat", u} }
-	key := func(tenant fleet.TenantID, model fleet.ModelID) Key { return Key{tenant, model, "chat", "c", "r"} }
+	line := func(tenant fleet.TenantID, model fleet.ModelID, u Usage) Line {
+		return Line{tenant, model, "chat", "c", "s", u}
+	}
+	key := func(tenant fleet.TenantID, model fleet.ModelID) Key { return Key{tenant, model, "chat", "c", "r", "s"} }
 	nobody := Key{Cluster: "c", Region: "r"}
 	type share struct{ cost, idle, carbon Micros }
 	tests := map[string]struct {
@@ -60,47 +73,47 @@ func TestABillIsSplitByWork(t *testing.T) {
 		want     map[Key]share
 	}{
 		"by work, not by tokens": {
-			Interval{Bill: 80, Carbon: 8, Capacity: 8_000},
+			Interval{Bill: Priced{Cost: 80}, Carbon: 8, Capacity: 8_000},
 			[]Line{line("a", "m", Usage{Input: 2, Output: 1}), line("b", "m", Usage{Input: 2})},
 			map[Key]share{key("a", "m"): {60, 0, 6}, key("b", "m"): {20, 0, 2}},
 		},
 		"models have their own weights": {
-			Interval{Bill: 50},
+			Interval{Bill: Priced{Cost: 50}},
 			[]Line{line("a", "m", Usage{Output: 1}), line("a", "n", Usage{Output: 1})},
 			map[Key]share{key("a", "m"): {40, 0, 0}, key("a", "n"): {10, 0, 0}},
 		},
 		"cached input is cheap": {
-			Interval{Bill: 50},
+			Interval{Bill: Priced{Cost: 50}},
 			[]Line{line("a", "m", Usage{Input: 4, Cached: 4}), line("b", "m", Usage{Input: 4})},
 			map[Key]share{key("a", "m"): {10, 0, 0}, key("b", "m"): {40, 0, 0}},
 		},
 		"idle time apart": {
-			Interval{Bill: 100, Carbon: 10, Capacity: 10_000},
+			Interval{Bill: Priced{Cost: 100}, Carbon: 10, Capacity: 10_000},
 			[]Line{line("a", "m", Usage{Input: 3})},
 			map[Key]share{key("a", "m"): {30, 0, 3}, nobody: {0, 70, 7}},
 		},
 		"idle time spread": {
-			Interval{Bill: 100, Carbon: 10, Capacity: 10_000, SpreadIdle: true},
+			Interval{Bill: Priced{Cost: 100}, Carbon: 10, Capacity: 10_000},
 			[]Line{line("a", "m", Usage{Input: 3}), line("b", "m", Usage{Input: 1})},
 			map[Key]share{key("a", "m"): {75, 0, 8}, key("b", "m"): {25, 0, 2}},
 		},
 		"nothing done is all idle, spread or not": {
-			Interval{Bill: 100, Carbon: 10, SpreadIdle: true},
+			Interval{Bill: Priced{Cost: 100}, Carbon: 10},
 			nil,
 			map[Key]share{nobody: {0, 100, 10}},
 		},
 		"calls without tokens cost nothing": {
-			Interval{Bill: 100},
+			Interval{Bill: Priced{Cost: 100}},
 			[]Line{line("a", "m", Usage{Failed: 2})},
 			map[Key]share{key("a", "m"): {}, nobody: {0, 100, 0}},
 		},
 		"more done than could be": {
-			Interval{Bill: 100, Capacity: 1_000},
+			Interval{Bill: Priced{Cost: 100}, Capacity: 1_000},
 			[]Line{line("a", "m", Usage{Input: 3})},
 			map[Key]share{key("a", "m"): {100, 0, 0}},
 		},
 		"lines of the same kind are one": {
-			Interval{Bill: 3, Capacity: 3_000},
+			Interval{Bill: Priced{Cost: 3}, Capacity: 3_000},
 			[]Line{line("a", "m", Usage{Input: 1}), line("a", "m", Usage{Input: 2, Failed: 1})},
 			map[Key]share{key("a", "m"): {3, 0, 0}},
 		},
@@ -114,7 +127,11 @@ func TestABillIsSplitByWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tt.interval.Cluster, tt.interval.Region = "c", "r"
 			got := map[Key]share{}
-			for k, s := range tt.interval.Attribute(tt.lines, plain) {
+			r := tt.interval.Attribute(tt.interval.used(tt.lines, plain))
+			if strings.Contains(name, "spread") {
+				r = r.SpreadIdle()
+			}
+			for k, s := range r {
 				got[k] = share{s.Cost, s.Idle, s.Carbon}
 			}
 			if !maps.Equal(got, tt.want) {
@@ -130,9 +147,10 @@ var someLines = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Line {
 		Tenant: rapid.SampledFrom([]fleet.TenantID{"", "a", "b", "c"}).Draw(t, "tenant"),
 		Model:  rapid.SampledFrom([]fleet.ModelID{"", "m", "n"}).Draw(t, "model"),
 		Class:  rapid.SampledFrom([]fleet.ClassID{"", "chat"}).Draw(t, "class"),
+		Source: rapid.SampledFrom([]fleet.RegionID{"", "r1"}).Draw(t, "source"),
 		Usage: Usage{
 			Input: count.Draw(t, "input"), Cached: count.Draw(t, "cached"), Output: count.Draw(t, "output"),
-			Succeeded: count.Draw(t, "succeeded"), Failed: count.Draw(t, "failed"),
+			Succeeded: count.Draw(t, "succeeded"), Failed: count.Draw(t, "failed"), Bytes: count.Draw(t, "bytes"),
 		},
 	}
 }), 0, 20)
@@ -141,8 +159,8 @@ func someInterval(t *rapid.T) Interval {
 	amount := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 1<<40), rapid.Just[int64](math.MaxInt64))
 	return Interval{
 		Cluster: rapid.SampledFrom([]fleet.ClusterID{"c1", "c2"}).Draw(t, "cluster"), Region: rapid.SampledFrom([]fleet.RegionID{"r1", "r2"}).Draw(t, "region"),
-		Bill: Micros(amount.Draw(t, "bill")), Carbon: Micros(amount.Draw(t, "carbon")),
-		Capacity: Work(anyWork.Draw(t, "capacity")), SpreadIdle: rapid.Bool().Draw(t, "spread"),
+		Bill:   Priced{Cost: Micros(amount.Draw(t, "bill")), Estimate: rapid.Bool().Draw(t, "estimate")},
+		Carbon: Micros(amount.Draw(t, "carbon")), Capacity: Work(anyWork.Draw(t, "capacity")),
 	}
 }
 
@@ -150,8 +168,15 @@ func someInterval(t *rapid.T) Interval {
 // micro-dollar, in whatever order the lines come.
 func TestWhatIsAttributedIsTheBill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v, lines := someInterval(t), someLines.Draw(t, "lines")
-		got := v.Attribute(lines, plain)
+		v, lines, spread := someInterval(t), someLines.Draw(t, "lines"), rapid.Bool().Draw(t, "spread")
+		attributed := func(lines []Line) Rollup {
+			r := v.Attribute(v.used(lines, plain))
+			if spread {
+				return r.SpreadIdle()
+			}
+			return r
+		}
+		got := attributed(lines)
 		var whole Sum
 		for _, k := range got.Keys() {
 			s := got[k]
@@ -167,15 +192,15 @@ func TestWhatIsAttributedIsTheBill(t *testing.T) {
 			whole.Cost, whole.Idle, whole.Carbon = whole.Cost+s.Cost, whole.Idle+s.Idle, whole.Carbon+s.Carbon
 			whole.Work = add(whole.Work, s.Work)
 		}
-		if whole.Cost+whole.Idle != v.Bill || whole.Carbon != v.Carbon {
-			t.Fatalf("of %d and %d, %d for work, %d for nothing and %d were attributed", v.Bill, v.Carbon, whole.Cost, whole.Idle, whole.Carbon)
+		if whole.Cost+whole.Idle != v.Bill.Cost || whole.Carbon != v.Carbon {
+			t.Fatalf("of %d and %d, %d for work, %d for nothing and %d were attributed", v.Bill.Cost, v.Carbon, whole.Cost, whole.Idle, whole.Carbon)
 		}
-		if v.SpreadIdle && whole.Work > 0 && whole.Idle > 0 {
+		if spread && whole.Work > 0 && whole.Idle > 0 {
 			t.Fatalf("%d is left idle, although it is to be spread", whole.Idle)
 		}
 		shuffled := slices.Clone(lines)
 		rand.New(rand.NewPCG(1, 2)).Shuffle(len(lines), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		if again := v.Attribute(shuffled, plain); !maps.Equal(got, again) {
+		if again := attributed(shuffled); !maps.Equal(got, again) {
 			t.Fatalf("got %v, and %v in another order", got, again)
 		}
 	})
@@ -187,11 +212,11 @@ func TestBillsStayWholeInRollups(t *testing.T) {
 		all, bills, carbon := Rollup{}, Micros(0), Micros(0)
 		for range rapid.IntRange(1, 5).Draw(t, "intervals") {
 			v := someInterval(t)
-			v.Bill, v.Carbon = min(v.Bill, 1<<50), min(v.Carbon, 1<<50)
-			all.Merge(v.Attribute(someLines.Draw(t, "lines"), plain))
-			bills, carbon = bills+v.Bill, carbon+v.Carbon
+			v.Bill.Cost, v.Carbon = min(v.Bill.Cost, 1<<50), min(v.Carbon, 1<<50)
+			all.Merge(v.Attribute(v.used(someLines.Draw(t, "lines"), plain)))
+			bills, carbon = bills+v.Bill.Cost, carbon+v.Carbon
 		}
-		by := Dimensions(rapid.Uint8Range(0, 1<<5-1).Draw(t, "by"))
+		by := Dimensions(rapid.Uint8Range(0, 1<<6-1).Draw(t, "by"))
 		if s := all.By(by).By(0)[Key{}]; s.Cost+s.Idle != bills || s.Carbon != carbon {
 			t.Fatalf("bills of %d and %d became %+v", bills, carbon, s)
 		}
@@ -199,12 +224,13 @@ func TestBillsStayWholeInRollups(t *testing.T) {
 }
 
 func BenchmarkAttribute(b *testing.B) {
-	v := Interval{Cluster: "c", Region: "r", Bill: 55 * Dollar, Capacity: 1 << 50}
+	v := Interval{Cluster: "c", Region: "r", Bill: Priced{Cost: 55 * Dollar}, Capacity: 1 << 50}
 	var lines []Line
 	for i := range 1000 {
 		lines = append(lines, Line{Tenant: fleet.TenantID(fmt.Sprint(i)), Model: "m", Usage: Usage{Input: int64(1000 * i), Output: int64(i)}})
 	}
+	used := v.used(lines, plain)
 	for b.Loop() {
-		v.Attribute(lines, plain)
+		v.Attribute(used)
 	}
 }

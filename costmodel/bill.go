@@ -34,6 +34,12 @@ func (b Book) perHour(region string, gpus []GPUs, counts func(Purchase) bool) (s
 	return sum
 }
 
+// Bill is what the emissions of something that draws so many watts are made to cost from one time to another.
+// Those of spans that follow each other add up to that of the whole.
+func (c Carbon) Bill(watts int64, from, until time.Time) Micros {
+	return span(c.Cost(watts), from.UnixMicro(), until.UnixMicro())
+}
+
 const microsPerHour = int64(time.Hour / time.Microsecond)
 
 // span is the price of the time between two moments in microseconds, none if they are the wrong way

@@ -47,7 +47,7 @@ func TestWhatTokensCost(t *testing.T) {
 		"rounded once":             {TokenPrice{1, 1, 1}, Usage{Input: 400_000, Cached: 200_000, Output: 200_000}, 1},
 		"no more cached than were": {p, Usage{Input: 1_000_000, Cached: 5_000_000}, 300_000},
 		"nobody pays you":          {TokenPrice{Input: -Dollar}, Usage{Input: 1_000_000}, 0},
-		"beyond all bounds":        {TokenPrice{math.MaxInt64, math.MaxInt64, math.MaxInt64}, Usage{math.MaxInt64, 1 << 62, math.MaxInt64, 0, 0}, math.MaxInt64},
+		"beyond all bounds":        {TokenPrice{math.MaxInt64, math.MaxInt64, math.MaxInt64}, Usage{Input: math.MaxInt64, Cached: 1 << 62, Output: math.MaxInt64}, math.MaxInt64},
 		"just beyond":              {TokenPrice{Input: math.MaxInt64}, Usage{Input: 1_000_001}, math.MaxInt64},
 	}
 	for name, tt := range tests {

@@ -2,7 +2,6 @@ package costmodel
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"anabranch/api/fleet"
@@ -14,8 +13,12 @@ type Key struct {
 	Model   fleet.ModelID
 	Class   fleet.ClassID
 	Cluster fleet.ClusterID
-	Region  fleet.RegionID
+	// Region of the cluster. Source is the one where requests came in.
+	Region, Source fleet.RegionID
 }
+
+// Other stands in a key for all that there was no room to tell apart. It is no legal name.
+const Other = "(other)"
 
 // Dimensions name fields of a Key; they are combined with |.
 type Dimensions uint8
@@ -27,6 +30,7 @@ const (
 	ByClass
 	ByCluster
 	ByRegion
+	BySource
 )
 
 // only keeps the fields named.
@@ -46,13 +50,17 @@ func (k Key) only(by Dimensions) (out Key) {
 	if by&ByRegion != 0 {
 		out.Region = k.Region
 	}
+	if by&BySource != 0 {
+		out.Source = k.Source
+	}
 	return out
 }
 
-func (k Key) compare(l Key) int {
+// Compare orders keys by region, cluster, tenant, model, class and source.
+func (k Key) Compare(l Key) int {
 	return cmp.Or(
 		cmp.Compare(k.Region, l.Region), cmp.Compare(k.Cluster, l.Cluster), cmp.Compare(k.Tenant, l.Tenant),
-		cmp.Compare(k.Model, l.Model), cmp.Compare(k.Class, l.Class),
+		cmp.Compare(k.Model, l.Model), cmp.Compare(k.Class, l.Class), cmp.Compare(k.Source, l.Source),
 	)
 }
 
@@ -61,39 +69,53 @@ type Sum struct {
 	Usage
 	Work Work
 	// Cost of the work. Idle is what was paid for nothing, unless that has been spread over the cost.
-	// Carbon is the cost of emissions, for work and for nothing; nobody is billed for it.
-	Cost, Idle, Carbon Micros
+	// Egress is the cost of answers that left for another region. Carbon is the cost of emissions, for work and
+	// for nothing; nobody is billed for it.
+	Cost, Idle, Egress, Carbon Micros
+	// Estimate: one of the prices behind it is. Unpriced: one is not known and was left out.
+	Estimate, Unpriced bool
 }
 
 // Plus adds up. It saturates, and neither order nor grouping matters.
 func (s Sum) Plus(t Sum) Sum {
 	return Sum{
-		Usage: Usage{
-			Input: add(s.Input, t.Input), Cached: add(s.Cached, t.Cached), Output: add(s.Output, t.Output),
-			Succeeded: add(s.Succeeded, t.Succeeded), Failed: add(s.Failed, t.Failed),
-		},
-		Work: add(s.Work, t.Work),
-		Cost: add(s.Cost, t.Cost), Idle: add(s.Idle, t.Idle), Carbon: add(s.Carbon, t.Carbon),
+		Usage: s.Usage.Plus(t.Usage),
+		Work:  add(s.Work, t.Work),
+		Cost:  add(s.Cost, t.Cost), Idle: add(s.Idle, t.Idle), Egress: add(s.Egress, t.Egress), Carbon: add(s.Carbon, t.Carbon),
+		Estimate: s.Estimate || t.Estimate, Unpriced: s.Unpriced || t.Unpriced,
 	}
 }
 
-// PerMillionTokens is the cost of a million tokens, input and output alike, rounded up. Not ok: there
+// Sane is the sum with nothing below 0 and no more cached tokens than input.
+func (s Sum) Sane() Sum {
+	s.Usage, s.Work = s.sane(), max(s.Work, 0)
+	s.Cost, s.Idle, s.Egress, s.Carbon = max(s.Cost, 0), max(s.Idle, 0), max(s.Egress, 0), max(s.Carbon, 0)
+	return s
+}
+
+// Spent is what the answers cost: the work and what it took to bring them to another region.
+func (s Sum) Spent() Micros { return add(s.Cost, s.Egress) }
+
+// Paid is all that is paid, idle time included.
+func (s Sum) Paid() Micros { return add(s.Spent(), s.Idle) }
+
+// PerMillionTokens is what is spent on a million tokens, input and output alike, rounded up. Not ok: there
 // were none.
 func (s Sum) PerMillionTokens() (cost Micros, ok bool) {
 	tokens := add(s.Input, s.Output)
 	if tokens <= 0 {
 		return 0, false
 	}
-	return ceil(s.Cost, million, tokens), true
+	return ceil(s.Spent(), million, tokens), true
 }
 
-// PerSuccess is the cost of an answer that succeeded, rounded up; what was spent on failed ones is part of
+// PerSuccess is what is spent on an answer that succeeded, rounded up; what was spent on failed ones is part of
 // it. Not ok: none succeeded.
 func (s Sum) PerSuccess() (cost Micros, ok bool) {
 	if s.Succeeded <= 0 {
 		return 0, false
 	}
-	return ceil(s.Cost, 1, s.Succeeded), true
+	return ceil(s.Spent(), 1, s.Succeeded), true
 }
 
 // Rollup is an account: sums by whose and where. Rollups of parts of a time or of a fleet add up to that of
@@ -119,5 +141,56 @@ func (r Rollup) By(by Dimensions) Rollup {
 	return out
 }
 
-// Keys in a fixed order: by region, cluster, tenant, model and class.
-func (r Rollup) Keys() []Key { return slices.SortedFunc(maps.Keys(r), Key.compare) }
+// Keys in a fixed order, that of [Key.Compare].
+func (r Rollup) Keys() []Key {
+	keys := make([]Key, 0, len(r))
+	for k := range r {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, Key.Compare)
+	return keys
+}
+
+// SpreadIdle makes those who used a cluster pay for its idle time too, and bear its emissions, by work. Where
+// nobody did any work there is nobody to spread it over, and it stays. What is paid in all stays what it is.
+// It is to be spread before sums are gathered by less than cluster and region.
+func (r Rollup) SpreadIdle() Rollup {
+	out := make(Rollup, len(r))
+	for keys := r.Keys(); len(keys) > 0; {
+		n := 1
+		for n < len(keys) && keys[n].only(ByCluster|ByRegion) == keys[0].only(ByCluster|ByRegion) { // they are neighbours
+			n++
+		}
+		r.spread(keys[:n], out)
+		keys = keys[n:]
+	}
+	return out
+}
+
+// spread spreads the idle time of one cluster.
+func (r Rollup) spread(keys []Key, out Rollup) {
+	var idle, carbon Micros
+	var done Work
+	work := make([]Work, len(keys))
+	for i, k := range keys {
+		s := r[k]
+		work[i], done, idle = s.Work, add(done, s.Work), add(idle, s.Idle)
+		if s.Work == 0 {
+			carbon = add(carbon, s.Carbon)
+		}
+	}
+	costs, carbons := Split(idle, work), Split(carbon, work)
+	for i, k := range keys {
+		s := r[k]
+		if done > 0 {
+			s.Cost, s.Idle = add(s.Cost, costs[i]), 0
+			if s.Work == 0 {
+				s.Carbon = 0
+			}
+			s.Carbon = add(s.Carbon, carbons[i])
+		}
+		if s.Usage != (Usage{}) || s.Paid() > 0 || s.Carbon > 0 {
+			out.Add(k, s)
+		}
+	}
+}

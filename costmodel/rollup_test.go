@@ -21,6 +21,7 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 		"none succeeded":         {Sum{Usage: Usage{Input: 1, Failed: 5}, Cost: 1}, 1_000_000, 0, true, false},
 		"rounded up":             {Sum{Usage: Usage{Output: 3_000_000, Succeeded: 3}, Cost: 1}, 1, 1, true, true},
 		"idle time is apart":     {Sum{Usage: Usage{Output: 1_000_000, Succeeded: 1}, Cost: 1, Idle: 5, Carbon: 7}, 1, 1, true, true},
+		"egress is spent":        {Sum{Usage: Usage{Output: 1_000_000, Succeeded: 1}, Cost: 1, Egress: 2}, 3, 3, true, true},
 		"beyond all bounds":      {Sum{Usage: Usage{Input: 1, Succeeded: 1}, Cost: math.MaxInt64}, math.MaxInt64, math.MaxInt64, true, true},
 		"tokens beyond counting": {Sum{Usage: Usage{Input: math.MaxInt64, Output: math.MaxInt64}, Cost: math.MaxInt64}, 1_000_000, 0, true, false},
 	}
@@ -38,11 +39,11 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 
 func TestSumsAreGathered(t *testing.T) {
 	r := Rollup{
-		{"a", "m", "chat", "c1", "us"}:  {Cost: 1},
-		{"a", "n", "chat", "c2", "us"}:  {Cost: 2},
-		{"b", "m", "batch", "c2", "us"}: {Cost: 4},
-		{"b", "m", "chat", "c3", "eu"}:  {Cost: 8},
-		{Cluster: "c3", Region: "eu"}:   {Idle: 16},
+		{"a", "m", "chat", "c1", "us", "src"}:  {Cost: 1},
+		{"a", "n", "chat", "c2", "us", "src"}:  {Cost: 2},
+		{"b", "m", "batch", "c2", "us", "src"}: {Cost: 4},
+		{"b", "m", "chat", "c3", "eu", "src"}:  {Cost: 8},
+		{Cluster: "c3", Region: "eu"}:          {Idle: 16},
 	}
 	tests := map[string]struct {
 		by   Dimensions
@@ -54,6 +55,7 @@ func TestSumsAreGathered(t *testing.T) {
 		"clusters":            {ByCluster, Rollup{{Cluster: "c1"}: {Cost: 1}, {Cluster: "c2"}: {Cost: 6}, {Cluster: "c3"}: {Cost: 8, Idle: 16}}},
 		"regions":             {ByRegion, Rollup{{Region: "us"}: {Cost: 7}, {Region: "eu"}: {Cost: 8, Idle: 16}}},
 		"regions and tenants": {ByRegion | ByTenant, Rollup{{Tenant: "a", Region: "us"}: {Cost: 3}, {Tenant: "b", Region: "us"}: {Cost: 4}, {Tenant: "b", Region: "eu"}: {Cost: 8}, {Region: "eu"}: {Idle: 16}}},
+		"sources":             {BySource, Rollup{{Source: "src"}: {Cost: 15}, {}: {Idle: 16}}},
 		"all as one":          {0, Rollup{{}: {Cost: 15, Idle: 16}}},
 	}
 	for name, tt := range tests {
@@ -63,14 +65,19 @@ func TestSumsAreGathered(t *testing.T) {
 			}
 		})
 	}
-	want := []Key{{Cluster: "c3", Region: "eu"}, {"b", "m", "chat", "c3", "eu"}, {"a", "m", "chat", "c1", "us"}, {"a", "n", "chat", "c2", "us"}, {"b", "m", "batch", "c2", "us"}}
+	want := []Key{{Cluster: "c3", Region: "eu"}, {"b", "m", "chat", "c3", "eu", "src"}, {"a", "m", "chat", "c1", "us", "src"}, {"a", "n", "chat", "c2", "us", "src"}, {"b", "m", "batch", "c2", "us", "src"}}
 	if got := r.Keys(); !slices.Equal(got, want) {
 		t.Errorf("keys come as %v", got)
 	}
 }
 
 func someRollup(t *rapid.T, name string) Rollup {
-	return someInterval(t).Attribute(someLines.Draw(t, name), plain)
+	v := someInterval(t)
+	r := v.Attribute(v.used(someLines.Draw(t, name), plain))
+	if rapid.Bool().Draw(t, name+" spread") {
+		return r.SpreadIdle()
+	}
+	return r
 }
 
 // Rollups add up in any order and grouping, amounts beyond all bounds included, and to gather them
@@ -91,8 +98,8 @@ func TestRollupsAddUp(t *testing.T) {
 		if one, other := merged(a, b), merged(b, a); !maps.Equal(one, other) {
 			t.Fatalf("order matters: %v, %v", one, other)
 		}
-		fine := Dimensions(rapid.Uint8Range(0, 1<<5-1).Draw(t, "fine"))
-		coarse := fine & Dimensions(rapid.Uint8Range(0, 1<<5-1).Draw(t, "coarse"))
+		fine := Dimensions(rapid.Uint8Range(0, 1<<6-1).Draw(t, "fine"))
+		coarse := fine & Dimensions(rapid.Uint8Range(0, 1<<6-1).Draw(t, "coarse"))
 		if before, after := merged(a.By(coarse), b.By(coarse)), merged(a, b).By(fine).By(coarse); !maps.Equal(before, after) {
 			t.Fatalf("gathering matters: %v, %v", before, after)
 		}

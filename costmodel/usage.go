@@ -8,11 +8,21 @@ type Usage struct {
 	Input, Cached, Output int64
 	// Succeeded and Failed answers. What was used for failed ones is counted too.
 	Succeeded, Failed int64
+	// Bytes of answers that left the region where they were made for another one.
+	Bytes int64
+}
+
+// Plus adds up. It saturates.
+func (u Usage) Plus(o Usage) Usage {
+	return Usage{
+		Input: add(u.Input, o.Input), Cached: add(u.Cached, o.Cached), Output: add(u.Output, o.Output),
+		Succeeded: add(u.Succeeded, o.Succeeded), Failed: add(u.Failed, o.Failed), Bytes: add(u.Bytes, o.Bytes),
+	}
 }
 
 func (u Usage) sane() Usage {
 	u.Input = max(u.Input, 0)
-	return Usage{u.Input, min(max(u.Cached, 0), u.Input), max(u.Output, 0), max(u.Succeeded, 0), max(u.Failed, 0)}
+	return Usage{u.Input, min(max(u.Cached, 0), u.Input), max(u.Output, 0), max(u.Succeeded, 0), max(u.Failed, 0), max(u.Bytes, 0)}
 }
 
 // Work is what GPUs had to do, in thousandths of what an input token takes.

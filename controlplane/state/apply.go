@@ -11,7 +11,7 @@ import (
 // Format is the newest format of commands that this build applies. A change of what an existing
 // command does, also of the verdicts of policy.Check and policy.CheckDelete, is a new format:
 // replicas of two builds must agree on every entry. [FormatOf] says which commands need it.
-const Format = 4
+const Format = 5
 
 // The codes of an outcome; empty means done.
 const (
@@ -124,6 +124,10 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 		return v.countSpending(cmd, op.CountSpending)
 	case *statepb.Command_WarnBudget:
 		return v.warnBudget(cmd, op.WarnBudget)
+	case *statepb.Command_CountUsage:
+		return v.keepAccount(v.account.Count(op.CountUsage, cmd.GetAtUnixMs(), v.index))
+	case *statepb.Command_CloseMinutes:
+		return v.keepAccount(v.account.Close(op.CloseMinutes, v.index))
 	}
 	return &statepb.Outcome{}
 }

@@ -99,7 +99,9 @@ func TestTheGoldenLogMeetsEveryCommandOfItsFormat(t *testing.T) {
 		"PutToken", "RevokeToken", "Note", "ArchiveAudit", "StartRollout", "SteerChange", "DecideProposal", "ExpireProposals",
 	}
 	ops := []string{"Noop", "Init", "Put", "Delete", "Publish", "PutNode", "BumpEpoch", "Denied"}
-	for format, more := range map[int][]string{1: nil, 2: second, 3: append(third, second...)} {
+	third = append(third, second...)
+	fourth := append([]string{"CountSpending", "WarnBudget"}, third...)
+	for format, more := range map[int][]string{1: nil, 2: second, 3: third, 4: fourth} {
 		cmds := goldenLog(t, format)
 		if len(cmds) < 35 {
 			t.Errorf("the log of format %d has %d commands", format, len(cmds))

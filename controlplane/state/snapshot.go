@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"anabranch/controlplane/account"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state/statepb"
 )
@@ -103,7 +104,7 @@ func (v *View) bytes() ([]byte, error) {
 		Tokens: v.tokens, Tables: v.tables, Health: v.health, Reasons: v.reasons,
 		Audit: v.audit.all(), Nodes: v.nodes, EpochDue: v.epochDue, Lineage: v.lineage,
 		FeatureLevel: v.level, Answers: v.answers, AuditAnchor: v.audit.anchor,
-		Rollouts: v.rollingProto(), Proposals: v.proposalsProto(), Ledger: v.ledger.proto(),
+		Rollouts: v.rollingProto(), Proposals: v.proposalsProto(), Ledger: v.ledger.proto(), Account: v.account.Proto(),
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -118,7 +119,7 @@ func (v *View) bytes() ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(s)
 }
 
-func fromSnapshot(s *statepb.Snapshot) (*View, error) {
+func fromSnapshot(s *statepb.Snapshot) (_ *View, err error) {
 	v := &View{
 		index: s.GetIndex(), clusterID: s.GetClusterId(), epoch: s.GetEpoch(), tokens: s.GetTokens(),
 		tables: s.GetTables(), health: s.GetHealth(), reasons: s.GetReasons(), nodes: s.GetNodes(),
@@ -162,6 +163,9 @@ func fromSnapshot(s *statepb.Snapshot) (*View, error) {
 		return nil, err
 	}
 	if err := v.ledger.read(s.GetLedger()); err != nil {
+		return nil, err
+	}
+	if v.account, err = account.FromProto(s.GetAccount()); err != nil {
 		return nil, err
 	}
 	if err := VerifyAudit(s.GetAudit()); err != nil {

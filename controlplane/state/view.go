@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"anabranch/api/routerpb"
+	"anabranch/controlplane/account"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state/statepb"
 )
@@ -55,6 +56,7 @@ type View struct {
 	proposals []*statepb.Proposal    // by id; replaced, never written to
 	broken    []*statepb.BrokenGlass // oldest first
 	ledger    ledger
+	account   account.Account
 	forgotten uint64 // revision up to which changes of proposals may be forgotten
 }
 

@@ -19,6 +19,7 @@
 //   2026-11-30  format 3: writes of protected resources are proposals that others approve, or break the
 //               glass.
 //   2026-11-30  format 4: the ledger of budgets of money, and warnings about them.
+//   2026-11-30  format 5: the account of what requests used and clusters cost.
 
 package statepb
 
@@ -69,6 +70,8 @@ type Command struct {
 	//	*Command_ExpireProposals
 	//	*Command_CountSpending
 	//	*Command_WarnBudget
+	//	*Command_CountUsage
+	//	*Command_CloseMinutes
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -326,6 +329,24 @@ func (x *Command) GetWarnBudget() *WarnBudget {
 	return nil
 }
 
+func (x *Command) GetCountUsage() *CountUsage {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CountUsage); ok {
+			return x.CountUsage
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCloseMinutes() *CloseMinutes {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CloseMinutes); ok {
+			return x.CloseMinutes
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -410,6 +431,14 @@ type Command_WarnBudget struct {
 	WarnBudget *WarnBudget `protobuf:"bytes,46,opt,name=warn_budget,json=warnBudget,proto3,oneof"`
 }
 
+type Command_CountUsage struct {
+	CountUsage *CountUsage `protobuf:"bytes,47,opt,name=count_usage,json=countUsage,proto3,oneof"`
+}
+
+type Command_CloseMinutes struct {
+	CloseMinutes *CloseMinutes `protobuf:"bytes,48,opt,name=close_minutes,json=closeMinutes,proto3,oneof"`
+}
+
 func (*Command_Noop) isCommand_Op() {}
 
 func (*Command_Init) isCommand_Op() {}
@@ -449,6 +478,10 @@ func (*Command_ExpireProposals) isCommand_Op() {}
 func (*Command_CountSpending) isCommand_Op() {}
 
 func (*Command_WarnBudget) isCommand_Op() {}
+
+func (*Command_CountUsage) isCommand_Op() {}
+
+func (*Command_CloseMinutes) isCommand_Op() {}
 
 // Once makes a command do what it does once, however often it is met with the same actor and key
 // within 24 hours. What was refused is not remembered.
@@ -1983,6 +2016,754 @@ func (x *BudgetWindow) GetWarnedPercent() uint32 {
 	return 0
 }
 
+// CountUsage adds to the account what routers have told of requests. If the message of one of the runs is
+// counted already nothing of the command is, so that each is counted once whoever proposes it.
+type CountUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Runs          []*UsageRun            `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`       // by name; the time is stamped by Apply
+	Minutes       []*CountedMinute       `protobuf:"bytes,2,rep,name=minutes,proto3" json:"minutes,omitempty"` // of all of them together, in any order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountUsage) Reset() {
+	*x = CountUsage{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountUsage) ProtoMessage() {}
+
+func (x *CountUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountUsage.ProtoReflect.Descriptor instead.
+func (*CountUsage) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *CountUsage) GetRuns() []*UsageRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *CountUsage) GetMinutes() []*CountedMinute {
+	if x != nil {
+		return x.Minutes
+	}
+	return nil
+}
+
+// UsageRun is how far the usage that one run of a router tells is counted.
+type UsageRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`                              // the router's id, "/", and its own name of the run
+	Sequence      uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`                   // of its last message
+	AtUnixMs      int64                  `protobuf:"varint,3,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // when that was counted
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageRun) Reset() {
+	*x = UsageRun{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageRun) ProtoMessage() {}
+
+func (x *UsageRun) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageRun.ProtoReflect.Descriptor instead.
+func (*UsageRun) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *UsageRun) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *UsageRun) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *UsageRun) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+// CountedMinute is what requests used in one minute.
+type CountedMinute struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MinuteUnixS   int64                  `protobuf:"varint,1,opt,name=minute_unix_s,json=minuteUnixS,proto3" json:"minute_unix_s,omitempty"` // its start
+	Lines         []*CountedLine         `protobuf:"bytes,2,rep,name=lines,proto3" json:"lines,omitempty"`                                   // of one key there may be several, which add up
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountedMinute) Reset() {
+	*x = CountedMinute{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountedMinute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountedMinute) ProtoMessage() {}
+
+func (x *CountedMinute) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountedMinute.ProtoReflect.Descriptor instead.
+func (*CountedMinute) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *CountedMinute) GetMinuteUnixS() int64 {
+	if x != nil {
+		return x.MinuteUnixS
+	}
+	return 0
+}
+
+func (x *CountedMinute) GetLines() []*CountedLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+// CountedLine is what requests of one kind used, and what of it has a price of its own.
+type CountedLine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Class         string                 `protobuf:"bytes,3,opt,name=class,proto3" json:"class,omitempty"`
+	Cluster       string                 `protobuf:"bytes,4,opt,name=cluster,proto3" json:"cluster,omitempty"` // where they were served
+	Region        string                 `protobuf:"bytes,5,opt,name=region,proto3" json:"region,omitempty"`   // of the cluster
+	Source        string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`   // region in which they came in
+	Input         int64                  `protobuf:"varint,7,opt,name=input,proto3" json:"input,omitempty"`    // tokens, cached ones included
+	Cached        int64                  `protobuf:"varint,8,opt,name=cached,proto3" json:"cached,omitempty"`
+	Output        int64                  `protobuf:"varint,9,opt,name=output,proto3" json:"output,omitempty"`
+	Succeeded     int64                  `protobuf:"varint,10,opt,name=succeeded,proto3" json:"succeeded,omitempty"` // answers
+	Failed        int64                  `protobuf:"varint,11,opt,name=failed,proto3" json:"failed,omitempty"`
+	Bytes         int64                  `protobuf:"varint,12,opt,name=bytes,proto3" json:"bytes,omitempty"`                                   // of answers that left the cluster's region for the source
+	Work          int64                  `protobuf:"varint,13,opt,name=work,proto3" json:"work,omitempty"`                                     // thousandths of what an input token takes
+	CostMicros    int64                  `protobuf:"varint,14,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`       // by token prices; 0 where GPUs are paid for, which bills tell
+	EgressMicros  int64                  `protobuf:"varint,15,opt,name=egress_micros,json=egressMicros,proto3" json:"egress_micros,omitempty"` // for the bytes
+	Estimate      bool                   `protobuf:"varint,16,opt,name=estimate,proto3" json:"estimate,omitempty"`                             // one of these prices is
+	Unpriced      bool                   `protobuf:"varint,17,opt,name=unpriced,proto3" json:"unpriced,omitempty"`                             // one of them is not known, and was left out
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountedLine) Reset() {
+	*x = CountedLine{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountedLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountedLine) ProtoMessage() {}
+
+func (x *CountedLine) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountedLine.ProtoReflect.Descriptor instead.
+func (*CountedLine) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *CountedLine) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *CountedLine) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *CountedLine) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *CountedLine) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *CountedLine) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *CountedLine) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *CountedLine) GetInput() int64 {
+	if x != nil {
+		return x.Input
+	}
+	return 0
+}
+
+func (x *CountedLine) GetCached() int64 {
+	if x != nil {
+		return x.Cached
+	}
+	return 0
+}
+
+func (x *CountedLine) GetOutput() int64 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
+}
+
+func (x *CountedLine) GetSucceeded() int64 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *CountedLine) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *CountedLine) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *CountedLine) GetWork() int64 {
+	if x != nil {
+		return x.Work
+	}
+	return 0
+}
+
+func (x *CountedLine) GetCostMicros() int64 {
+	if x != nil {
+		return x.CostMicros
+	}
+	return 0
+}
+
+func (x *CountedLine) GetEgressMicros() int64 {
+	if x != nil {
+		return x.EgressMicros
+	}
+	return 0
+}
+
+func (x *CountedLine) GetEstimate() bool {
+	if x != nil {
+		return x.Estimate
+	}
+	return false
+}
+
+func (x *CountedLine) GetUnpriced() bool {
+	if x != nil {
+		return x.Unpriced
+	}
+	return false
+}
+
+// CloseMinutes tells what clusters cost in minutes that are over. A minute is closed once: a command with
+// one that is closed already is refused. Minutes that were left out are a gap.
+type CloseMinutes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Minutes       []*MinuteBills         `protobuf:"bytes,1,rep,name=minutes,proto3" json:"minutes,omitempty"` // oldest first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseMinutes) Reset() {
+	*x = CloseMinutes{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseMinutes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseMinutes) ProtoMessage() {}
+
+func (x *CloseMinutes) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseMinutes.ProtoReflect.Descriptor instead.
+func (*CloseMinutes) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CloseMinutes) GetMinutes() []*MinuteBills {
+	if x != nil {
+		return x.Minutes
+	}
+	return nil
+}
+
+// MinuteBills is what all clusters cost in a minute.
+type MinuteBills struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MinuteUnixS   int64                  `protobuf:"varint,1,opt,name=minute_unix_s,json=minuteUnixS,proto3" json:"minute_unix_s,omitempty"` // its start
+	Bills         []*ClusterBill         `protobuf:"bytes,2,rep,name=bills,proto3" json:"bills,omitempty"`                                   // by cluster
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MinuteBills) Reset() {
+	*x = MinuteBills{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MinuteBills) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MinuteBills) ProtoMessage() {}
+
+func (x *MinuteBills) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MinuteBills.ProtoReflect.Descriptor instead.
+func (*MinuteBills) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *MinuteBills) GetMinuteUnixS() int64 {
+	if x != nil {
+		return x.MinuteUnixS
+	}
+	return 0
+}
+
+func (x *MinuteBills) GetBills() []*ClusterBill {
+	if x != nil {
+		return x.Bills
+	}
+	return nil
+}
+
+// ClusterBill is what the GPUs of a cluster cost, worked or not.
+type ClusterBill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Region        string                 `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
+	CostMicros    int64                  `protobuf:"varint,3,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
+	CarbonMicros  int64                  `protobuf:"varint,4,opt,name=carbon_micros,json=carbonMicros,proto3" json:"carbon_micros,omitempty"` // what its emissions are made to cost; never paid
+	Capacity      int64                  `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`                             // work that it could have done, in thousandths; 0: not known
+	Estimate      bool                   `protobuf:"varint,6,opt,name=estimate,proto3" json:"estimate,omitempty"`                             // one of the prices is
+	Unpriced      bool                   `protobuf:"varint,7,opt,name=unpriced,proto3" json:"unpriced,omitempty"`                             // one of them is not known, and was left out
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterBill) Reset() {
+	*x = ClusterBill{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterBill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterBill) ProtoMessage() {}
+
+func (x *ClusterBill) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterBill.ProtoReflect.Descriptor instead.
+func (*ClusterBill) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ClusterBill) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *ClusterBill) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *ClusterBill) GetCostMicros() int64 {
+	if x != nil {
+		return x.CostMicros
+	}
+	return 0
+}
+
+func (x *ClusterBill) GetCarbonMicros() int64 {
+	if x != nil {
+		return x.CarbonMicros
+	}
+	return 0
+}
+
+func (x *ClusterBill) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *ClusterBill) GetEstimate() bool {
+	if x != nil {
+		return x.Estimate
+	}
+	return false
+}
+
+func (x *ClusterBill) GetUnpriced() bool {
+	if x != nil {
+		return x.Unpriced
+	}
+	return false
+}
+
+// Account is what requests used and what they and idle clusters cost. Each interval is in one list only.
+type Account struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BegunUnixS    int64                  `protobuf:"varint,1,opt,name=begun_unix_s,json=begunUnixS,proto3" json:"begun_unix_s,omitempty"`    // start of its first minute
+	ClosedUnixS   int64                  `protobuf:"varint,2,opt,name=closed_unix_s,json=closedUnixS,proto3" json:"closed_unix_s,omitempty"` // end of the last minute that is closed
+	Minutes       []*AccountSpan         `protobuf:"bytes,3,rep,name=minutes,proto3" json:"minutes,omitempty"`                               // oldest first; the open ones too
+	Hours         []*AccountSpan         `protobuf:"bytes,4,rep,name=hours,proto3" json:"hours,omitempty"`                                   // that have no minutes any more, or not all
+	Days          []*AccountSpan         `protobuf:"bytes,5,rep,name=days,proto3" json:"days,omitempty"`                                     // that have no hours any more, or not all
+	Gaps          []*AccountGap          `protobuf:"bytes,6,rep,name=gaps,proto3" json:"gaps,omitempty"`                                     // oldest first
+	Runs          []*UsageRun            `protobuf:"bytes,7,rep,name=runs,proto3" json:"runs,omitempty"`                                     // by name
+	Lost          int64                  `protobuf:"varint,8,opt,name=lost,proto3" json:"lost,omitempty"`                                    // answers told of a time that is not kept any more, or was before the account began
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Account) Reset() {
+	*x = Account{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Account) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Account) ProtoMessage() {}
+
+func (x *Account) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Account.ProtoReflect.Descriptor instead.
+func (*Account) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Account) GetBegunUnixS() int64 {
+	if x != nil {
+		return x.BegunUnixS
+	}
+	return 0
+}
+
+func (x *Account) GetClosedUnixS() int64 {
+	if x != nil {
+		return x.ClosedUnixS
+	}
+	return 0
+}
+
+func (x *Account) GetMinutes() []*AccountSpan {
+	if x != nil {
+		return x.Minutes
+	}
+	return nil
+}
+
+func (x *Account) GetHours() []*AccountSpan {
+	if x != nil {
+		return x.Hours
+	}
+	return nil
+}
+
+func (x *Account) GetDays() []*AccountSpan {
+	if x != nil {
+		return x.Days
+	}
+	return nil
+}
+
+func (x *Account) GetGaps() []*AccountGap {
+	if x != nil {
+		return x.Gaps
+	}
+	return nil
+}
+
+func (x *Account) GetRuns() []*UsageRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *Account) GetLost() int64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+// AccountSpan is one minute, hour or day (UTC) of the account.
+type AccountSpan struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	StartUnixS    int64                  `protobuf:"varint,1,opt,name=start_unix_s,json=startUnixS,proto3" json:"start_unix_s,omitempty"`
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"` // index of the last command that changed it
+	Body          []byte                 `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`          // see package account
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountSpan) Reset() {
+	*x = AccountSpan{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountSpan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountSpan) ProtoMessage() {}
+
+func (x *AccountSpan) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountSpan.ProtoReflect.Descriptor instead.
+func (*AccountSpan) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *AccountSpan) GetStartUnixS() int64 {
+	if x != nil {
+		return x.StartUnixS
+	}
+	return 0
+}
+
+func (x *AccountSpan) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *AccountSpan) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+// AccountGap is a time in which no bills were made.
+type AccountGap struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FromUnixS     int64                  `protobuf:"varint,1,opt,name=from_unix_s,json=fromUnixS,proto3" json:"from_unix_s,omitempty"`
+	UntilUnixS    int64                  `protobuf:"varint,2,opt,name=until_unix_s,json=untilUnixS,proto3" json:"until_unix_s,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountGap) Reset() {
+	*x = AccountGap{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountGap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountGap) ProtoMessage() {}
+
+func (x *AccountGap) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountGap.ProtoReflect.Descriptor instead.
+func (*AccountGap) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *AccountGap) GetFromUnixS() int64 {
+	if x != nil {
+		return x.FromUnixS
+	}
+	return 0
+}
+
+func (x *AccountGap) GetUntilUnixS() int64 {
+	if x != nil {
+		return x.UntilUnixS
+	}
+	return 0
+}
+
 // Proposal is a write of something protected that holds once others have approved it.
 type Proposal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2010,7 +2791,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2803,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2816,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Proposal) GetId() uint64 {
@@ -2181,7 +2962,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2974,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2987,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Approval) GetActor() *Actor {
@@ -2238,7 +3019,7 @@ type BrokenGlass struct {
 
 func (x *BrokenGlass) Reset() {
 	*x = BrokenGlass{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +3031,7 @@ func (x *BrokenGlass) String() string {
 func (*BrokenGlass) ProtoMessage() {}
 
 func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +3044,7 @@ func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokenGlass.ProtoReflect.Descriptor instead.
 func (*BrokenGlass) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *BrokenGlass) GetRevision() uint64 {
@@ -2320,7 +3101,7 @@ type Proposals struct {
 
 func (x *Proposals) Reset() {
 	*x = Proposals{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +3113,7 @@ func (x *Proposals) String() string {
 func (*Proposals) ProtoMessage() {}
 
 func (x *Proposals) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +3126,7 @@ func (x *Proposals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposals.ProtoReflect.Descriptor instead.
 func (*Proposals) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Proposals) GetProposals() []*Proposal {
@@ -2385,7 +3166,7 @@ type Publish struct {
 
 func (x *Publish) Reset() {
 	*x = Publish{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +3178,7 @@ func (x *Publish) String() string {
 func (*Publish) ProtoMessage() {}
 
 func (x *Publish) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +3191,7 @@ func (x *Publish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publish.ProtoReflect.Descriptor instead.
 func (*Publish) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Publish) GetTable() *routerpb.Table {
@@ -2463,7 +3244,7 @@ type StartRollout struct {
 
 func (x *StartRollout) Reset() {
 	*x = StartRollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +3256,7 @@ func (x *StartRollout) String() string {
 func (*StartRollout) ProtoMessage() {}
 
 func (x *StartRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +3269,7 @@ func (x *StartRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRollout.ProtoReflect.Descriptor instead.
 func (*StartRollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StartRollout) GetConfigRevision() uint64 {
@@ -2548,7 +3329,7 @@ type SteerChange struct {
 
 func (x *SteerChange) Reset() {
 	*x = SteerChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2560,7 +3341,7 @@ func (x *SteerChange) String() string {
 func (*SteerChange) ProtoMessage() {}
 
 func (x *SteerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2573,7 +3354,7 @@ func (x *SteerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerChange.ProtoReflect.Descriptor instead.
 func (*SteerChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SteerChange) GetAct() string {
@@ -2642,7 +3423,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +3435,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +3448,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Rollout) GetId() uint64 {
@@ -2787,7 +3568,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +3580,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +3593,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Freeze) GetAtUnixMs() int64 {
@@ -2848,7 +3629,7 @@ type HeldConfig struct {
 
 func (x *HeldConfig) Reset() {
 	*x = HeldConfig{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2860,7 +3641,7 @@ func (x *HeldConfig) String() string {
 func (*HeldConfig) ProtoMessage() {}
 
 func (x *HeldConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2873,7 +3654,7 @@ func (x *HeldConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldConfig.ProtoReflect.Descriptor instead.
 func (*HeldConfig) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HeldConfig) GetResources() []*Resource {
@@ -2913,7 +3694,7 @@ type Rollouts struct {
 
 func (x *Rollouts) Reset() {
 	*x = Rollouts{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2925,7 +3706,7 @@ func (x *Rollouts) String() string {
 func (*Rollouts) ProtoMessage() {}
 
 func (x *Rollouts) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2938,7 +3719,7 @@ func (x *Rollouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollouts.ProtoReflect.Descriptor instead.
 func (*Rollouts) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Rollouts) GetRollouts() []*Rollout {
@@ -3006,7 +3787,7 @@ type ClusterHealth struct {
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3018,7 +3799,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3031,7 +3812,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -3102,7 +3883,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3895,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3908,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -3171,7 +3952,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3183,7 +3964,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3196,7 +3977,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PutNode) GetId() string {
@@ -3236,7 +4017,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +4029,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +4042,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -3284,7 +4065,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3296,7 +4077,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3309,7 +4090,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Denied) GetAction() string {
@@ -3355,7 +4136,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3367,7 +4148,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3380,7 +4161,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Note) GetAction() string {
@@ -3432,7 +4213,7 @@ type ArchiveAudit struct {
 
 func (x *ArchiveAudit) Reset() {
 	*x = ArchiveAudit{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +4225,7 @@ func (x *ArchiveAudit) String() string {
 func (*ArchiveAudit) ProtoMessage() {}
 
 func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +4238,7 @@ func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
 func (*ArchiveAudit) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ArchiveAudit) GetFrom() uint64 {
@@ -3510,7 +4291,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3522,7 +4303,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3535,7 +4316,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -3609,7 +4390,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +4402,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +4415,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -3789,7 +4570,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3801,7 +4582,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3814,7 +4595,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FieldChange) GetField() string {
@@ -3852,7 +4633,7 @@ type AuditAnchor struct {
 
 func (x *AuditAnchor) Reset() {
 	*x = AuditAnchor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +4645,7 @@ func (x *AuditAnchor) String() string {
 func (*AuditAnchor) ProtoMessage() {}
 
 func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +4658,7 @@ func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
 func (*AuditAnchor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AuditAnchor) GetDropped() uint64 {
@@ -3930,7 +4711,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3942,7 +4723,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3955,7 +4736,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Resource) GetKind() string {
@@ -4018,7 +4799,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4030,7 +4811,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4043,7 +4824,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Manager) GetName() string {
@@ -4083,7 +4864,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4095,7 +4876,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4108,7 +4889,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -4222,7 +5003,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4234,7 +5015,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4247,7 +5028,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *History) GetKind() string {
@@ -4282,7 +5063,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4294,7 +5075,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4307,7 +5088,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -4345,6 +5126,7 @@ type Snapshot struct {
 	Rollouts      *Rollouts              `protobuf:"bytes,24,opt,name=rollouts,proto3" json:"rollouts,omitempty"`
 	Proposals     *Proposals             `protobuf:"bytes,25,opt,name=proposals,proto3" json:"proposals,omitempty"`                // unset: there are none
 	Ledger        *Ledger                `protobuf:"bytes,26,opt,name=ledger,proto3" json:"ledger,omitempty"`                      // unset: there is none
+	Account       *Account               `protobuf:"bytes,27,opt,name=account,proto3" json:"account,omitempty"`                    // unset: there is none
 	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"` // no table is published before the epoch has risen
 	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                    // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
@@ -4353,7 +5135,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4365,7 +5147,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4378,7 +5160,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -4514,6 +5296,13 @@ func (x *Snapshot) GetLedger() *Ledger {
 	return nil
 }
 
+func (x *Snapshot) GetAccount() *Account {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
 func (x *Snapshot) GetEpochDue() bool {
 	if x != nil {
 		return x.EpochDue
@@ -4532,7 +5321,7 @@ var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xbe\v\n" +
+	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xca\f\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1c\n" +
 	"\tignorable\x18\x02 \x01(\bR\tignorable\x12\x1c\n" +
@@ -4564,7 +5353,10 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x10expire_proposals\x18) \x01(\v2#.anabranch.state.v1.ExpireProposalsH\x00R\x0fexpireProposals\x12J\n" +
 	"\x0ecount_spending\x18- \x01(\v2!.anabranch.state.v1.CountSpendingH\x00R\rcountSpending\x12A\n" +
 	"\vwarn_budget\x18. \x01(\v2\x1e.anabranch.state.v1.WarnBudgetH\x00R\n" +
-	"warnBudgetB\x04\n" +
+	"warnBudget\x12A\n" +
+	"\vcount_usage\x18/ \x01(\v2\x1e.anabranch.state.v1.CountUsageH\x00R\n" +
+	"countUsage\x12G\n" +
+	"\rclose_minutes\x180 \x01(\v2 .anabranch.state.v1.CloseMinutesH\x00R\fcloseMinutesB\x04\n" +
 	"\x02op\"?\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
@@ -4700,7 +5492,73 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\fBudgetWindow\x12\"\n" +
 	"\rstart_unix_us\x18\x01 \x01(\x03R\vstartUnixUs\x12\x16\n" +
 	"\x06micros\x18\x02 \x01(\x03R\x06micros\x12%\n" +
-	"\x0ewarned_percent\x18\x03 \x01(\rR\rwarnedPercent\"\xbb\x04\n" +
+	"\x0ewarned_percent\x18\x03 \x01(\rR\rwarnedPercent\"{\n" +
+	"\n" +
+	"CountUsage\x120\n" +
+	"\x04runs\x18\x01 \x03(\v2\x1c.anabranch.state.v1.UsageRunR\x04runs\x12;\n" +
+	"\aminutes\x18\x02 \x03(\v2!.anabranch.state.v1.CountedMinuteR\aminutes\"V\n" +
+	"\bUsageRun\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x03 \x01(\x03R\batUnixMs\"j\n" +
+	"\rCountedMinute\x12\"\n" +
+	"\rminute_unix_s\x18\x01 \x01(\x03R\vminuteUnixS\x125\n" +
+	"\x05lines\x18\x02 \x03(\v2\x1f.anabranch.state.v1.CountedLineR\x05lines\"\xbf\x03\n" +
+	"\vCountedLine\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x14\n" +
+	"\x05class\x18\x03 \x01(\tR\x05class\x12\x18\n" +
+	"\acluster\x18\x04 \x01(\tR\acluster\x12\x16\n" +
+	"\x06region\x18\x05 \x01(\tR\x06region\x12\x16\n" +
+	"\x06source\x18\x06 \x01(\tR\x06source\x12\x14\n" +
+	"\x05input\x18\a \x01(\x03R\x05input\x12\x16\n" +
+	"\x06cached\x18\b \x01(\x03R\x06cached\x12\x16\n" +
+	"\x06output\x18\t \x01(\x03R\x06output\x12\x1c\n" +
+	"\tsucceeded\x18\n" +
+	" \x01(\x03R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\v \x01(\x03R\x06failed\x12\x14\n" +
+	"\x05bytes\x18\f \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04work\x18\r \x01(\x03R\x04work\x12\x1f\n" +
+	"\vcost_micros\x18\x0e \x01(\x03R\n" +
+	"costMicros\x12#\n" +
+	"\regress_micros\x18\x0f \x01(\x03R\fegressMicros\x12\x1a\n" +
+	"\bestimate\x18\x10 \x01(\bR\bestimate\x12\x1a\n" +
+	"\bunpriced\x18\x11 \x01(\bR\bunpriced\"I\n" +
+	"\fCloseMinutes\x129\n" +
+	"\aminutes\x18\x01 \x03(\v2\x1f.anabranch.state.v1.MinuteBillsR\aminutes\"h\n" +
+	"\vMinuteBills\x12\"\n" +
+	"\rminute_unix_s\x18\x01 \x01(\x03R\vminuteUnixS\x125\n" +
+	"\x05bills\x18\x02 \x03(\v2\x1f.anabranch.state.v1.ClusterBillR\x05bills\"\xd9\x01\n" +
+	"\vClusterBill\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\tR\x06region\x12\x1f\n" +
+	"\vcost_micros\x18\x03 \x01(\x03R\n" +
+	"costMicros\x12#\n" +
+	"\rcarbon_micros\x18\x04 \x01(\x03R\fcarbonMicros\x12\x1a\n" +
+	"\bcapacity\x18\x05 \x01(\x03R\bcapacity\x12\x1a\n" +
+	"\bestimate\x18\x06 \x01(\bR\bestimate\x12\x1a\n" +
+	"\bunpriced\x18\a \x01(\bR\bunpriced\"\xf0\x02\n" +
+	"\aAccount\x12 \n" +
+	"\fbegun_unix_s\x18\x01 \x01(\x03R\n" +
+	"begunUnixS\x12\"\n" +
+	"\rclosed_unix_s\x18\x02 \x01(\x03R\vclosedUnixS\x129\n" +
+	"\aminutes\x18\x03 \x03(\v2\x1f.anabranch.state.v1.AccountSpanR\aminutes\x125\n" +
+	"\x05hours\x18\x04 \x03(\v2\x1f.anabranch.state.v1.AccountSpanR\x05hours\x123\n" +
+	"\x04days\x18\x05 \x03(\v2\x1f.anabranch.state.v1.AccountSpanR\x04days\x122\n" +
+	"\x04gaps\x18\x06 \x03(\v2\x1e.anabranch.state.v1.AccountGapR\x04gaps\x120\n" +
+	"\x04runs\x18\a \x03(\v2\x1c.anabranch.state.v1.UsageRunR\x04runs\x12\x12\n" +
+	"\x04lost\x18\b \x01(\x03R\x04lost\"_\n" +
+	"\vAccountSpan\x12 \n" +
+	"\fstart_unix_s\x18\x01 \x01(\x03R\n" +
+	"startUnixS\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
+	"\x04body\x18\x03 \x01(\fR\x04body\"N\n" +
+	"\n" +
+	"AccountGap\x12\x1e\n" +
+	"\vfrom_unix_s\x18\x01 \x01(\x03R\tfromUnixS\x12 \n" +
+	"\funtil_unix_s\x18\x02 \x01(\x03R\n" +
+	"untilUnixS\"\xbb\x04\n" +
 	"\bProposal\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x14\n" +
@@ -4914,7 +5772,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\trevisions\x18\x03 \x03(\v2\x1c.anabranch.state.v1.RevisionR\trevisions\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xf1\a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xa8\b\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -4936,7 +5794,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\faudit_anchor\x18\x16 \x01(\v2\x1f.anabranch.state.v1.AuditAnchorR\vauditAnchor\x128\n" +
 	"\brollouts\x18\x18 \x01(\v2\x1c.anabranch.state.v1.RolloutsR\brollouts\x12;\n" +
 	"\tproposals\x18\x19 \x01(\v2\x1d.anabranch.state.v1.ProposalsR\tproposals\x122\n" +
-	"\x06ledger\x18\x1a \x01(\v2\x1a.anabranch.state.v1.LedgerR\x06ledger\x12\x1b\n" +
+	"\x06ledger\x18\x1a \x01(\v2\x1a.anabranch.state.v1.LedgerR\x06ledger\x125\n" +
+	"\aaccount\x18\x1b \x01(\v2\x1b.anabranch.state.v1.AccountR\aaccount\x12\x1b\n" +
 	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
 	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
@@ -4952,7 +5811,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Once)(nil),            // 1: anabranch.state.v1.Once
@@ -4977,36 +5836,46 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Ledger)(nil),          // 20: anabranch.state.v1.Ledger
 	(*Budget)(nil),          // 21: anabranch.state.v1.Budget
 	(*BudgetWindow)(nil),    // 22: anabranch.state.v1.BudgetWindow
-	(*Proposal)(nil),        // 23: anabranch.state.v1.Proposal
-	(*Approval)(nil),        // 24: anabranch.state.v1.Approval
-	(*BrokenGlass)(nil),     // 25: anabranch.state.v1.BrokenGlass
-	(*Proposals)(nil),       // 26: anabranch.state.v1.Proposals
-	(*Publish)(nil),         // 27: anabranch.state.v1.Publish
-	(*StartRollout)(nil),    // 28: anabranch.state.v1.StartRollout
-	(*SteerChange)(nil),     // 29: anabranch.state.v1.SteerChange
-	(*Rollout)(nil),         // 30: anabranch.state.v1.Rollout
-	(*Freeze)(nil),          // 31: anabranch.state.v1.Freeze
-	(*HeldConfig)(nil),      // 32: anabranch.state.v1.HeldConfig
-	(*Rollouts)(nil),        // 33: anabranch.state.v1.Rollouts
-	(*ClusterHealth)(nil),   // 34: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),    // 35: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),         // 36: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),       // 37: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),          // 38: anabranch.state.v1.Denied
-	(*Note)(nil),            // 39: anabranch.state.v1.Note
-	(*ArchiveAudit)(nil),    // 40: anabranch.state.v1.ArchiveAudit
-	(*Outcome)(nil),         // 41: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 42: anabranch.state.v1.AuditEntry
-	(*FieldChange)(nil),     // 43: anabranch.state.v1.FieldChange
-	(*AuditAnchor)(nil),     // 44: anabranch.state.v1.AuditAnchor
-	(*Resource)(nil),        // 45: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 46: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 47: anabranch.state.v1.Revision
-	(*History)(nil),         // 48: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 49: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 50: anabranch.state.v1.Snapshot
-	(*routerpb.Spent)(nil),  // 51: anabranch.router.v1.Spent
-	(*routerpb.Table)(nil),  // 52: anabranch.router.v1.Table
+	(*CountUsage)(nil),      // 23: anabranch.state.v1.CountUsage
+	(*UsageRun)(nil),        // 24: anabranch.state.v1.UsageRun
+	(*CountedMinute)(nil),   // 25: anabranch.state.v1.CountedMinute
+	(*CountedLine)(nil),     // 26: anabranch.state.v1.CountedLine
+	(*CloseMinutes)(nil),    // 27: anabranch.state.v1.CloseMinutes
+	(*MinuteBills)(nil),     // 28: anabranch.state.v1.MinuteBills
+	(*ClusterBill)(nil),     // 29: anabranch.state.v1.ClusterBill
+	(*Account)(nil),         // 30: anabranch.state.v1.Account
+	(*AccountSpan)(nil),     // 31: anabranch.state.v1.AccountSpan
+	(*AccountGap)(nil),      // 32: anabranch.state.v1.AccountGap
+	(*Proposal)(nil),        // 33: anabranch.state.v1.Proposal
+	(*Approval)(nil),        // 34: anabranch.state.v1.Approval
+	(*BrokenGlass)(nil),     // 35: anabranch.state.v1.BrokenGlass
+	(*Proposals)(nil),       // 36: anabranch.state.v1.Proposals
+	(*Publish)(nil),         // 37: anabranch.state.v1.Publish
+	(*StartRollout)(nil),    // 38: anabranch.state.v1.StartRollout
+	(*SteerChange)(nil),     // 39: anabranch.state.v1.SteerChange
+	(*Rollout)(nil),         // 40: anabranch.state.v1.Rollout
+	(*Freeze)(nil),          // 41: anabranch.state.v1.Freeze
+	(*HeldConfig)(nil),      // 42: anabranch.state.v1.HeldConfig
+	(*Rollouts)(nil),        // 43: anabranch.state.v1.Rollouts
+	(*ClusterHealth)(nil),   // 44: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 45: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 46: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 47: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 48: anabranch.state.v1.Denied
+	(*Note)(nil),            // 49: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 50: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 51: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 52: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 53: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 54: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 55: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 56: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 57: anabranch.state.v1.Revision
+	(*History)(nil),         // 58: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 59: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 60: anabranch.state.v1.Snapshot
+	(*routerpb.Spent)(nil),  // 61: anabranch.router.v1.Spent
+	(*routerpb.Table)(nil),  // 62: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
@@ -5015,79 +5884,92 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	8,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
 	13, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
 	14, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
-	27, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	36, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	37, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	38, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	37, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
+	46, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	47, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	48, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
 	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
 	11, // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
 	12, // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
-	39, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
-	28, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
-	29, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
-	40, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	49, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	38, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
+	39, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
+	50, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
 	15, // 18: anabranch.state.v1.Command.decide_proposal:type_name -> anabranch.state.v1.DecideProposal
 	16, // 19: anabranch.state.v1.Command.expire_proposals:type_name -> anabranch.state.v1.ExpireProposals
 	17, // 20: anabranch.state.v1.Command.count_spending:type_name -> anabranch.state.v1.CountSpending
 	19, // 21: anabranch.state.v1.Command.warn_budget:type_name -> anabranch.state.v1.WarnBudget
-	46, // 22: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
-	5,  // 23: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	9,  // 24: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	10, // 25: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
-	9,  // 26: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
-	18, // 27: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
-	51, // 28: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
-	21, // 29: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
-	18, // 30: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
-	22, // 31: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
-	6,  // 32: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
-	13, // 33: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
-	14, // 34: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
-	24, // 35: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
-	6,  // 36: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
-	6,  // 37: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
-	6,  // 38: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
-	23, // 39: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
-	25, // 40: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
-	52, // 41: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	34, // 42: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	35, // 43: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	52, // 44: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
-	35, // 45: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	52, // 46: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
-	35, // 47: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
-	45, // 48: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
-	45, // 49: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
-	49, // 50: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	30, // 51: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
-	32, // 52: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
-	32, // 53: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
-	35, // 54: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	31, // 55: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
-	2,  // 56: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	43, // 57: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
-	46, // 58: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	47, // 59: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	9,  // 60: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	45, // 61: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	52, // 62: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	34, // 63: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	35, // 64: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	42, // 65: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	36, // 66: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	49, // 67: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 68: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	48, // 69: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	44, // 70: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
-	33, // 71: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
-	26, // 72: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
-	20, // 73: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
-	74, // [74:74] is the sub-list for method output_type
-	74, // [74:74] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	23, // 22: anabranch.state.v1.Command.count_usage:type_name -> anabranch.state.v1.CountUsage
+	27, // 23: anabranch.state.v1.Command.close_minutes:type_name -> anabranch.state.v1.CloseMinutes
+	56, // 24: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	5,  // 25: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	9,  // 26: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	10, // 27: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
+	9,  // 28: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
+	18, // 29: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
+	61, // 30: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
+	21, // 31: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
+	18, // 32: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
+	22, // 33: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
+	24, // 34: anabranch.state.v1.CountUsage.runs:type_name -> anabranch.state.v1.UsageRun
+	25, // 35: anabranch.state.v1.CountUsage.minutes:type_name -> anabranch.state.v1.CountedMinute
+	26, // 36: anabranch.state.v1.CountedMinute.lines:type_name -> anabranch.state.v1.CountedLine
+	28, // 37: anabranch.state.v1.CloseMinutes.minutes:type_name -> anabranch.state.v1.MinuteBills
+	29, // 38: anabranch.state.v1.MinuteBills.bills:type_name -> anabranch.state.v1.ClusterBill
+	31, // 39: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
+	31, // 40: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
+	31, // 41: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
+	32, // 42: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
+	24, // 43: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
+	6,  // 44: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
+	13, // 45: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
+	14, // 46: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
+	34, // 47: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
+	6,  // 48: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
+	6,  // 49: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
+	6,  // 50: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
+	33, // 51: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
+	35, // 52: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
+	62, // 53: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	44, // 54: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	45, // 55: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	62, // 56: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
+	45, // 57: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	62, // 58: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
+	45, // 59: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
+	55, // 60: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
+	55, // 61: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
+	59, // 62: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	40, // 63: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
+	42, // 64: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
+	42, // 65: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
+	45, // 66: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	41, // 67: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
+	2,  // 68: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	53, // 69: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	56, // 70: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	57, // 71: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	9,  // 72: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	55, // 73: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	62, // 74: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	44, // 75: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	45, // 76: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	52, // 77: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	46, // 78: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	59, // 79: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 80: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	58, // 81: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	54, // 82: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	43, // 83: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
+	36, // 84: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
+	20, // 85: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
+	30, // 86: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
+	87, // [87:87] is the sub-list for method output_type
+	87, // [87:87] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -5116,8 +5998,10 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_ExpireProposals)(nil),
 		(*Command_CountSpending)(nil),
 		(*Command_WarnBudget)(nil),
+		(*Command_CountUsage)(nil),
+		(*Command_CloseMinutes)(nil),
 	}
-	file_controlplane_state_statepb_state_proto_msgTypes[23].OneofWrappers = []any{
+	file_controlplane_state_statepb_state_proto_msgTypes[33].OneofWrappers = []any{
 		(*Proposal_Put)(nil),
 		(*Proposal_Delete)(nil),
 	}
@@ -5127,7 +6011,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   51,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
