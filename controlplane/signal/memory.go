@@ -3,16 +3,12 @@ package signal
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 )
-
-// smoothing is the time constant of the average over demand: after so long, 63 % of a step is seen.
-const smoothing = 15 * time.Second
 
 // recently is how far back requests are counted for observed shares and rates, in at most
 // maxReports reports.
@@ -34,6 +30,9 @@ type Demand struct {
 	WorkPerS float64
 }
 
+// asked is Demand over time.
+type asked struct{ requests, work series }
+
 // count is what one report said of one place.
 type count struct {
 	requests, failures uint64
@@ -51,12 +50,12 @@ type past struct {
 // memory is one router's last observation and what has to be remembered across reports.
 type memory struct {
 	obs    Observation
-	demand map[stream]Demand // smoothed
-	recent []past            // oldest first
+	demand map[stream]asked
+	recent []past // oldest first
 	quotas uses
 }
 
-func newMemory() *memory { return &memory{demand: map[stream]Demand{}} }
+func newMemory() *memory { return &memory{demand: map[stream]asked{}} }
 
 // take replaces the observation. A report seen before, because another node handed it over too,
 // is not counted twice.
@@ -75,18 +74,18 @@ func (m *memory) take(obs Observation) {
 		return
 	}
 	first := before.Report == nil
-	weight := 1 - math.Exp(-max(obs.Received.Sub(before.Received).Seconds(), 0)/smoothing.Seconds())
+	after := obs.Received.Sub(before.Received)
+	weight := weightOf(after, smoothing)
 	if first {
 		weight = 1
 	}
-	m.smooth(obs.Report, weight)
+	m.smooth(obs.Report, after, first)
 	m.remember(obs.Report, obs.Received)
 	m.quotas = m.quotas.spoken(obs.Report, obs.Received, weight)
 }
 
-// smooth moves the averages by a weight that is for the time since the report before; the first report is
-// taken whole.
-func (m *memory) smooth(r *routerpb.Report, weight float64) {
+// smooth takes in what was asked for some time after the report before; the first report is taken whole.
+func (m *memory) smooth(r *routerpb.Report, after time.Duration, first bool) {
 	latest := map[stream]Demand{}
 	for _, d := range r.GetDemand() {
 		key := stream{fleet.ModelID(d.GetModel()), fleet.ClassID(d.GetClass())}
@@ -95,19 +94,22 @@ func (m *memory) smooth(r *routerpb.Report, weight float64) {
 		sum.WorkPerS += Number(d.GetWorkPerS())
 		latest[key] = sum
 	}
-	for key, was := range m.demand {
-		is := latest[key]
-		delete(latest, key)
-		was.RequestsPerS += weight * (is.RequestsPerS - was.RequestsPerS)
-		was.WorkPerS += weight * (is.WorkPerS - was.WorkPerS)
-		if was.RequestsPerS < 1e-6 && was.WorkPerS < 1e-3 {
+	for key := range m.demand {
+		if _, known := latest[key]; !known {
+			latest[key] = Demand{}
+		}
+	}
+	for key, is := range latest {
+		was := m.demand[key]
+		now := asked{was.requests.next(is.RequestsPerS, after), was.work.next(is.WorkPerS, after)}
+		if first {
+			now = asked{startOf(is.RequestsPerS), startOf(is.WorkPerS)}
+		}
+		if now.requests.mean < 1e-6 && now.work.mean < 1e-3 {
 			delete(m.demand, key)
 			continue
 		}
-		m.demand[key] = was
-	}
-	for key, is := range latest {
-		m.demand[key] = Demand{RequestsPerS: weight * is.RequestsPerS, WorkPerS: weight * is.WorkPerS}
+		m.demand[key] = now
 	}
 }
 

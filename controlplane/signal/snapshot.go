@@ -95,8 +95,8 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 		for key, d := range m.demand {
 			at := demandKey{key, m.obs.Region()}
 			sum := s.demand[at]
-			sum.RequestsPerS += d.RequestsPerS
-			sum.WorkPerS += d.WorkPerS
+			sum.RequestsPerS += d.requests.value()
+			sum.WorkPerS += d.work.value()
 			s.demand[at] = sum
 		}
 		for _, p := range recent {
@@ -191,7 +191,8 @@ func (s *Snapshot) home(cluster fleet.ClusterID) fleet.RegionID {
 	return ""
 }
 
-// Demand of a region's clients for a model and class, as an average with a time constant of 15 s.
+// Demand of a region's clients for a model and class, as an average with a time constant of 15 s and its
+// trend.
 func (s Snapshot) Demand(model fleet.ModelID, class fleet.ClassID, region fleet.RegionID) Demand {
 	return s.demand[demandKey{stream{model, class}, region}]
 }
