@@ -234,7 +234,7 @@ func tokenPrices(resources Lookup) map[string]costmodel.TokenPrice {
 		}
 		for _, m := range card.Models {
 			if _, known := out[m.Model]; !known {
-				out[m.Model] = costmodel.TokenPrice{Input: max(costmodel.FromUSD(m.InputPerMTok), 0), Output: max(costmodel.FromUSD(m.OutputPerMTok), 0)}
+				out[m.Model] = m.Price()
 			}
 		}
 	}

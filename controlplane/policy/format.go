@@ -11,6 +11,7 @@ import (
 const (
 	firstFormat  = 1
 	leasesFormat = 4 // organisations, quota stores, quotas of more than plain rates of whole tenants, and prices of more than GPUs as such
+	bookFormat   = 5 // prices of egress, emissions and cached tokens
 )
 
 // later are the fields of specs that builds before leasesFormat do not know.
@@ -19,6 +20,9 @@ var later = map[Kind][]string{
 	KindTenant: {"organization"},
 	KindQuota:  {"organization", "key", "shadow", "overrun", "homeRegion"},
 }
+
+// latest are the fields of specs that builds before bookFormat do not know.
+var latest = map[Kind][]string{KindRateCard: {"egress", "carbon"}}
 
 // lists of specs whose items such builds do not know in all their forms, and which of them those are.
 var (
@@ -39,7 +43,10 @@ func NeedsFormat(kind Kind, doc []byte) uint32 {
 	if json.Unmarshal(doc, &d) != nil {
 		return firstFormat // no build takes it
 	}
-	if hasAny(d.Spec, fields) {
+	switch {
+	case hasAny(d.Spec, latest[kind]) || kind == KindRateCard && cached(d.Spec["models"]):
+		return bookFormat
+	case hasAny(d.Spec, fields):
 		return leasesFormat
 	}
 	var items []map[string]json.RawMessage
@@ -50,6 +57,14 @@ func NeedsFormat(kind Kind, doc []byte) uint32 {
 		return leasesFormat
 	}
 	return firstFormat
+}
+
+// cached says whether one of a list of token prices has one for cached tokens.
+func cached(list json.RawMessage) bool {
+	var models []map[string]json.RawMessage
+	return json.Unmarshal(list, &models) == nil && slices.ContainsFunc(models, func(m map[string]json.RawMessage) bool {
+		return hasAny(m, []string{"cachedPerMTok"})
+	})
 }
 
 func laterLimit(l map[string]json.RawMessage) bool {

@@ -140,6 +140,9 @@ func TestTheFormatThatADocumentNeeds(t *testing.T) {
 		"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1}, {class: y, region: us, usdPerHour: 1, until: '2027-01-01T00:00:00Z'}]}":             4,
 		"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1, from: '2027-01-01T00:00:00Z'}]}":                                                     4,
 		"RateCard r {gpus: [{class: x, region: us, usdPerHour: 1, purchase: capacity-block}]}":                                                         4,
+		"RateCard r {models: [{model: m, inputPerMTok: 1, outputPerMTok: 1, cachedPerMTok: 0}]}":                                                       5,
+		"RateCard r {egress: [{from: us, usdPerGB: 1}]}":                                                                                               5,
+		"RateCard r {gpus: [{class: x, region: us, instance: i, usdPerHour: 1}], carbon: {usdPerTonne: 1}}":                                            5,
 		"Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], gpus: [{class: x, count: 1, purchase: spot}]}":           1,
 		"Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], gpus: [{class: x, count: 1, purchase: capacity-block}]}": 4,
 		"Cluster c {region: us, models: [m], endpoints: [{id: p, url: 'http://p', class: x}], gpus: [{class: x, count: 1, instance: i}]}":              4,
@@ -158,7 +161,7 @@ func TestTheFormatThatADocumentNeeds(t *testing.T) {
 			t.Errorf("%s needs format %d, want %d", doc, got, want)
 		}
 	}
-	for _, doc := range []string{"", "7", `{"spec":[]}`, `{"spec":{"limits":{},"gpus":{}}}`, `{"spec":{"limits":[7],"gpus":[7]}}`, `{"spec":{"gpus":[{"purchase":7}]}}`} {
+	for _, doc := range []string{"", "7", `{"spec":[]}`, `{"spec":{"limits":{},"gpus":{}}}`, `{"spec":{"limits":[7],"gpus":[7]}}`, `{"spec":{"gpus":[{"purchase":7}]}}`, `{"spec":{"models":7}}`, `{"spec":{"models":[7]}}`} {
 		for _, kind := range []Kind{KindQuota, KindRateCard} {
 			if got := NeedsFormat(kind, []byte(doc)); got != 1 {
 				t.Errorf("%s of %q needs format %d", kind, doc, got)

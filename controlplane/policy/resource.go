@@ -101,8 +101,50 @@ type RateCardSpec struct {
 	Source string `json:"source,omitempty"`
 	// GPUs are prices per GPU-hour.
 	GPUs []GPUPrice `json:"gpus,omitempty"`
-	// Models are token prices, for budgets.
+	// Models are token prices, for budgets, and what providers ask for.
 	Models []ModelPrice `json:"models,omitempty"`
+	// Egress are prices of answers that leave the region where they were made for that of their client. Of two
+	// for the same the first holds, by name of the cards.
+	Egress []LanePrice `json:"egress,omitempty"`
+	// Carbon is what emissions are made to cost. It is shown beside what is paid, and is never part of it.
+	Carbon *CarbonSpec `json:"carbon,omitempty"`
+}
+
+// LanePrice is the price of traffic from one region to another.
+type LanePrice struct {
+	From string `json:"from"`
+	// To is another region. Empty: all that no price names.
+	To string `json:"to,omitempty"`
+	// USDPerGB is dollars per 10^9 bytes.
+	USDPerGB float64 `json:"usdPerGB"`
+	// Estimate marks a figure that nobody published.
+	Estimate bool `json:"estimate,omitempty"`
+}
+
+// CarbonSpec puts a price on emissions. Of several cards the first by name that gives a figure holds.
+type CarbonSpec struct {
+	// USDPerTonne of CO2 equivalent. 0: this card gives no price.
+	USDPerTonne float64 `json:"usdPerTonne,omitempty"`
+	// Regions say how much is emitted there. One that is not named has the yearly average of the AWS region
+	// of its name, if it is one, and else nothing.
+	Regions []RegionCarbon `json:"regions,omitempty"`
+	// GPUs say how much power is drawn. Those of which nobody says it emit nothing.
+	GPUs []GPUPower `json:"gpus,omitempty"`
+}
+
+// RegionCarbon is what electricity emits in a region.
+type RegionCarbon struct {
+	Region string `json:"region"`
+	// GramsPerKWh of CO2 equivalent, held to the milligram.
+	GramsPerKWh float64 `json:"gramsPerKWh"`
+}
+
+// GPUPower is what one GPU draws on average, with its part of the machine that it sits in.
+type GPUPower struct {
+	Class string `json:"class"`
+	// Instance is the type that the GPU sits in. Empty: all that are not named.
+	Instance string `json:"instance,omitempty"`
+	Watts    int64  `json:"watts"`
 }
 
 // GPUPrice is one GPU-hour in one region. Of prices for the same a published one holds before an estimate,
@@ -130,7 +172,10 @@ type ModelPrice struct {
 	Model         string  `json:"model"`
 	InputPerMTok  float64 `json:"inputPerMTok"`
 	OutputPerMTok float64 `json:"outputPerMTok"`
-	Estimate      bool    `json:"estimate,omitempty"`
+	// CachedPerMTok is for input tokens that were found in a prefix cache. Left out: as other input. Budgets
+	// take all input for uncached.
+	CachedPerMTok *float64 `json:"cachedPerMTok,omitempty"`
+	Estimate      bool     `json:"estimate,omitempty"`
 }
 
 // Problem is one thing wrong with a document.

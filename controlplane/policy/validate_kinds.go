@@ -60,8 +60,8 @@ func (f *finding) model(name string, s *ModelSpec) {
 }
 
 func (f *finding) rateCard(s *RateCardSpec) {
-	if len(s.GPUs) == 0 && len(s.Models) == 0 {
-		f.add("spec", "holds no price", "give gpus or models")
+	if len(s.GPUs) == 0 && len(s.Models) == 0 && len(s.Egress) == 0 && s.Carbon == nil {
+		f.add("spec", "holds no price", "give gpus, models, egress or carbon")
 	}
 	if len(s.Source) > 1024 {
 		f.add("spec.source", fmt.Sprintf("is %d bytes long, the limit is 1024", len(s.Source)), "shorten it")
@@ -87,9 +87,16 @@ func (f *finding) rateCard(s *RateCardSpec) {
 		f.named(at+".model", m.Model, fleet.CheckModel)
 		f.between(at+".inputPerMTok", m.InputPerMTok, 0, maxUSD)
 		f.between(at+".outputPerMTok", m.OutputPerMTok, 0, maxUSD)
+		if m.CachedPerMTok != nil {
+			f.between(at+".cachedPerMTok", *m.CachedPerMTok, 0, maxUSD)
+		}
 		if models[m.Model] {
 			f.add(at+".model", fmt.Sprintf("%q appears twice", clip(m.Model)), "keep one price")
 		}
 		models[m.Model] = true
+	}
+	f.lanes(s.Egress)
+	if s.Carbon != nil {
+		f.carbon(s.Carbon)
 	}
 }

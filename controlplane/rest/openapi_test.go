@@ -124,6 +124,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"GPUSpec": policy.GPUSpec{}, "ModelSpec": policy.ModelSpec{}, "TenantSpec": policy.TenantSpec{}, "APIKeySpec": policy.APIKeySpec{}, "JWTSpec": policy.JWTSpec{},
 		"TrafficPolicySpec": policy.TrafficPolicySpec{}, "RegionWish": policy.RegionWish{}, "FailoverSpec": policy.FailoverSpec{},
 		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "QuotaStoreSpec": policy.QuotaStoreSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
+		"LanePrice": policy.LanePrice{}, "CarbonSpec": policy.CarbonSpec{}, "RegionCarbon": policy.RegionCarbon{}, "GPUPower": policy.GPUPower{},
 		"SafetyRuleSpec": policy.SafetyRuleSpec{}, "RolloutSpec": policy.RolloutSpec{}, "CanarySpec": policy.CanarySpec{}, "StageSpec": policy.StageSpec{},
 		"Rollout": Rollout{}, "Cohort": Cohort{}, "Freeze": Freeze{}, "ErrorBudgetSpec": policy.ErrorBudgetSpec{}, "ChangeLimitSpec": policy.ChangeLimitSpec{}, "ApprovalSpec": policy.ApprovalSpec{},
 		"Proposal": Proposal{}, "Person": Person{}, "Approval": Approval{}, "ApproveOrder": ApproveOrder{}, "BrokenGlass": BrokenGlass{}, "ProposalList": List[Proposal]{},
