@@ -51,6 +51,7 @@ func (r *Router) attempt(ctx context.Context, x *trip, p *place) {
 func (r *Router) begun(x *trip, p *place, kind string) *try {
 	x.attempts++
 	x.open++
+	x.latest = p
 	t := &try{place: p, number: x.attempts, kind: kind, began: r.now()}
 	if p.endpoint != nil {
 		x.trail.Tried = append(x.trail.Tried, p.endpoint)
@@ -94,13 +95,19 @@ func (r *Router) took(x *trip, t *try) {
 		x.status = result.Status
 	}
 	if _, own := result.Own(); result.Committed && (t.a.Resume == nil || own > 0) {
-		x.served = t.target.Cluster.ID
-		if other := fleet.ClusterID(result.Served.Cluster); x.table.Clusters[other] != nil {
-			x.served = other
-		}
+		x.served = x.where(t)
 	}
 	r.metrics.attempted(x, t)
+	r.worked(x, t)
 	x.note(t, r.now())
+}
+
+// where is the cluster that an attempt came to: a peer may have chosen another of its own.
+func (x *trip) where(t *try) fleet.ClusterID {
+	if other := fleet.ClusterID(t.result.Served.Cluster); x.table.Clusters[other] != nil {
+		return other
+	}
+	return t.target.Cluster.ID
 }
 
 // direct sends to an endpoint of this region.

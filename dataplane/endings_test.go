@@ -222,12 +222,13 @@ func finales() map[string]finale {
 }
 
 // TestWhatEachEndingCosts plays each way for a request to end and looks at what is charged to limits of all
-// kinds, and that nothing of them is held any more.
+// kinds, that nothing of them is held any more, and at what the account says that clusters did for it.
 func TestWhatEachEndingCosts(t *testing.T) {
 	for name, e := range finales() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e.play(t)
+			w, rec := e.play(t)
+			w.accounts(&e, rec, works()[name])
 		})
 	}
 }
@@ -248,7 +249,7 @@ func (e *finale) world(t *testing.T) *world {
 	return newWorld(t, sites, and(limited(nil), func(pb *routerpb.Table) { pb.Classes[0].FirstByteFloorMs = 20_000 }, e.change))
 }
 
-func (e *finale) play(t *testing.T) {
+func (e *finale) play(t *testing.T) (*world, *Record) {
 	w := e.world(t)
 	stop := w.run()
 	if e.ready != nil {
@@ -275,6 +276,7 @@ func (e *finale) play(t *testing.T) {
 	}
 	stop()
 	w.costs(e, rec)
+	return w, rec
 }
 
 // patiently asks until the quota store has answered, which it may not have done in time on a machine that is
@@ -384,10 +386,11 @@ func TestADefectIsPaidForAsFarAsItCame(t *testing.T) {
 		early  bool
 		writes int
 		want   finale
+		work   []work
 	}{
 		"while a place is looked for": {early: true, want: finale{code: codeDefect}},
-		"as its answer comes":         {writes: -1, want: finale{requests: 1, input: estimated, code: codeDefect}},
-		"in the middle of it":         {writes: 2, want: finale{requests: 1, input: estimated, code: codeDefect}},
+		"as its answer comes":         {writes: -1, want: finale{requests: 1, input: estimated, code: codeDefect}, work: []work{{at: "us-a", input: estimated, guessed: true}}},
+		"in the middle of it":         {writes: 2, want: finale{requests: 1, input: estimated, code: codeDefect}, work: []work{{at: "us-a", input: estimated, guessed: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := (&finale{}).world(t)
@@ -414,6 +417,7 @@ func TestADefectIsPaidForAsFarAsItCame(t *testing.T) {
 			}
 			stop()
 			w.costs(&c.want, rec)
+			w.accounts(&c.want, rec, c.work)
 		})
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"anabranch/dataplane/subscribe"
 	"anabranch/dataplane/table"
 	"anabranch/dataplane/trace"
+	"anabranch/dataplane/usage"
 )
 
 // Router serves requests. Make one with [New], hand each table to [Router.Applied] before it
@@ -47,6 +48,7 @@ type Router struct {
 	admit     *admit.Admitter
 	meter     *meter.Meter
 	estimates *meter.Estimates
+	usage     *usage.Counter
 	relay     *proxy.Relay
 	secrets   *credential.Store
 	keys      *bearer.Keys
@@ -126,6 +128,9 @@ func New(o Options) (*Router, error) {
 	if r.meter, err = meter.New(meter.Options{Registerer: r.series}); err != nil {
 		return nil, err
 	}
+	if r.usage, err = usage.New(usage.Options{Now: o.Now, Registerer: r.series}); err != nil {
+		return nil, err
+	}
 	r.sight = dispatch.Sight{Places: r.places, Now: r.now}
 	r.local = r.sight.Of
 	if r.finders, err = discover.New(discover.Options{
@@ -161,7 +166,7 @@ func (r *Router) Run(ctx context.Context) error {
 	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLast()
 	var beside, admitter sync.WaitGroup
-	errs := make(chan error, 11)
+	errs := make(chan error, 12)
 	part := func(ctx context.Context, run func(context.Context) error) func() {
 		return func() {
 			errs <- run(ctx)
@@ -180,6 +185,7 @@ func (r *Router) Run(ctx context.Context) error {
 	beside.Go(part(ctx, r.keepWarm))
 	beside.Go(part(ctx, r.takeOver))
 	beside.Go(part(ctx, r.pruneSeries))
+	beside.Go(part(ctx, r.usage.Run))
 	beside.Wait()
 	r.shadows.end()
 	stopLast()
@@ -229,6 +235,9 @@ func (r *Router) Applied(t *table.Table) {
 // Quotas judges requests by their tenants' quotas, also those that others than this router carry.
 func (r *Router) Quotas() *admit.Admitter { return r.admit }
 
+// Usage is what clients' requests used, for the control plane.
+func (r *Router) Usage() *usage.Counter { return r.usage }
+
 // Report is what this router knows, for the control plane; the counts are those since the last
 // call.
 func (r *Router) Report(now time.Time) *routerpb.Report {
@@ -269,8 +278,9 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	defer func() {
-		usage, fate := x.account()
-		r.meter.Settle(reservation, x.subject(), usage, fate)
+		used, fate := x.account()
+		r.meter.Settle(reservation, x.subject(), used, fate)
+		r.answered(x, fate)
 		r.learn(x)
 	}()
 	admit.WriteHeaders(w.Header(), decision)

@@ -67,7 +67,8 @@ type trip struct {
 	open     int // attempts that have begun and not been taken in
 	attempts int
 	kind     string // of the next attempt: first, retry or exempt
-	at       *place // of the last attempt
+	at       *place // of the last attempt that was taken in
+	latest   *place // of the one that began last
 	reached  bool   // a place may have seen it
 	served   fleet.ClusterID
 	status   int // that the client was sent with its answer

@@ -53,6 +53,9 @@ type Result struct {
 	// strings that are no names, of what can't be looked at all that came. 0: it is neither JSON nor
 	// text, or held, and told its usage.
 	Text int64
+	// Received is how many bytes of an answer's body came, as far as they were looked at; those of refusals
+	// are not.
+	Received int64
 	// FirstByte is the time from sending to the first content byte, 0 if none came; InterToken
 	// the mean between content events after it, 0 if fewer than two came.
 	FirstByte, InterToken time.Duration

@@ -83,6 +83,7 @@ type streaming struct {
 // take handles one event. True: the attempt has ended.
 func (s *streaming) take(event inference.Event) (over bool) {
 	x, now := s.x, time.Now()
+	x.result.Received += int64(len(event.Raw))
 	frame := inference.Frame{Kind: inference.Lifecycle}
 	if event.Data != nil {
 		frame = s.events.Classify(event.Data)

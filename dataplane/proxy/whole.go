@@ -39,7 +39,8 @@ func (x *exchange) whole(answer *http.Response) {
 			buffers.Put(buf)
 		}
 	}()
-	_, err := buf.ReadFrom(io.LimitReader(&heard{answer.Body, x}, MaxBuffered+1))
+	n, err := buf.ReadFrom(io.LimitReader(&heard{answer.Body, x}, MaxBuffered+1))
+	x.result.Received = n
 	switch {
 	case err != nil:
 		x.truncated(err)
@@ -152,6 +153,7 @@ func (x *exchange) large(answer *http.Response, head *bytes.Buffer) {
 		if n > 0 {
 			x.guard.Stop()
 			seen.look(piece[:n])
+			x.result.Received += int64(n)
 			x.patience(now)
 			if _, err := x.w.Write(piece[:n]); err != nil {
 				x.left(err)

@@ -58,12 +58,16 @@ type Options struct {
 	Requests Requests
 	// Budgets are what this router charges to budgets of money. Nil: it charges none.
 	Budgets Budgets
+	// Usage is what this router's clients used. Nil: nobody counts it.
+	Usage Usage
 	// Registerer takes the metrics. Nil: nobody does.
 	Registerer prometheus.Registerer
 	// Period of reports; 0: 1 s.
 	Period time.Duration
 	// SpendingEvery is the time between two messages about money; 0: DefaultSpending.
 	SpendingEvery time.Duration
+	// UsageEvery is the time between two looks for use to tell of; 0: DefaultUsage.
+	UsageEvery time.Duration
 	// Silence after which a stream counts as dead; 0: 15 s, three pings.
 	Silence time.Duration
 	// BackoffMin and BackoffMax bound the wait before the next address: full jitter, doubling until a
@@ -98,6 +102,7 @@ func (o *Options) defaults() {
 	}
 	set(&o.Period, time.Second)
 	set(&o.SpendingEvery, DefaultSpending)
+	set(&o.UsageEvery, DefaultUsage)
 	set(&o.Silence, 15*time.Second)
 	set(&o.BackoffMin, 100*time.Millisecond)
 	set(&o.BackoffMax, 5*time.Second)
@@ -136,6 +141,7 @@ type Client struct {
 	o       Options
 	metrics *metrics
 	purse   purse
+	parcel  parcel
 	contact atomic.Int64 // when the control plane was last heard, in ns since 1970; 0: never
 
 	mu     sync.Mutex // guards status
@@ -153,7 +159,7 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	o.defaults()
-	c := &Client{o: o, purse: newPurse(o.Budgets)}
+	c := &Client{o: o, purse: newPurse(o.Budgets), parcel: newParcel(o.Usage)}
 	var err error
 	if c.metrics, err = newMetrics(o.Registerer, c); err != nil {
 		return nil, fmt.Errorf("register metrics of subscribe: %w", err)

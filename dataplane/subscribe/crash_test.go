@@ -156,7 +156,7 @@ func TestMetricsTellOfTables(t *testing.T) {
 		t.Errorf("gauges %v", values)
 	}
 	c.heard(time.Now().Add(-time.Hour))
-	if n, err := testutil.GatherAndCount(registry); err != nil || n != 4+8 { // refusals by eight codes
+	if n, err := testutil.GatherAndCount(registry); err != nil || n != 5+8 { // refusals by eight codes
 		t.Errorf("%d series, %v", n, err)
 	}
 	if _, err := New(o); err == nil {

@@ -55,7 +55,11 @@ func newMetrics(r prometheus.Registerer, c *Client) (*metrics, error) {
 		Name: "anabranch_router_spending_wait_seconds",
 		Help: "Time for which charges to budgets of money have waited for the control plane to count them; 0: none have.",
 	}, func() float64 { return c.purse.waiting(time.Now()).Seconds() })
-	for _, x := range []prometheus.Collector{m.taken, m.refused, connected, age, spending} {
+	usage := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "anabranch_router_usage_unacknowledged_seconds",
+		Help: "Time for which the last message on what clients used has waited for the control plane to have it in its account; 0: none does.",
+	}, func() float64 { return c.parcel.waiting(time.Now()).Seconds() })
+	for _, x := range []prometheus.Collector{m.taken, m.refused, connected, age, spending, usage} {
 		if err := r.Register(x); err != nil {
 			return nil, err
 		}

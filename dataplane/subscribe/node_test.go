@@ -19,6 +19,7 @@ type node struct {
 	from     chan *routerpb.FromRouter
 	push     chan *routerpb.TablePush
 	ledgers  chan *routerpb.Ledger
+	taken    chan uint64 // sequences to acknowledge
 }
 
 func (n *node) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, routerpb.ToRouter]) error {
@@ -58,6 +59,10 @@ func (n *node) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, rout
 			if err := stream.Send(&routerpb.ToRouter{Body: &routerpb.ToRouter_Ledger{Ledger: l}}); err != nil {
 				return err
 			}
+		case sequence := <-n.taken:
+			if err := stream.Send(&routerpb.ToRouter{Body: &routerpb.ToRouter_UsageTaken{UsageTaken: &routerpb.UsageTaken{Sequence: sequence}}}); err != nil {
+				return err
+			}
 		case <-ended:
 			return nil
 		}
@@ -70,7 +75,7 @@ func serve(t *testing.T, n *node, options ...grpc.ServerOption) *node {
 		n.protocol = Protocol
 	}
 	n.from, n.push = make(chan *routerpb.FromRouter, 64), make(chan *routerpb.TablePush)
-	n.ledgers = make(chan *routerpb.Ledger)
+	n.ledgers, n.taken = make(chan *routerpb.Ledger), make(chan uint64)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

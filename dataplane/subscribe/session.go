@@ -82,7 +82,7 @@ func (c *Client) session(ctx context.Context, address string) (welcomed bool, er
 		cancel(nil)
 		<-done
 	}()
-	s := &session{c: c, stream: stream, address: address, inquiries: inquiries{to: c.o.Requests}, account: account{purse: &c.purse}}
+	s := &session{c: c, stream: stream, address: address, inquiries: inquiries{to: c.o.Requests}, account: account{purse: &c.purse}, usage: delivery{parcel: &c.parcel}}
 	defer s.end()
 	err = s.run(ctx, leaving.Done(), received, ended)
 	return s.welcomed, fmt.Errorf("stream to %s: %w", address, cause(ctx, err))
@@ -103,6 +103,7 @@ type session struct {
 	welcomed bool
 	inquiries
 	account
+	usage delivery
 }
 
 // run greets, then reports each period and takes what comes.
@@ -110,7 +111,7 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 	o := &s.c.o
 	hello := &routerpb.Hello{
 		Protocol: Protocol, RouterId: string(o.Router), Region: string(o.Region),
-		Version: o.Version, Features: slices.Concat(features, s.inquiries.features(), s.account.features()),
+		Version: o.Version, Features: slices.Concat(features, s.inquiries.features(), s.account.features(), s.usage.features()),
 	}
 	if held := o.Holder.Load(); held != nil {
 		hello.Holds, hello.HoldsSha256 = held.Ref.Proto(), delta.Digest(held.Proto())
@@ -128,6 +129,8 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 	defer tick.Stop()
 	spend := time.NewTicker(o.SpendingEvery)
 	defer spend.Stop()
+	used := time.NewTicker(o.UsageEvery)
+	defer used.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -144,6 +147,10 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 			if err := s.send(s.spend(time.Now())); err != nil {
 				return s.reason(ended, err)
 			}
+		case <-used.C:
+			if err := s.send(s.usage.tell(time.Now(), false)); err != nil {
+				return s.reason(ended, err)
+			}
 		case m := <-received:
 			if err := s.receive(m); err != nil {
 				return s.reason(ended, err)
@@ -156,7 +163,7 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 	}
 }
 
-// farewell has the last charges counted and sends a last report, so that nothing since the one before is lost, and waits for the
+// farewell has the last charges and the last use counted and sends a last report, so that nothing since the one before is lost, and waits for the
 // node to have taken it.
 func (s *session) farewell(received <-chan *routerpb.ToRouter, ended <-chan error) error {
 	if err := s.settle(received, ended); err != nil {
@@ -224,6 +231,9 @@ func (s *session) receive(m *routerpb.ToRouter) error {
 		if more := s.hear(body.Ledger); more {
 			return s.send(s.spend(now))
 		}
+	case *routerpb.ToRouter_UsageTaken:
+		s.usage.hear(body.UsageTaken)
+		return s.send(s.usage.tell(now, false)) // what has been waiting, too
 	}
 	return nil // a ping, or something newer than this build: hearing it was the point
 }

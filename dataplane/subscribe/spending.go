@@ -24,7 +24,7 @@ const (
 	DefaultSpending = 2 * time.Second
 	// resendAfter is how long an acknowledgement may take before a message is sent again.
 	resendAfter = 10 * time.Second
-	// settleWithin bounds the wait for the last ones when this router stops.
+	// settleWithin bounds the wait for the last ones, and the last use, when this router stops.
 	settleWithin = 2 * time.Second
 	// maxSpent bounds the entries of a message.
 	maxSpent = 1000
@@ -123,22 +123,29 @@ func (a *account) hear(l *routerpb.Ledger) (more bool) {
 	return len(a.rest) > 0
 }
 
-// settle sends what is left to the ledger before this router stops, and waits for it to be counted, as long
-// as settleWithin. It ends early if the node knows no ledger.
+// owed says whether something waits for the node to have it counted.
+func (a *account) owed() bool { return a.knows && a.flying != nil }
+
+// settle sends what is left to the ledger and the account before this router stops, and waits for it to be
+// counted, as long as settleWithin. It ends early if the node knows neither.
 func (s *session) settle(received <-chan *routerpb.ToRouter, ended <-chan error) error {
 	timer := time.NewTimer(settleWithin)
 	defer timer.Stop()
 	for {
-		if err := s.send(s.spend(time.Now())); err != nil {
+		now := time.Now()
+		if err := s.send(s.spend(now), s.usage.tell(now, true)); err != nil {
 			return s.reason(ended, err)
 		}
-		if s.flying == nil || !s.knows {
+		if !s.owed() && !s.usage.owed() {
 			return nil
 		}
 		select {
 		case m := <-received:
 			if l := m.GetLedger(); l != nil {
 				s.hear(l)
+			}
+			if taken := m.GetUsageTaken(); taken != nil {
+				s.usage.hear(taken)
 			}
 		case err := <-ended:
 			return err
