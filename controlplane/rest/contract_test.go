@@ -433,7 +433,7 @@ func TestRequestsMadeFromTheDocument(t *testing.T) {
 	}
 	done["approved"] = answered["POST /v1/proposals/{id}/approve"][200]
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "proposed", "approved"} {
-		if done[method] < 10 {
+		if done[method] < 5 {
 			t.Errorf("%s came through %d times: the requests are too wrong to find anything", method, done[method])
 		}
 	}

@@ -31,6 +31,8 @@ type Server struct {
 	tails          places
 	// exchanging holds a place for each sign-in that the OpenID provider is asked about.
 	exchanging chan struct{}
+	// reckoning holds a place for each question about costs that is being answered.
+	reckoning chan struct{}
 	// parameters that each operation knows.
 	parameters map[string]api.Parameters
 	// archiving while a snapshot is being written.
@@ -46,7 +48,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o.withDefaults(), draining: make(chan struct{}), exchanging: make(chan struct{}, maxExchanges)}
+	s := &Server{o: o.withDefaults(), draining: make(chan struct{}), exchanging: make(chan struct{}, maxExchanges), reckoning: make(chan struct{}, maxReckonings)}
 	s.authenticators = []authenticator{byToken, s.bySignIn}
 	s.reads = newRate(s.o.Now, s.o.ReadRate, readBurst*s.o.ReadRate)
 	s.writes = newRate(s.o.Now, s.o.WriteRate, writeBurst*s.o.WriteRate)
@@ -137,6 +139,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
 	e.GET("/v1/tenants/:name/usage", s.usage, s.may(read, filtered), timed)
 	e.GET("/v1/usage", s.usages, s.may(read, filtered), timed)
+	e.GET("/v1/costs", s.costs, s.may(read, filtered), timed)
 	e.GET("/v1/sources", s.sources, s.may(read, anyScope), timed)
 	e.GET("/v1/explain/:id", s.explain, s.may(read, filtered), timed)
 	e.GET("/v1/decisions", s.decisions, s.may(read, filtered))
