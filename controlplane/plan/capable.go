@@ -85,6 +85,12 @@ func (in Input) endpoints(s *site) int {
 	return max(len(s.spec.Endpoints), in.Signals.Cluster(s.id, "").Total, 1)
 }
 
+// counted says whether the endpoints of a site are known: that they are listed, or were found by somebody who
+// said so lately. Of one that is not, no number could be told that does no harm.
+func (in Input) counted(s *site) bool {
+	return len(s.spec.Endpoints) > 0 || in.Signals.Cluster(s.id, "").Total > 0
+}
+
 // measured says whether all that a site is taken to do was.
 func (in Input) measured(s *site) bool {
 	for m := range s.capacity {

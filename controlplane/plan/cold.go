@@ -1,6 +1,10 @@
 package plan
 
-import "math"
+import (
+	"math"
+
+	"anabranch/api/fleet"
+)
 
 // Cold is what is known of the prefix caches of a model where its requests are served now. Those of other
 // clusters don't know the sessions that would move there.
@@ -32,4 +36,14 @@ func clip01(x float64) float64 {
 		return 0
 	}
 	return min(max(x, 0), 1)
+}
+
+// coldFactor is that of a model, by what was measured if anything was.
+func coldFactor(measured func(fleet.ModelID) (Cold, bool), model fleet.ModelID) float64 {
+	if measured != nil {
+		if c, known := measured(model); known {
+			return c.Factor()
+		}
+	}
+	return Unmeasured.Factor()
 }

@@ -83,6 +83,8 @@ type route struct {
 	// outweighed by regions of more weight, limited by the policy's limit on its region, stuck as
 	// its health does not let it grow.
 	outweighed, limited, stuck bool
+	// best: it is among those that would be used if there were room everywhere, see even.
+	best bool
 	// before is the share in force.
 	before float64
 }
@@ -219,9 +221,6 @@ func (d *demand) wish() {
 	}
 }
 
-// keepsAt begins the reason of what is barred by a policy without spill.
-const keepsAt = "the policy keeps traffic in "
-
 // stay keeps traffic at home where the policy wants that: all of it while home has a cluster in
 // full use, and all that it may have while it has one in reduced use.
 func (d *demand) stay() {
@@ -238,7 +237,7 @@ func (d *demand) stay() {
 		switch {
 		case r.barred != "" || r.site.region == d.source:
 		case full:
-			r.order(keepsAt + string(d.source))
+			r.order("the policy keeps traffic in " + string(d.source))
 		case alive:
 			r.reserve = true
 		}

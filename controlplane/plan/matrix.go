@@ -75,14 +75,7 @@ func related(demands []*demand, model fleet.ModelID) []*demand {
 }
 
 // cold is how much more work a model's requests are where caches don't know them.
-func (m *matrix) cold(model fleet.ModelID) float64 {
-	if m.o.Cold != nil {
-		if c, measured := m.o.Cold(model); measured {
-			return c.Factor()
-		}
-	}
-	return Unmeasured.Factor()
-}
+func (m *matrix) cold(model fleet.ModelID) float64 { return coldFactor(m.o.Cold, model) }
 
 // moved is the part of a demand that goes to a route and did not before.
 func (m *matrix) moved(i int, r *route) float64 {

@@ -38,6 +38,13 @@ const (
 	HeaderPresent = "present"
 )
 
+// What Survive says.
+const (
+	SurviveNone    = "none"
+	SurviveCluster = "cluster"
+	SurviveRegion  = "region"
+)
+
 // What Spill says.
 const (
 	SpillAllowed = "allowed"
@@ -54,6 +61,7 @@ var (
 	collectModes   = []string{CollectAuto, CollectAlways, CollectNever}
 	headerTypes    = []string{HeaderExact, HeaderPrefix, HeaderPresent}
 	spills         = []string{SpillAllowed, SpillNever}
+	survivals      = []string{SurviveNone, SurviveCluster, SurviveRegion}
 	pickModes      = []string{"predicted-ttft", "round-robin", "random", "least-outstanding", "prefix-hash"}
 	limitKinds     = []string{LimitRequests, LimitInputTokens, LimitOutputTokens, LimitTotalTokens, LimitConcurrent, LimitPerDay, LimitPerMonth}
 	degradeds      = []string{DegradedShare, DegradedOpen, DegradedClosed}

@@ -43,6 +43,9 @@ type TrafficPolicySpec struct {
 	CostPreference float64 `json:"costPreference,omitempty"`
 	// Spill is "allowed" (default), or "never": a region's traffic stays while it is alive.
 	Spill string `json:"spill,omitempty"`
+	// Survive is the loss for which there are to be replicas enough, by the advice on capacity: none (default),
+	// cluster (any one of them) or region (any one, with all its clusters). It moves no traffic.
+	Survive string `json:"survive,omitempty"`
 	// PickMode is predicted-ttft (default), round-robin, random, least-outstanding or prefix-hash.
 	PickMode string `json:"pickMode,omitempty"`
 	// PrefixLength of pick mode prefix-hash: characters of message text that make up the key, 1,024

@@ -54,6 +54,9 @@ func (f *finding) traffic(s *TrafficPolicySpec) {
 	f.between("spec.ttftObjectiveMs", s.TTFTObjectiveMs, 1, day)
 	f.objective(s)
 	f.oneOf("spec.spill", s.Spill, spills)
+	if s.Survive != "" {
+		f.oneOf("spec.survive", s.Survive, survivals)
+	}
 	f.oneOf("spec.pickMode", s.PickMode, pickModes)
 	f.between("spec.prefixLength", float64(s.PrefixLength), 1024, 65536)
 	f.between("spec.concurrencyThreshold", float64(s.ConcurrencyThreshold), 1, 1024)

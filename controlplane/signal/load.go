@@ -65,9 +65,9 @@ func (s Snapshot) Cluster(cluster fleet.ClusterID, model fleet.ModelID) Load {
 			l.scrape(sight)
 		}
 	}
-	for at, a := range s.abilities {
+	for at, work := range s.capacity {
 		if at.cluster == cluster && (model == "" || at.model == model) {
-			l.CapacityWork = max(l.CapacityWork, a.Capacity)
+			l.CapacityWork = max(l.CapacityWork, work)
 		}
 	}
 	if l.Freshness = FreshnessOf(l.Age); l.Freshness != Absent {
