@@ -63,6 +63,8 @@ type Options struct {
 	Inquiries Inquiries
 	// Spendings take in what routers spent of budgets. Nil: it is not counted.
 	Spendings Spendings
+	// Usages take in what clients of routers used. Nil: it is not counted.
+	Usages Usages
 	// LedgerEvery is the least time between two messages to a router about what others spent. 0:
 	// DefaultLedger.
 	LedgerEvery time.Duration

@@ -51,6 +51,7 @@ type session struct {
 	partly, whole bool
 	misfits       int
 	books         books
+	consumption   consumption
 }
 
 func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter) *session {
@@ -73,6 +74,7 @@ func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter
 	}
 	x.form.plain = !slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEASES)
 	x.books.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEDGER)
+	x.consumption.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_USAGE)
 	return x
 }
 
@@ -107,6 +109,11 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 		if account.ToRouter != nil && !x.books.whole {
 			push = nil // a table may bring a new quota store, which takes from the ledger what is spent
 		}
+		taken, after := x.taken(view)
+		var mark chan<- *routerpb.ToRouter
+		if taken != nil {
+			mark = x.send
+		}
 		select {
 		case push <- message:
 			x.nonce++
@@ -119,6 +126,8 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 			}
 		case tell <- account.ToRouter:
 			x.books = account.books
+		case mark <- taken:
+			x.consumption = after
 		case <-changed:
 		case <-pace.C:
 		case <-ping.C:
@@ -204,6 +213,8 @@ func (x *session) hear(m *routerpb.FromRouter) error {
 		return status.Error(codes.InvalidArgument, "hello comes once")
 	case *routerpb.FromRouter_Spending:
 		return x.spent(body.Spending)
+	case *routerpb.FromRouter_Usage:
+		return x.used(body.Usage)
 	default:
 		if x.heard != nil {
 			x.heard(m)

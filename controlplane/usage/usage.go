@@ -1,0 +1,228 @@
+// Package usage brings what routers tell of their clients' use into the replicated account. Each node does it
+// for the routers that are connected to it: what several of them tell within a second is one command. The
+// state counts each message once, so a node proposes again whatever it does not find counted in its own view.
+//
+// Who tells routers that they were heard is package publish. What use costs is asked of whoever knows prices.
+package usage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/state"
+	"anabranch/controlplane/state/statepb"
+	"anabranch/costmodel"
+)
+
+const (
+	// DefaultInterval is the time between two proposals.
+	DefaultInterval = time.Second
+	// FirstLevel is the feature level from which on there is an account.
+	FirstLevel = 5
+	// MaxMessage bounds one message of a router in bytes, twice of what one sends.
+	MaxMessage = 256 << 10
+	// MaxCount bounds what a line counts of anything: more than a router does in an hour.
+	MaxCount = 1 << 40
+	// maxRun bounds how a router names its run.
+	maxRun = 64
+	// maxPending bounds the messages that wait, in bytes. Routers send what is dropped again.
+	maxPending = 64 << 20
+	// maxBatch bounds a command in bytes, about: half of what a log entry may take.
+	maxBatch = 256 << 10
+	// batches bounds the proposals of one interval, patience each of them.
+	batches  = 8
+	patience = 3 * time.Second
+)
+
+// ErrInvalid is wrapped by errors about messages that no router sends.
+var ErrInvalid = errors.New("usage is not valid")
+
+// Options of a gatherer.
+type Options struct {
+	// View is the state as this node knows it.
+	View func() *state.View
+	// Propose commits a command through whichever node leads.
+	Propose func(context.Context, *statepb.Command) (*statepb.Outcome, error)
+	// Price says what lines of a minute weigh, and cost if they have a price of their own.
+	Price func(view *state.View, minute time.Time, lines []costmodel.Line) *statepb.CountedMinute
+	// Interval is DefaultInterval when 0.
+	Interval time.Duration
+	// Registerer takes the metrics. Nil: none are shown.
+	Registerer prometheus.Registerer
+	// Logger is slog.Default() when nil.
+	Logger *slog.Logger
+}
+
+// Validate names the option that is missing.
+func (o Options) Validate() error {
+	if o.View == nil || o.Propose == nil || o.Price == nil {
+		return errors.New("usage: View, Propose and Price are needed: give those of the node")
+	}
+	return nil
+}
+
+// Gatherer collects what this node's routers tell. It is safe for concurrent use.
+type Gatherer struct {
+	o       Options
+	logger  *slog.Logger
+	metrics *metrics
+	names   names
+
+	mu      sync.Mutex // guards pending and what follows
+	pending map[string]*message
+	bytes   int // of all of them
+	arrived uint64
+}
+
+// message is the last one of a run that is not known to be counted.
+type message struct {
+	run   string
+	from  fleet.RegionID
+	order uint64 // of coming
+	bytes int
+	said  *routerpb.UsageReport
+}
+
+// New returns a gatherer that Run starts.
+func New(o Options) (*Gatherer, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Interval <= 0 {
+		o.Interval = DefaultInterval
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	g := &Gatherer{o: o, logger: o.Logger.With("component", "usage"), pending: map[string]*message{}}
+	var err error
+	if g.metrics, err = newMetrics(o.Registerer, g.waiting); err != nil {
+		return nil, fmt.Errorf("usage: %w", err)
+	}
+	return g, nil
+}
+
+// Name is what the state calls a run of a router. Two routers never have the same.
+func Name(router fleet.RouterID, run string) string { return string(router) + "/" + run }
+
+// Open says whether there is an account that use can be counted in.
+func Open(view *state.View) bool {
+	return view.FeatureLevel() >= FirstLevel && !view.Account().Begun().IsZero()
+}
+
+// Take remembers what was used by clients of a router in a region until it is counted, which the view says:
+// see [account.Account.Counted] and [Name]. What a run says takes the place of what it said before. Where
+// there is no account nothing is taken: routers send it again. Errors wrap [ErrInvalid].
+//
+// [account.Account.Counted]: anabranch/controlplane/account
+func (g *Gatherer) Take(router fleet.RouterID, from fleet.RegionID, r *routerpb.UsageReport) error {
+	size := proto.Size(r)
+	switch {
+	case r.GetRun() == "" || len(r.GetRun()) > maxRun:
+		return fmt.Errorf("%w: run is empty or longer than %d bytes", ErrInvalid, maxRun)
+	case r.GetSequence() == 0:
+		return fmt.Errorf("%w: sequence is 0", ErrInvalid)
+	case size > MaxMessage:
+		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrInvalid, size, MaxMessage)
+	}
+	view, run := g.o.View(), Name(router, r.GetRun())
+	if !Open(view) || r.GetSequence() <= view.Account().Counted(run) {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	old := g.pending[run]
+	if old != nil && old.said.GetSequence() >= r.GetSequence() {
+		return nil
+	}
+	if old != nil {
+		g.bytes -= old.bytes
+		delete(g.pending, run)
+	}
+	if g.bytes+size > maxPending {
+		g.metrics.dropped.Inc()
+		return nil
+	}
+	g.arrived++
+	g.bytes += size
+	g.pending[run] = &message{run: run, from: from, order: g.arrived, bytes: size, said: r}
+	return nil
+}
+
+func (g *Gatherer) waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.pending)
+}
+
+// Run proposes what has come each interval, until ctx ends.
+func (g *Gatherer) Run(ctx context.Context) error {
+	tick := time.NewTicker(g.o.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			g.propose(ctx)
+		}
+	}
+}
+
+// propose counts what is pending, as far as it can. What is left over is tried again.
+func (g *Gatherer) propose(ctx context.Context) {
+	for range batches {
+		b := g.batch(g.o.View())
+		if b == nil {
+			return
+		}
+		short, cancel := context.WithTimeout(ctx, patience)
+		out, err := g.o.Propose(short, &statepb.Command{
+			Actor: &statepb.Actor{Name: "system/usage", Role: "admin"},
+			Op:    &statepb.Command_CountUsage{CountUsage: b.command},
+		})
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			g.metrics.failures.Inc()
+			g.logger.Warn("count what was used", "error", err)
+			return
+		case out.GetCode() == state.CodePrecondition:
+			// Another node, to which the router has moved, was first; the view knows by now.
+		case out.GetCode() != "":
+			g.metrics.failures.Inc()
+			g.logger.Error("usage refused", "code", out.GetCode(), "field", out.GetField(), "reason", out.GetMessage())
+			return
+		default:
+			g.metrics.counted(b)
+		}
+	}
+}
+
+// unseen are the messages that are not counted, those that came first first. It forgets those that are.
+func (g *Gatherer) unseen(view *state.View) []*message {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.DeleteFunc(g.pending, func(run string, m *message) bool {
+		counted := m.said.GetSequence() <= view.Account().Counted(run)
+		if counted {
+			g.bytes -= m.bytes
+		}
+		return counted
+	})
+	return slices.SortedFunc(maps.Values(g.pending), func(a, b *message) int { return cmp.Compare(a.order, b.order) })
+}
