@@ -37,17 +37,18 @@ var forbidden = []string{"pkg", "internal", "types", "util", "utils", "common", 
 
 // pure maps a package to what it must not reach, not even by way of our other packages.
 var pure = map[string][]string{
-	"ratelimit":            {"github.com/redis", "net/http", "google.golang.org/grpc"},
-	"failover":             {"net", "net/http", "google.golang.org/grpc"},
-	"costmodel":            {"github.com/aws", "net/http"},
-	"costmodel/pricelist":  {"github.com/aws", "net/http"},
-	"costmodel/awsprice":   {"github.com/aws/aws-sdk-go-v2/service/ec2"},
-	"controlplane/policy":  {"github.com/hashicorp/raft", "net/http", "go.etcd.io"},
-	"controlplane/plan":    {"github.com/hashicorp/raft", "net/http", "net", "math/rand", "math/rand/v2"},
-	"controlplane/state":   {"github.com/hashicorp/raft", "net/http", "math/rand", "math/rand/v2", "crypto/rand"},
-	"dataplane/pick":       {"net/http", "math/rand", "math/rand/v2"},
-	"dataplane/route":      {"net/http", "math/rand", "math/rand/v2"},
-	"cmd/anabranch-router": {"github.com/hashicorp/raft", "go.etcd.io", "github.com/labstack", "github.com/aws", "k8s.io"},
+	"ratelimit":              {"github.com/redis", "net/http", "google.golang.org/grpc"},
+	"failover":               {"net", "net/http", "google.golang.org/grpc"},
+	"costmodel":              {"github.com/aws", "net/http"},
+	"costmodel/pricelist":    {"github.com/aws", "net/http"},
+	"costmodel/awsprice":     {"github.com/aws/aws-sdk-go-v2/service/ec2"},
+	"controlplane/policy":    {"github.com/hashicorp/raft", "net/http", "go.etcd.io"},
+	"controlplane/plan":      {"github.com/hashicorp/raft", "net/http", "net", "math/rand", "math/rand/v2"},
+	"controlplane/plan/flow": {"anabranch/", "net", "time", "math/rand", "math/rand/v2"},
+	"controlplane/state":     {"github.com/hashicorp/raft", "net/http", "math/rand", "math/rand/v2", "crypto/rand"},
+	"dataplane/pick":         {"net/http", "math/rand", "math/rand/v2"},
+	"dataplane/route":        {"net/http", "math/rand", "math/rand/v2"},
+	"cmd/anabranch-router":   {"github.com/hashicorp/raft", "go.etcd.io", "github.com/labstack", "github.com/aws", "k8s.io"},
 }
 
 // extras are the build tags that the commands are not built with unless somebody wants what they add.

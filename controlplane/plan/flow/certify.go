@@ -1,0 +1,139 @@
+package flow
+
+import "math"
+
+// settle finds a solution of a problem with ways that have no tilt, by several with one: each time shares are pulled
+// to where they were before, by less and less as they stay. For costs that are linear in pieces that ends exactly,
+// after a few times.
+func (s *search) settle() {
+	all := 0.0
+	for _, load := range s.Problem.load {
+		all += load
+	}
+	for range mostSettles {
+		s.mend()
+		cost, bound := s.value()
+		if cost-bound <= max(even*max(math.Abs(cost), math.Abs(bound)), finest*all) {
+			return
+		}
+		s.pull()
+		if !s.search(mostRounds, exact) {
+			return
+		}
+	}
+}
+
+// pull moves costs so that shares tend to stay, and makes them relative to the present prices.
+func (s *search) pull() {
+	s.level, s.from = s.levels(), nil
+	for j := range s.sites {
+		s.price[j], s.base[j] = s.price[j]+s.base[j], 0
+	}
+	cost := make([]float64, len(s.cost))
+	for w, tilt := range s.tilt {
+		cost[w] = s.Problem.cost[w] - s.share[w]*max(leastTilt-tilt, 0)
+	}
+	s.cost = cost
+	s.rebase()
+}
+
+// levels of all demands, in ms above 0.
+func (s *search) levels() []float64 {
+	out := make([]float64, len(s.level))
+	copy(out, s.level)
+	for i, from := range s.from {
+		out[i] += from
+	}
+	return out
+}
+
+// mend sheds what a site has above its limit, where the search for prices has ended before that was nothing.
+func (s *search) mend() {
+	for j := range s.sites {
+		for again := 0; again < 3 && s.load[j] > s.limit[j]*(1+1e-9); again++ {
+			s.relieve(j)
+		}
+	}
+}
+
+// relieve takes from all that a site serves above floors the part that is too much.
+func (s *search) relieve(site int) {
+	floors := 0.0
+	s.ways(site, func(i int, w int32) { floors += s.Problem.load[i] * s.use[w] * s.floor[w] })
+	keep := 0.0
+	if above := s.load[site] - floors; above > 0 {
+		keep = min(max(s.limit[site]-floors, 0)/above, 1)
+	}
+	s.ways(site, func(i int, w int32) {
+		x := s.floor[w] + (s.share[w]-s.floor[w])*keep
+		lost := s.share[w] - x
+		s.share[w] = x
+		for step := s.steps[i]; step < s.start[i+1]; step++ {
+			take := min(lost, s.bound[step]-s.share[step])
+			s.share[step] += take
+			lost -= take
+		}
+	})
+	s.load[site] = 0
+	s.ways(site, func(i int, w int32) { s.load[site] += s.Problem.load[i] * s.use[w] * s.share[w] })
+}
+
+// ways calls for each way to a site.
+func (s *search) ways(site int, do func(demand int, way int32)) {
+	for i := range s.Problem.load {
+		for w := s.start[i]; w < s.steps[i]; w++ {
+			if int(s.to[w]) == site {
+				do(i, w)
+			}
+		}
+	}
+}
+
+// value is the cost of the shares, and what the dual says that any must cost at least.
+func (s *search) value() (cost, bound float64) {
+	for i, load := range s.Problem.load {
+		level := s.level[i]
+		if s.from != nil {
+			level += s.from[i]
+		}
+		here, least := 0.0, level
+		for w := s.start[i]; w < s.start[i+1]; w++ {
+			x, tilt := s.share[w], s.tilt[w]
+			here += x * (s.Problem.cost[w] + tilt*x/2)
+			over := s.Problem.cost[w] + s.gain[w]*(s.base[s.to[w]]+s.price[s.to[w]]) - level
+			y := s.floor[w]
+			switch {
+			case tilt > 0:
+				y = min(max(-over/tilt, y), s.bound[w])
+			case over < 0:
+				y = s.bound[w]
+			}
+			if y != 0 {
+				least += y * (over + tilt*y/2)
+			}
+		}
+		cost += load * here
+		bound += load * least
+	}
+	for j, site := range s.sites {
+		cost += site.Size * site.Curve.Cost(s.load[j])
+		offered, _ := site.Curve.reach(s.base[j], s.price[j], s.limit[j])
+		bound += site.Size * (site.Curve.Cost(offered) - (s.base[j]+s.price[j])*offered)
+	}
+	return cost, bound
+}
+
+func (s *search) finish() *Solution {
+	prices := s.price[:s.n]
+	for j := range prices {
+		prices[j] = max(prices[j]+s.base[j], s.sites[j].Curve.ms[0])
+		s.base[j] = 0
+	}
+	s.level, s.from = s.levels(), nil
+	out := &Solution{
+		LevelMs: s.level, CongestionMs: prices, Load: s.load[:s.n], Rounds: s.rounds,
+		share: s.share, start: s.start, steps: s.steps,
+	}
+	out.Cost, out.Bound = s.value()
+	return out
+}

@@ -1,0 +1,46 @@
+package flow
+
+import "math"
+
+// newton finds the step of prices to the maximum of the piece of the dual that they are on. What the piece leaves
+// open, since nothing there answers to prices, is kept in bounds by a term that vanishes with how far it is off.
+func (s *search) newton() {
+	n := s.n
+	for j, site := range s.sites {
+		s.curve[j*n+j] *= 1 + 1e-14
+		s.step[j] = site.Size * s.short[j]
+	}
+	copy(s.factor, s.curve)
+	f := s.factor
+	// Cholesky: the lower triangle of f becomes its own square root.
+	for j := range n {
+		row := f[j*n : j*n+j+1]
+		for k := range j {
+			other := f[k*n : k*n+k+1]
+			sum := row[k]
+			for i := range k {
+				sum -= row[i] * other[i]
+			}
+			row[k] = sum / other[k]
+		}
+		sum := row[j]
+		for i := range j {
+			sum -= row[i] * row[i]
+		}
+		row[j] = math.Sqrt(max(sum, 1e-15*row[j], math.SmallestNonzeroFloat64))
+	}
+	for j := range n {
+		sum := s.step[j]
+		for i := range j {
+			sum -= f[j*n+i] * s.step[i]
+		}
+		s.step[j] = sum / f[j*n+j]
+	}
+	for j := n - 1; j >= 0; j-- {
+		sum := s.step[j]
+		for i := j + 1; i < n; i++ {
+			sum -= f[i*n+j] * s.step[i]
+		}
+		s.step[j] = sum / f[j*n+j]
+	}
+}

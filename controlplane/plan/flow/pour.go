@@ -1,0 +1,130 @@
+package flow
+
+import "math"
+
+// pour sends each demand where it is cheapest at the present prices, and sums up the load that sites get; with
+// curvature, also how that answers to prices.
+func (s *search) pour(curvature bool) {
+	clear(s.load)
+	if curvature {
+		clear(s.curve)
+	}
+	for i, load := range s.Problem.load {
+		from, to := s.start[i], s.start[i+1]
+		sites, gain, use, share := s.to[from:to], s.gain[from:to], s.use[from:to], s.share[from:to]
+		free := s.divide(i)
+		for w, x := range share {
+			if x != 0 {
+				s.load[sites[w]] += load * use[w] * x
+			}
+		}
+		if !curvature || len(free) < 2 || load == 0 {
+			continue
+		}
+		swing := s.swing[from:to]
+		all := 0.0
+		for _, w := range free {
+			all += swing[w]
+		}
+		for _, w := range free {
+			j := sites[w]
+			if int(j) == s.n {
+				continue
+			}
+			row := s.curve[int(j)*s.n : int(j)*s.n+int(j)+1]
+			answer := load * gain[w] * swing[w]
+			row[j] += answer * gain[w]
+			for _, v := range free {
+				if k := sites[v]; k <= j {
+					row[k] -= answer * gain[v] * swing[v] / all
+				}
+			}
+		}
+	}
+}
+
+// divide finds a demand's shares at the present prices: its ways cost the same, its level, but for those at their
+// floor, which cost more, and those at their bound, which cost less. It gives the ways in between. The sum of the
+// shares rises with the level, linear in pieces: Newton's method finds the level, kept between one that is too low and
+// one that is too high.
+func (s *search) divide(i int) []int32 {
+	from, to := s.start[i], s.start[i+1]
+	keys := s.keys[:to-from]
+	sites, cost, gain := s.to[from:to], s.cost[from:to], s.gain[from:to]
+	for w := range keys {
+		keys[w] = cost[w] + gain[w]*s.price[sites[w]]
+	}
+	swing, floor, bound, share := s.swing[from:to], s.floor[from:to], s.bound[from:to], s.share[from:to]
+	level := s.level[i]
+	low, high := math.Inf(-1), math.Inf(1)
+	for range 100 {
+		sum, rate := 0.0, 0.0
+		for w, key := range keys {
+			x := (level - key) * swing[w]
+			switch {
+			case x <= floor[w]:
+				x = floor[w]
+			case x >= bound[w]:
+				x = bound[w]
+			default:
+				rate += swing[w]
+			}
+			sum += x
+		}
+		off := 1 - sum
+		if math.Abs(off) <= 1e-14+4e-16*math.Abs(level)*rate {
+			break
+		}
+		if off > 0 {
+			low = level
+		} else {
+			high = level
+		}
+		next := level + off/rate
+		if !(next > low && next < high) {
+			if math.IsInf(low, -1) || math.IsInf(high, 1) {
+				low, high = s.bracket(i, keys)
+			}
+			next = low + (high-low)/2
+			if next == low || next == high {
+				break
+			}
+		}
+		level = next
+	}
+	s.level[i] = level
+	free := s.free[:0]
+	rest, largest := 1.0, 0
+	for w, key := range keys {
+		x := (level - key) * swing[w]
+		switch {
+		case x <= floor[w]:
+			x = floor[w]
+		case x >= bound[w]:
+			x = bound[w]
+		default:
+			free = append(free, int32(w))
+			if len(free) == 1 || x > share[largest] {
+				largest = w
+			}
+		}
+		share[w] = x
+		rest -= x
+	}
+	if len(free) > 0 {
+		share[largest] = min(max(share[largest]+rest, floor[largest]), bound[largest])
+	}
+	return free
+}
+
+// bracket gives levels at which a demand's shares are all at their floors, and all at their bounds.
+func (s *search) bracket(i int, keys []float64) (low, high float64) {
+	from := s.start[i]
+	low, high = math.Inf(1), math.Inf(-1)
+	for w, key := range keys {
+		at := from + int32(w)
+		low = min(low, key+s.floor[at]/s.swing[at])
+		high = max(high, key+s.bound[at]/s.swing[at])
+	}
+	return low, high
+}
