@@ -14,6 +14,7 @@ import (
 	"syscall"
 	_ "time/tzdata" // budgets are for days of places, and a container may have no zoneinfo
 
+	awscloudwatch "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/spf13/cobra"
 
 	"anabranch/api/fleet"
@@ -23,9 +24,11 @@ import (
 	"anabranch/cmd/settings"
 	"anabranch/controlplane/backup"
 	"anabranch/controlplane/backup/bucket"
+	"anabranch/controlplane/cloudwatch"
 	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/store"
+	"anabranch/costmodel/awsprice"
 	"anabranch/web"
 )
 
@@ -56,6 +59,7 @@ type flags struct {
 	bucket     bucket.Options
 	oidc       oidc.Options
 	oidcSecret string
+	cloudWatch cloudwatch.Options
 }
 
 func command() *cobra.Command {
@@ -139,6 +143,9 @@ that comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&f.bucket.Region, "backup-s3-region", "", "region of the bucket (default: AWS_REGION or the profile's)")
 	fl.DurationVar(&o.BackupInterval, "backup-interval", backup.DefaultInterval, "time between backups")
 	fl.IntVar(&o.BackupKeep, "backup-keep", backup.DefaultKeep, "how many backups of the cluster to keep at a place")
+	fl.StringVar(&f.cloudWatch.Namespace, "cloudwatch-namespace", "", "namespace of Amazon CloudWatch in which metrics are published while this node leads; credentials and region as for AWS's own tools (default: none are published)")
+	fl.StringSliceVar(&f.cloudWatch.Names, "cloudwatch-metrics", cloudwatch.DefaultNames(), "names of the metrics to publish there, with * for any letters; each combination of labels costs money")
+	fl.DurationVar(&f.cloudWatch.Interval, "cloudwatch-interval", cloudwatch.DefaultInterval, "time between two data points there")
 	f.log.Bind(fl)
 	cmd.AddCommand(datadir.Restore(), datadir.Recover())
 	return cmd
@@ -178,6 +185,7 @@ func (f *flags) apply(ctx context.Context, o *node.Options) error {
 		problems = append(problems, err)
 		o.Backups = append(o.Backups, b)
 	}
+	problems = append(problems, f.publish(ctx, o))
 	logger, err := f.log.Logger(os.Stderr)
 	problems = append(problems, err)
 	o.Logger = logger
@@ -185,6 +193,27 @@ func (f *flags) apply(ctx context.Context, o *node.Options) error {
 		return err
 	}
 	return f.find(ctx, o)
+}
+
+// publish makes the client of CloudWatch, if metrics are to be published there. It calls nobody.
+func (f *flags) publish(ctx context.Context, o *node.Options) error {
+	if f.cloudWatch.Namespace == "" {
+		return nil
+	}
+	if err := f.cloudWatch.Validate(); err != nil {
+		return err
+	}
+	config, err := awsprice.Load(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--cloudwatch-namespace: %w", err)
+	case config.Region == "":
+		return errors.New("--cloudwatch-namespace: no region of AWS is known: set AWS_REGION, or one in the profile")
+	}
+	f.cloudWatch.Client = awscloudwatch.NewFromConfig(config)
+	f.cloudWatch.Credentials = func(ctx context.Context) error { return awsprice.Credentials(ctx, config) }
+	o.CloudWatch = &f.cloudWatch
+	return nil
 }
 
 // find takes the members of a new cluster from DNS. A folder with a past knows them.

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -66,7 +67,7 @@ type Options struct {
 	Names     []string
 	// Interval between data points; 0: DefaultInterval, else at least MinInterval.
 	Interval time.Duration
-	// Most is how many data are published at a time; 0: DefaultMost. What is more is left out, by name.
+	// Most is how many data are published at a time; 0 and less: DefaultMost. What is more is left out, by name.
 	Most int
 	// Now is time.Now when nil, Logger slog.Default(); Registerer may be nil.
 	Now        func() time.Time
@@ -74,19 +75,17 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Validate names the option that is missing or wrong.
+// Validate names what operators chose wrongly by its flag.
 func (o Options) Validate() error {
 	switch {
-	case o.Client == nil || o.Gatherer == nil || o.Leading == nil:
-		return errors.New("cloudwatch: Client, Gatherer and Leading are needed")
+	case len(o.Namespace) > maxText || strings.HasPrefix(o.Namespace, "AWS/"):
+		return errors.New("--cloudwatch-namespace: name one of your own, of at most 255 letters; those that begin with AWS/ are Amazon's")
 	case o.Interval != 0 && o.Interval < MinInterval:
-		return fmt.Errorf("cloudwatch: Interval is %s, the least is %s", o.Interval, MinInterval)
-	case o.Most < 0:
-		return errors.New("cloudwatch: Most is negative; 0 takes the default")
+		return fmt.Errorf("--cloudwatch-interval: %s is too short, the least is %s", o.Interval, MinInterval)
 	}
 	for _, name := range o.Names {
 		if _, err := path.Match(name, ""); err != nil || name == "" {
-			return fmt.Errorf("cloudwatch: %q is no name of a metric, nor a pattern such as anabranch_cost_*", name)
+			return fmt.Errorf("--cloudwatch-metrics: %q is no name of a metric, nor a pattern such as anabranch_cost_*", name)
 		}
 	}
 	return nil
@@ -105,10 +104,16 @@ type Publisher struct {
 
 // New makes a publisher that Run starts.
 func New(o Options) (*Publisher, error) {
+	if o.Client == nil || o.Gatherer == nil || o.Leading == nil {
+		return nil, errors.New("cloudwatch: Client, Gatherer and Leading are needed")
+	}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o.Namespace, o.Interval, o.Most = cmp.Or(o.Namespace, DefaultNamespace), cmp.Or(o.Interval, DefaultInterval), cmp.Or(o.Most, DefaultMost)
+	o.Namespace, o.Interval = cmp.Or(o.Namespace, DefaultNamespace), cmp.Or(o.Interval, DefaultInterval)
+	if o.Most <= 0 {
+		o.Most = DefaultMost
+	}
 	if len(o.Names) == 0 {
 		o.Names = DefaultNames()
 	}

@@ -215,8 +215,8 @@ func TestOptionsThatAreWrongAreNamed(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"":         func(*Options) {},
 		"Client":   func(o *Options) { o.Client = nil },
-		"Interval": func(o *Options) { o.Interval = time.Second },
-		"Most":     func(o *Options) { o.Most = -1 },
+		"interval": func(o *Options) { o.Interval = time.Second },
+		"AWS/":     func(o *Options) { o.Namespace = "AWS/EC2" },
 		`"a["`:     func(o *Options) { o.Names = []string{"a["} },
 		`""`:       func(o *Options) { o.Names = []string{""} },
 	} {

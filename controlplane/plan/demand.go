@@ -221,6 +221,9 @@ func (d *demand) wish() {
 	}
 }
 
+// keepsAt begins the reason of what is barred by a policy without spill.
+const keepsAt = "the policy keeps traffic in "
+
 // stay keeps traffic at home where the policy wants that: all of it while home has a cluster in
 // full use, and all that it may have while it has one in reduced use.
 func (d *demand) stay() {
@@ -237,7 +240,7 @@ func (d *demand) stay() {
 		switch {
 		case r.barred != "" || r.site.region == d.source:
 		case full:
-			r.order("the policy keeps traffic in " + string(d.source))
+			r.order(keepsAt + string(d.source))
 		case alive:
 			r.reserve = true
 		}

@@ -45,13 +45,13 @@ type DemandOutlook struct {
 
 // Outlook remembers the demand of the last hour. The zero Outlook is ready for use, by one goroutine.
 type Outlook struct {
-	streams map[stream]*past
+	streams map[demandID]*past
 	// heard is when each region was last fresh.
 	heard map[fleet.RegionID]time.Time
 }
 
-// stream is one demand.
-type stream struct {
+// demandID is one demand.
+type demandID struct {
 	model  fleet.ModelID
 	class  fleet.ClassID
 	source fleet.RegionID
@@ -68,7 +68,7 @@ type minute struct {
 // See takes in the demand of now. Regions that are not fresh say nothing new.
 func (o *Outlook) See(in Input) {
 	if o.streams == nil {
-		o.streams, o.heard = map[stream]*past{}, map[fleet.RegionID]time.Time{}
+		o.streams, o.heard = map[demandID]*past{}, map[fleet.RegionID]time.Time{}
 	}
 	in.Previous = nil
 	w := survey(in)
@@ -83,7 +83,7 @@ func (o *Outlook) See(in Input) {
 		}
 	}
 	for _, d := range w.demands(in) {
-		key := stream{d.model, d.class, d.source}
+		key := demandID{d.model, d.class, d.source}
 		p := o.streams[key]
 		if o.heard[d.source] != in.Now || p == nil && (d.work <= 0 || len(o.streams) >= mostStreams) {
 			continue
@@ -121,7 +121,7 @@ func (p past) since(start time.Time) past {
 }
 
 // of tells what is known of one demand that asks for so much now. Of nil that is all.
-func (o *Outlook) of(key stream, now float64, at time.Time, peak bool) DemandOutlook {
+func (o *Outlook) of(key demandID, now float64, at time.Time, peak bool) DemandOutlook {
 	out := DemandOutlook{NowPerS: now, PeakPerS: now, CountedPerS: now, Basis: BasisNow}
 	if o != nil {
 		out.Basis = BasisRise

@@ -26,15 +26,15 @@ type placement struct {
 	demands []*demand
 	before  []map[fleet.ClusterID]float64
 	// loads of clusters: the first without a loss.
-	loads map[fleet.ClusterID][]load
+	loads map[fleet.ClusterID][]burden
 	// objectives of clusters, the strictest of all that come there with or without a loss.
 	objectives map[fleet.ClusterID]objective
 	// needed by some demand, be there work or not.
 	needed map[fleet.ClusterID]bool
 }
 
-// load is what a cluster has to do, with a loss or without.
-type load struct {
+// burden is what a cluster has to do, with a loss or without.
+type burden struct {
 	lost Loss
 	// work by model, cold ones included, and the cold part of all.
 	work map[fleet.ModelID]float64
@@ -45,7 +45,7 @@ func newPlacement(in Input, o CapacityOptions) *placement {
 	p := &placement{
 		in: in, o: o, clock: clock{}, world: survey(in),
 		survive: map[fleet.ModelID]string{}, outlook: map[fleet.ModelID]DemandOutlook{},
-		loads: map[fleet.ClusterID][]load{}, objectives: map[fleet.ClusterID]objective{}, needed: map[fleet.ClusterID]bool{},
+		loads: map[fleet.ClusterID][]burden{}, objectives: map[fleet.ClusterID]objective{}, needed: map[fleet.ClusterID]bool{},
 	}
 	for m := range p.world.specs {
 		p.survive[m] = cmp.Or(o.Survive, p.world.surviveOf(m))
@@ -121,7 +121,7 @@ func (p *placement) place(l Loss) {
 	}
 	for _, s := range w.sites {
 		if !l.takes(s) || first {
-			p.loads[s.id] = append(p.loads[s.id], load{l, work[s.id], cold[s.id]})
+			p.loads[s.id] = append(p.loads[s.id], burden{l, work[s.id], cold[s.id]})
 		}
 	}
 }
@@ -163,5 +163,5 @@ func (p *placement) count() {
 
 // outlookOf is what is known of one demand.
 func (p *placement) outlookOf(d *demand) DemandOutlook {
-	return p.o.Outlook.of(stream{d.model, d.class, d.source}, d.work, p.in.Now, p.o.Peak)
+	return p.o.Outlook.of(demandID{d.model, d.class, d.source}, d.work, p.in.Now, p.o.Peak)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/controlplane/policy"
 	"anabranch/failover"
 )
 
@@ -112,16 +113,22 @@ func (in Input) with(c Change) Input {
 		}
 		x.capacity[k.Cluster] = factor * k.Factor
 	}
+	in.supposed = &x
+	if len(c.WithoutRegions)+len(c.WithoutClusters) == 0 {
+		return in
+	}
 	health := maps.Clone(in.Health)
 	if health == nil {
 		health = map[fleet.ClusterID]failover.Cluster{}
 	}
-	for _, s := range survey(in).sites {
-		if slices.Contains(c.WithoutRegions, s.region) || slices.Contains(c.WithoutClusters, s.id) {
-			health[s.id] = lost
+	for _, r := range in.Resources.List(policy.KindCluster) {
+		spec, ok := r.Spec.(*policy.ClusterSpec)
+		id := fleet.ClusterID(r.Metadata.Name)
+		if ok && (slices.Contains(c.WithoutRegions, fleet.RegionID(spec.Region)) || slices.Contains(c.WithoutClusters, id)) {
+			health[id] = lost
 		}
 	}
-	in.Health, in.supposed = health, &x
+	in.Health = health
 	return in
 }
 

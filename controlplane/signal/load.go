@@ -65,9 +65,9 @@ func (s Snapshot) Cluster(cluster fleet.ClusterID, model fleet.ModelID) Load {
 			l.scrape(sight)
 		}
 	}
-	for at, work := range s.capacity {
+	for at, a := range s.abilities {
 		if at.cluster == cluster && (model == "" || at.model == model) {
-			l.CapacityWork = max(l.CapacityWork, work)
+			l.CapacityWork = max(l.CapacityWork, a.Capacity)
 		}
 	}
 	if l.Freshness = FreshnessOf(l.Age); l.Freshness != Absent {

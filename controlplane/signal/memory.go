@@ -53,6 +53,8 @@ type memory struct {
 	demand map[stream]asked
 	recent []past // oldest first
 	quotas uses
+	spots  map[place]spot // as of the last report
+	began  time.Time      // when the first report came
 }
 
 func newMemory() *memory { return &memory{demand: map[stream]asked{}} }
@@ -79,7 +81,11 @@ func (m *memory) take(obs Observation) {
 	if first {
 		weight = 1
 	}
+	if first {
+		m.began = obs.Received
+	}
 	m.smooth(obs.Report, after, first)
+	m.look(obs.Report, after, first)
 	m.remember(obs.Report, obs.Received)
 	m.quotas = m.quotas.spoken(obs.Report, obs.Received, weight)
 }
@@ -111,6 +117,24 @@ func (m *memory) smooth(r *routerpb.Report, after time.Duration, first bool) {
 		}
 		m.demand[key] = now
 	}
+}
+
+// look takes in what is said of each place; the first report is taken whole. What a report does not speak of
+// any more is forgotten.
+func (m *memory) look(r *routerpb.Report, after time.Duration, first bool) {
+	spots := make(map[place]spot, len(r.GetClusters()))
+	for _, c := range r.GetClusters() {
+		at := place{fleet.ClusterID(c.GetCluster()), fleet.ModelID(c.GetModel())}
+		if _, twice := spots[at]; twice {
+			continue
+		}
+		p := m.spots[at]
+		if first {
+			p.finished = Number(c.GetLoadWork())
+		}
+		spots[at] = p.see(c, m.obs.Received, after, spanOf(r))
+	}
+	m.spots = spots
 }
 
 // spanOf is what the counts of a report span; 1 s where it says nothing sensible.

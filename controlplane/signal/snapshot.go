@@ -18,12 +18,14 @@ type Snapshot struct {
 	// Sources that nodes poll themselves, by cluster, endpoint and node.
 	Sources []Source
 
-	sights   map[fleet.ClusterID][]Sight
-	demand   map[demandKey]Demand
-	went     map[routeKey]float64
-	regions  map[fleet.RegionID]Region
-	capacity map[place]float64
-	voices   []voice // of routers that are not absent and speak of limits
+	sights  map[fleet.ClusterID][]Sight
+	demand  map[demandKey]Demand
+	went    map[routeKey]float64
+	regions map[fleet.RegionID]Region
+	// abilities by place; served by source and place.
+	abilities map[place]Ability
+	served    map[routeKey]float64
+	voices    []voice // of routers that are not absent and speak of limits
 }
 
 type demandKey struct {
@@ -56,6 +58,8 @@ type Region struct {
 	// Freshness and Age are of the newest report of any router there; Age is -1 without one.
 	Freshness Freshness
 	Age       time.Duration
+	// Since is how long the newest of the routers there, of those that are not absent, has reported.
+	Since time.Duration
 	// RequestsPerS and FailuresPerS finished, over the last ten seconds; InFlight now.
 	RequestsPerS, FailuresPerS float64
 	InFlight                   int64
@@ -65,17 +69,15 @@ type Region struct {
 
 func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot {
 	s := Snapshot{
-		At:       now,
-		sights:   map[fleet.ClusterID][]Sight{},
-		demand:   map[demandKey]Demand{},
-		went:     map[routeKey]float64{},
-		regions:  map[fleet.RegionID]Region{},
-		capacity: map[place]float64{},
+		At:        now,
+		sights:    map[fleet.ClusterID][]Sight{},
+		demand:    map[demandKey]Demand{},
+		went:      map[routeKey]float64{},
+		regions:   map[fleet.RegionID]Region{},
+		abilities: map[place]Ability{},
+		served:    map[routeKey]float64{},
 	}
-	for at, b := range capacity {
-		s.capacity[at] = b.work
-	}
-	measured := map[place]float64{} // by those heard of lately; of several the largest
+	finished := map[place]float64{} // by routers beside it that were heard of lately
 	asked := map[routeKey]float64{}
 	counted := map[routeKey]float64{}
 	for _, m := range routers {
@@ -91,7 +93,13 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 		}
 		recent := since(m.recent, now.Add(-recently))
 		s.addRegion(m, recent)
-		s.addSights(m, recent, measured)
+		s.addSights(m, recent)
+		for at, p := range m.spots {
+			s.served[routeKey{m.obs.Region(), at}] += p.served
+			if p.own {
+				finished[at] += p.finished
+			}
+		}
 		for key, d := range m.demand {
 			at := demandKey{key, m.obs.Region()}
 			sum := s.demand[at]
@@ -108,7 +116,11 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 			}
 		}
 	}
-	maps.Copy(s.capacity, measured)
+	for at, b := range capacity {
+		a := b.ability(now)
+		a.Finished = finished[at]
+		s.abilities[at] = a
+	}
 	s.share(asked, counted)
 	return s
 }
@@ -117,8 +129,9 @@ func (s *Snapshot) addRegion(m *memory, recent []past) {
 	age := m.obs.Age(s.At)
 	r, known := s.regions[m.obs.Region()]
 	if !known {
-		r = Region{Age: age, QuotaStoreOK: true}
+		r = Region{Age: age, Since: s.At.Sub(m.began), QuotaStoreOK: true}
 	}
+	r.Since = max(min(r.Since, s.At.Sub(m.began)), 0)
 	r.Age = min(r.Age, age)
 	r.Freshness = FreshnessOf(r.Age)
 	r.InFlight += max(m.obs.Report.GetInFlight(), 0)
@@ -137,7 +150,7 @@ func (s *Snapshot) addRegion(m *memory, recent []past) {
 	s.regions[m.obs.Region()] = r
 }
 
-func (s *Snapshot) addSights(m *memory, recent []past, measured map[place]float64) {
+func (s *Snapshot) addSights(m *memory, recent []past) {
 	for _, c := range m.obs.Report.GetClusters() {
 		at := place{fleet.ClusterID(c.GetCluster()), fleet.ModelID(c.GetModel())}
 		sight := Sight{Router: m.obs.Router(), Region: m.obs.Region(), Signal: c, Age: m.obs.Age(s.At)}
@@ -148,9 +161,6 @@ func (s *Snapshot) addSights(m *memory, recent []past, measured map[place]float6
 			sight.Span += p.span
 		}
 		s.sights[at.cluster] = append(s.sights[at.cluster], sight)
-		if work := Number(c.GetCapacityWork()); c.GetScraped() && work > 0 {
-			measured[at] = max(measured[at], work)
-		}
 	}
 }
 
@@ -216,9 +226,9 @@ func (s Snapshot) Region(region fleet.RegionID) Region {
 }
 
 // Capacity is the last measured capacity of a model on a cluster in work units per second, however
-// old the measurement: silence makes no cluster smaller. 0: never measured.
+// old the measurement. 0: never measured.
 func (s Snapshot) Capacity(cluster fleet.ClusterID, model fleet.ModelID) float64 {
-	return s.capacity[place{cluster, model}]
+	return s.Ability(cluster, model).Capacity
 }
 
 // Sights are all routers' words on a cluster that are not absent, by router and then in the order

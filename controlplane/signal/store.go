@@ -24,6 +24,7 @@ type Store struct {
 	mu       sync.Mutex // guards what is below
 	routers  map[fleet.RouterID]*memory
 	capacity map[place]belief
+	learnt   time.Time // when beliefs were last brought up to date
 	polls    map[fleet.NodeID]polls
 }
 
@@ -31,12 +32,6 @@ type Store struct {
 type place struct {
 	cluster fleet.ClusterID
 	model   fleet.ModelID
-}
-
-// belief is a measured capacity in work units per second, and when it was last reported.
-type belief struct {
-	work float64
-	at   time.Time
 }
 
 // New returns an empty store that reads the time from now; nil means time.Now.
@@ -70,12 +65,8 @@ func (s *Store) put(obs Observation) {
 		return
 	}
 	m.take(obs)
-	for _, c := range obs.Report.GetClusters() {
-		work := Number(c.GetCapacityWork())
-		at := place{fleet.ClusterID(c.GetCluster()), fleet.ModelID(c.GetModel())}
-		if _, known := s.capacity[at]; work > 0 && c.GetScraped() && (known || len(s.capacity) < maxPlaces) {
-			s.capacity[at] = belief{work, obs.Received}
-		}
+	if obs.Received.Sub(s.learnt) >= time.Second {
+		s.learn(obs.Received)
 	}
 }
 
@@ -162,8 +153,9 @@ func (s *Store) Snapshot(now time.Time) Snapshot {
 			delete(s.routers, id)
 		}
 	}
+	s.learn(now)
 	for at, b := range s.capacity {
-		if now.Sub(b.at) > keepBelief {
+		if now.Sub(b.at) > keepBelief && now.Sub(b.mostAt) > keepBelief {
 			delete(s.capacity, at)
 		}
 	}

@@ -128,6 +128,8 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 		return v.keepAccount(v.account.Count(op.CountUsage, cmd.GetAtUnixMs(), v.index))
 	case *statepb.Command_CloseMinutes:
 		return v.keepAccount(v.account.Close(op.CloseMinutes, v.index))
+	case *statepb.Command_PutPrices:
+		return v.putPrices(cmd, op.PutPrices)
 	}
 	return &statepb.Outcome{}
 }

@@ -105,6 +105,7 @@ func (v *View) bytes() ([]byte, error) {
 		Audit: v.audit.all(), Nodes: v.nodes, EpochDue: v.epochDue, Lineage: v.lineage,
 		FeatureLevel: v.level, Answers: v.answers, AuditAnchor: v.audit.anchor,
 		Rollouts: v.rollingProto(), Proposals: v.proposalsProto(), Ledger: v.ledger.proto(), Account: v.account.Proto(),
+		Prices: v.prices.proto(),
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -166,6 +167,9 @@ func fromSnapshot(s *statepb.Snapshot) (_ *View, err error) {
 		return nil, err
 	}
 	if v.account, err = account.FromProto(s.GetAccount()); err != nil {
+		return nil, err
+	}
+	if err := v.prices.read(s.GetPrices()); err != nil {
 		return nil, err
 	}
 	if err := VerifyAudit(s.GetAudit()); err != nil {

@@ -57,6 +57,7 @@ type View struct {
 	broken    []*statepb.BrokenGlass // oldest first
 	ledger    ledger
 	account   account.Account
+	prices    prices
 	forgotten uint64 // revision up to which changes of proposals may be forgotten
 }
 

@@ -181,6 +181,24 @@ func (l *List) States() []State {
 	return append([]State(nil), l.states...)
 }
 
+// Answer is what one source says.
+type Answer struct {
+	State
+	// Offers of the last good answer; nil: there was none. They are not to be written to.
+	Offers []costmodel.Offer
+}
+
+// Answers are in the order in which the sources were given.
+func (l *List) Answers() []Answer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]Answer, len(l.states))
+	for i, s := range l.states {
+		all[i] = Answer{s, l.offers[i]}
+	}
+	return all
+}
+
 // Offers are those of all sources, the last good answer of each, in the order of the sources.
 func (l *List) Offers() []costmodel.Offer {
 	l.mu.Lock()

@@ -89,6 +89,9 @@ func TestTheLastGoodPriceStays(t *testing.T) {
 	if n := lines(&log, "source of prices fails"); n != 1 {
 		t.Errorf("told %d times of three failures:\n%s", n, &log)
 	}
+	if got := l.Answers(); len(got) != 2 || got[0].Standing != Failing || len(got[0].Offers) != 2 || got[1].Source != "b" || got[1].Offers[0].PerHour != 8 {
+		t.Errorf("answers: %+v", got)
+	}
 	a.says(nil)
 	l.Refresh(t.Context())
 	if s := l.States()[0]; s != (State{Source: "a", Standing: Good, Read: now, Asked: now}) || len(l.Offers()) != 1 {

@@ -23,6 +23,7 @@ import (
 	"anabranch/cmd/lifecycle"
 	"anabranch/controlplane/audit/archive"
 	"anabranch/controlplane/backup"
+	"anabranch/controlplane/cloudwatch"
 	"anabranch/controlplane/collect"
 	"anabranch/controlplane/forward"
 	"anabranch/controlplane/forward/nodepb"
@@ -65,6 +66,8 @@ type Node struct {
 	people  *oidc.Provider // nil: none
 	certs   *certificate.Keeper
 	metrics *prometheus.Registry // of all parts
+	// cloudWatch is nil unless metrics are published there.
+	cloudWatch *cloudwatch.Publisher
 
 	httpListener, grpcListener net.Listener
 }
@@ -147,7 +150,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}); err != nil {
 		return err
 	}
-	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry)); err != nil {
+	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry), n.wireCloudWatch(registry)); err != nil {
 		return err
 	}
 	desks, err := inquiry.NewDesks(inquiry.Options{
@@ -267,6 +270,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "ledger", Run: n.ledger.Run},
 		lifecycle.Part{Name: "backup", Run: n.takeBackups},
 		lifecycle.Part{Name: "archive", Run: n.archiveAudit},
+		lifecycle.Part{Name: "cloudwatch", Run: n.publishMetrics},
 		lifecycle.Part{Name: "sign-in", Run: n.meetProvider},
 		lifecycle.Part{Name: "publish", Run: n.publish.Run},
 		lifecycle.Part{Name: "grpc", Run: n.serveGRPC},

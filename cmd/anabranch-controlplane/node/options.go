@@ -16,6 +16,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/identity"
 	"anabranch/controlplane/backup"
+	"anabranch/controlplane/cloudwatch"
 	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
@@ -64,6 +65,9 @@ type Options struct {
 	Backups        []backup.Place
 	BackupInterval time.Duration
 	BackupKeep     int
+	// CloudWatch is where and which metrics are published while this node leads: Client, Credentials,
+	// Namespace, Names, Interval and Most of it count. Nil: none are.
+	CloudWatch *cloudwatch.Options
 	// ReadRate and WriteRate are how many reads and changes one caller may ask of this node in a second;
 	// 0: the defaults of package rest, negative: no limit.
 	ReadRate, WriteRate float64

@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	awscloudwatch "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"anabranch/controlplane/backup"
+	"anabranch/controlplane/cloudwatch"
 )
 
 const readme = "../../../controlplane/README.md"
@@ -34,6 +36,7 @@ func kept(t *testing.T) (labels, kinds map[string]string) {
 	o := options(t.TempDir(), "n1")
 	o.Backups = []backup.Place{backup.Dir(t.TempDir())}
 	o.BackupInterval = time.Hour
+	o.CloudWatch = &cloudwatch.Options{Client: awscloudwatch.New(awscloudwatch.Options{})}
 	n, err := New(o)
 	if err != nil {
 		t.Fatal(err)

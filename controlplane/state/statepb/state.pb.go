@@ -20,6 +20,7 @@
 //               glass.
 //   2026-11-30  format 4: the ledger of budgets of money, and warnings about them.
 //   2026-11-30  format 5: the account of what requests used and clusters cost.
+//   2026-11-30  format 5: prices that sources have found.
 
 package statepb
 
@@ -72,6 +73,7 @@ type Command struct {
 	//	*Command_WarnBudget
 	//	*Command_CountUsage
 	//	*Command_CloseMinutes
+	//	*Command_PutPrices
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -347,6 +349,15 @@ func (x *Command) GetCloseMinutes() *CloseMinutes {
 	return nil
 }
 
+func (x *Command) GetPutPrices() *PutPrices {
+	if x != nil {
+		if x, ok := x.Op.(*Command_PutPrices); ok {
+			return x.PutPrices
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -439,6 +450,10 @@ type Command_CloseMinutes struct {
 	CloseMinutes *CloseMinutes `protobuf:"bytes,48,opt,name=close_minutes,json=closeMinutes,proto3,oneof"`
 }
 
+type Command_PutPrices struct {
+	PutPrices *PutPrices `protobuf:"bytes,50,opt,name=put_prices,json=putPrices,proto3,oneof"`
+}
+
 func (*Command_Noop) isCommand_Op() {}
 
 func (*Command_Init) isCommand_Op() {}
@@ -482,6 +497,8 @@ func (*Command_WarnBudget) isCommand_Op() {}
 func (*Command_CountUsage) isCommand_Op() {}
 
 func (*Command_CloseMinutes) isCommand_Op() {}
+
+func (*Command_PutPrices) isCommand_Op() {}
 
 // Once makes a command do what it does once, however often it is met with the same actor and key
 // within 24 hours. What was refused is not remembered.
@@ -2764,6 +2781,500 @@ func (x *AccountGap) GetUntilUnixS() int64 {
 	return 0
 }
 
+// PutPrices brings what sources of prices have said. Each source takes the place of what was known of it.
+type PutPrices struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sources       []*PriceSource         `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`       // by name; their revision is stamped by Apply
+	Gone          []string               `protobuf:"bytes,2,rep,name=gone,proto3" json:"gone,omitempty"`             // names of sources that are to be forgotten
+	Repricings    []*Repricing           `protobuf:"bytes,3,rep,name=repricings,proto3" json:"repricings,omitempty"` // what clusters cost otherwise by it, for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutPrices) Reset() {
+	*x = PutPrices{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutPrices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutPrices) ProtoMessage() {}
+
+func (x *PutPrices) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutPrices.ProtoReflect.Descriptor instead.
+func (*PutPrices) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PutPrices) GetSources() []*PriceSource {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *PutPrices) GetGone() []string {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+func (x *PutPrices) GetRepricings() []*Repricing {
+	if x != nil {
+		return x.Repricings
+	}
+	return nil
+}
+
+// PriceSource is one place where prices are asked for, and the last good answer.
+type PriceSource struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Standing      string                 `protobuf:"bytes,2,opt,name=standing,proto3" json:"standing,omitempty"`                             // see package costmodel/pricelist
+	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`                                   // of the last question; empty: there was none
+	ReadUnixMs    int64                  `protobuf:"varint,4,opt,name=read_unix_ms,json=readUnixMs,proto3" json:"read_unix_ms,omitempty"`    // when the last good answer came; 0: never
+	AskedUnixMs   int64                  `protobuf:"varint,5,opt,name=asked_unix_ms,json=askedUnixMs,proto3" json:"asked_unix_ms,omitempty"` // when it was asked last, as far as that is told
+	EveryMs       int64                  `protobuf:"varint,6,opt,name=every_ms,json=everyMs,proto3" json:"every_ms,omitempty"`               // how often it is asked
+	Needs         uint64                 `protobuf:"varint,7,opt,name=needs,proto3" json:"needs,omitempty"`                                  // fingerprint of what was asked for
+	Offers        []*PriceOffer          `protobuf:"bytes,8,rep,name=offers,proto3" json:"offers,omitempty"`
+	SameOffers    bool                   `protobuf:"varint,9,opt,name=same_offers,json=sameOffers,proto3" json:"same_offers,omitempty"` // in a command: those known stay, and none are told; not in a snapshot
+	Revision      uint64                 `protobuf:"varint,10,opt,name=revision,proto3" json:"revision,omitempty"`                      // index of the last command that changed a price
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PriceSource) Reset() {
+	*x = PriceSource{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriceSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriceSource) ProtoMessage() {}
+
+func (x *PriceSource) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriceSource.ProtoReflect.Descriptor instead.
+func (*PriceSource) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PriceSource) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PriceSource) GetStanding() string {
+	if x != nil {
+		return x.Standing
+	}
+	return ""
+}
+
+func (x *PriceSource) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *PriceSource) GetReadUnixMs() int64 {
+	if x != nil {
+		return x.ReadUnixMs
+	}
+	return 0
+}
+
+func (x *PriceSource) GetAskedUnixMs() int64 {
+	if x != nil {
+		return x.AskedUnixMs
+	}
+	return 0
+}
+
+func (x *PriceSource) GetEveryMs() int64 {
+	if x != nil {
+		return x.EveryMs
+	}
+	return 0
+}
+
+func (x *PriceSource) GetNeeds() uint64 {
+	if x != nil {
+		return x.Needs
+	}
+	return 0
+}
+
+func (x *PriceSource) GetOffers() []*PriceOffer {
+	if x != nil {
+		return x.Offers
+	}
+	return nil
+}
+
+func (x *PriceSource) GetSameOffers() bool {
+	if x != nil {
+		return x.SameOffers
+	}
+	return false
+}
+
+func (x *PriceSource) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// PriceOffer is a price at which GPUs can be had; see costmodel.Offer.
+type PriceOffer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Class         string                 `protobuf:"bytes,1,opt,name=class,proto3" json:"class,omitempty"`
+	Instance      string                 `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	Gpus          uint32                 `protobuf:"varint,3,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	Region        string                 `protobuf:"bytes,4,opt,name=region,proto3" json:"region,omitempty"`
+	Zone          string                 `protobuf:"bytes,5,opt,name=zone,proto3" json:"zone,omitempty"`
+	Purchase      string                 `protobuf:"bytes,6,opt,name=purchase,proto3" json:"purchase,omitempty"`
+	MicrosPerHour int64                  `protobuf:"varint,7,opt,name=micros_per_hour,json=microsPerHour,proto3" json:"micros_per_hour,omitempty"`
+	FromUnixMs    int64                  `protobuf:"varint,8,opt,name=from_unix_ms,json=fromUnixMs,proto3" json:"from_unix_ms,omitempty"` // 0: no bound
+	UntilUnixMs   int64                  `protobuf:"varint,9,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"`
+	Origin        uint32                 `protobuf:"varint,10,opt,name=origin,proto3" json:"origin,omitempty"`
+	Source        string                 `protobuf:"bytes,11,opt,name=source,proto3" json:"source,omitempty"`                                // where the figure is published
+	AsOfUnixMs    int64                  `protobuf:"varint,12,opt,name=as_of_unix_ms,json=asOfUnixMs,proto3" json:"as_of_unix_ms,omitempty"` // 0: when its source was read, of a live price; else not known
+	Estimate      bool                   `protobuf:"varint,13,opt,name=estimate,proto3" json:"estimate,omitempty"`
+	Doubt         *Doubt                 `protobuf:"bytes,14,opt,name=doubt,proto3" json:"doubt,omitempty"` // unset: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PriceOffer) Reset() {
+	*x = PriceOffer{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriceOffer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriceOffer) ProtoMessage() {}
+
+func (x *PriceOffer) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriceOffer.ProtoReflect.Descriptor instead.
+func (*PriceOffer) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *PriceOffer) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *PriceOffer) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *PriceOffer) GetGpus() uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return 0
+}
+
+func (x *PriceOffer) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *PriceOffer) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *PriceOffer) GetPurchase() string {
+	if x != nil {
+		return x.Purchase
+	}
+	return ""
+}
+
+func (x *PriceOffer) GetMicrosPerHour() int64 {
+	if x != nil {
+		return x.MicrosPerHour
+	}
+	return 0
+}
+
+func (x *PriceOffer) GetFromUnixMs() int64 {
+	if x != nil {
+		return x.FromUnixMs
+	}
+	return 0
+}
+
+func (x *PriceOffer) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
+func (x *PriceOffer) GetOrigin() uint32 {
+	if x != nil {
+		return x.Origin
+	}
+	return 0
+}
+
+func (x *PriceOffer) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *PriceOffer) GetAsOfUnixMs() int64 {
+	if x != nil {
+		return x.AsOfUnixMs
+	}
+	return 0
+}
+
+func (x *PriceOffer) GetEstimate() bool {
+	if x != nil {
+		return x.Estimate
+	}
+	return false
+}
+
+func (x *PriceOffer) GetDoubt() *Doubt {
+	if x != nil {
+		return x.Doubt
+	}
+	return nil
+}
+
+// Doubt is what a source has said of a price since, and is not believed so far.
+type Doubt struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SinceUnixMs   int64                  `protobuf:"varint,1,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"`
+	MicrosPerHour int64                  `protobuf:"varint,2,opt,name=micros_per_hour,json=microsPerHour,proto3" json:"micros_per_hour,omitempty"`
+	Gone          bool                   `protobuf:"varint,3,opt,name=gone,proto3" json:"gone,omitempty"` // that there is none any more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Doubt) Reset() {
+	*x = Doubt{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Doubt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Doubt) ProtoMessage() {}
+
+func (x *Doubt) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
+func (*Doubt) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Doubt) GetSinceUnixMs() int64 {
+	if x != nil {
+		return x.SinceUnixMs
+	}
+	return 0
+}
+
+func (x *Doubt) GetMicrosPerHour() int64 {
+	if x != nil {
+		return x.MicrosPerHour
+	}
+	return 0
+}
+
+func (x *Doubt) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
+// Repricing is a cluster that costs otherwise than before.
+type Repricing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Repricing) Reset() {
+	*x = Repricing{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Repricing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Repricing) ProtoMessage() {}
+
+func (x *Repricing) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Repricing.ProtoReflect.Descriptor instead.
+func (*Repricing) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Repricing) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Repricing) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// Prices is what was found by sources of prices.
+type Prices struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sources       []*PriceSource         `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`    // by name
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"` // index of the last command that changed a price
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Prices) Reset() {
+	*x = Prices{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Prices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Prices) ProtoMessage() {}
+
+func (x *Prices) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Prices.ProtoReflect.Descriptor instead.
+func (*Prices) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Prices) GetSources() []*PriceSource {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *Prices) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
 // Proposal is a write of something protected that holds once others have approved it.
 type Proposal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2791,7 +3302,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2803,7 +3314,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2816,7 +3327,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Proposal) GetId() uint64 {
@@ -2962,7 +3473,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2974,7 +3485,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2987,7 +3498,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Approval) GetActor() *Actor {
@@ -3019,7 +3530,7 @@ type BrokenGlass struct {
 
 func (x *BrokenGlass) Reset() {
 	*x = BrokenGlass{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3542,7 @@ func (x *BrokenGlass) String() string {
 func (*BrokenGlass) ProtoMessage() {}
 
 func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3555,7 @@ func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokenGlass.ProtoReflect.Descriptor instead.
 func (*BrokenGlass) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *BrokenGlass) GetRevision() uint64 {
@@ -3101,7 +3612,7 @@ type Proposals struct {
 
 func (x *Proposals) Reset() {
 	*x = Proposals{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3624,7 @@ func (x *Proposals) String() string {
 func (*Proposals) ProtoMessage() {}
 
 func (x *Proposals) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3637,7 @@ func (x *Proposals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposals.ProtoReflect.Descriptor instead.
 func (*Proposals) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Proposals) GetProposals() []*Proposal {
@@ -3166,7 +3677,7 @@ type Publish struct {
 
 func (x *Publish) Reset() {
 	*x = Publish{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3178,7 +3689,7 @@ func (x *Publish) String() string {
 func (*Publish) ProtoMessage() {}
 
 func (x *Publish) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3191,7 +3702,7 @@ func (x *Publish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publish.ProtoReflect.Descriptor instead.
 func (*Publish) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Publish) GetTable() *routerpb.Table {
@@ -3244,7 +3755,7 @@ type StartRollout struct {
 
 func (x *StartRollout) Reset() {
 	*x = StartRollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3256,7 +3767,7 @@ func (x *StartRollout) String() string {
 func (*StartRollout) ProtoMessage() {}
 
 func (x *StartRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3269,7 +3780,7 @@ func (x *StartRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRollout.ProtoReflect.Descriptor instead.
 func (*StartRollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StartRollout) GetConfigRevision() uint64 {
@@ -3329,7 +3840,7 @@ type SteerChange struct {
 
 func (x *SteerChange) Reset() {
 	*x = SteerChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3341,7 +3852,7 @@ func (x *SteerChange) String() string {
 func (*SteerChange) ProtoMessage() {}
 
 func (x *SteerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3354,7 +3865,7 @@ func (x *SteerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerChange.ProtoReflect.Descriptor instead.
 func (*SteerChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SteerChange) GetAct() string {
@@ -3423,7 +3934,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3435,7 +3946,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3448,7 +3959,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Rollout) GetId() uint64 {
@@ -3568,7 +4079,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3580,7 +4091,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3593,7 +4104,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Freeze) GetAtUnixMs() int64 {
@@ -3629,7 +4140,7 @@ type HeldConfig struct {
 
 func (x *HeldConfig) Reset() {
 	*x = HeldConfig{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3641,7 +4152,7 @@ func (x *HeldConfig) String() string {
 func (*HeldConfig) ProtoMessage() {}
 
 func (x *HeldConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3654,7 +4165,7 @@ func (x *HeldConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldConfig.ProtoReflect.Descriptor instead.
 func (*HeldConfig) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HeldConfig) GetResources() []*Resource {
@@ -3694,7 +4205,7 @@ type Rollouts struct {
 
 func (x *Rollouts) Reset() {
 	*x = Rollouts{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3706,7 +4217,7 @@ func (x *Rollouts) String() string {
 func (*Rollouts) ProtoMessage() {}
 
 func (x *Rollouts) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3719,7 +4230,7 @@ func (x *Rollouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollouts.ProtoReflect.Descriptor instead.
 func (*Rollouts) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Rollouts) GetRollouts() []*Rollout {
@@ -3787,7 +4298,7 @@ type ClusterHealth struct {
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +4310,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +4323,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -3883,7 +4394,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3895,7 +4406,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3908,7 +4419,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -3952,7 +4463,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3964,7 +4475,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3977,7 +4488,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PutNode) GetId() string {
@@ -4017,7 +4528,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4029,7 +4540,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4042,7 +4553,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -4065,7 +4576,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4077,7 +4588,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4090,7 +4601,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Denied) GetAction() string {
@@ -4136,7 +4647,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4148,7 +4659,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4161,7 +4672,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Note) GetAction() string {
@@ -4213,7 +4724,7 @@ type ArchiveAudit struct {
 
 func (x *ArchiveAudit) Reset() {
 	*x = ArchiveAudit{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4225,7 +4736,7 @@ func (x *ArchiveAudit) String() string {
 func (*ArchiveAudit) ProtoMessage() {}
 
 func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4238,7 +4749,7 @@ func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
 func (*ArchiveAudit) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ArchiveAudit) GetFrom() uint64 {
@@ -4291,7 +4802,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4303,7 +4814,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4316,7 +4827,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -4390,7 +4901,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4402,7 +4913,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4415,7 +4926,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -4570,7 +5081,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4582,7 +5093,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4595,7 +5106,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FieldChange) GetField() string {
@@ -4633,7 +5144,7 @@ type AuditAnchor struct {
 
 func (x *AuditAnchor) Reset() {
 	*x = AuditAnchor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4645,7 +5156,7 @@ func (x *AuditAnchor) String() string {
 func (*AuditAnchor) ProtoMessage() {}
 
 func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4658,7 +5169,7 @@ func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
 func (*AuditAnchor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AuditAnchor) GetDropped() uint64 {
@@ -4711,7 +5222,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4723,7 +5234,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4736,7 +5247,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Resource) GetKind() string {
@@ -4799,7 +5310,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4811,7 +5322,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4824,7 +5335,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Manager) GetName() string {
@@ -4864,7 +5375,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4876,7 +5387,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4889,7 +5400,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -5003,7 +5514,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5015,7 +5526,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5028,7 +5539,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *History) GetKind() string {
@@ -5063,7 +5574,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5075,7 +5586,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5088,7 +5599,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -5127,6 +5638,7 @@ type Snapshot struct {
 	Proposals     *Proposals             `protobuf:"bytes,25,opt,name=proposals,proto3" json:"proposals,omitempty"`                // unset: there are none
 	Ledger        *Ledger                `protobuf:"bytes,26,opt,name=ledger,proto3" json:"ledger,omitempty"`                      // unset: there is none
 	Account       *Account               `protobuf:"bytes,27,opt,name=account,proto3" json:"account,omitempty"`                    // unset: there is none
+	Prices        *Prices                `protobuf:"bytes,30,opt,name=prices,proto3" json:"prices,omitempty"`                      // unset: there are none
 	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"` // no table is published before the epoch has risen
 	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                    // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
@@ -5135,7 +5647,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5147,7 +5659,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5160,7 +5672,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -5303,6 +5815,13 @@ func (x *Snapshot) GetAccount() *Account {
 	return nil
 }
 
+func (x *Snapshot) GetPrices() *Prices {
+	if x != nil {
+		return x.Prices
+	}
+	return nil
+}
+
 func (x *Snapshot) GetEpochDue() bool {
 	if x != nil {
 		return x.EpochDue
@@ -5321,7 +5840,7 @@ var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xca\f\n" +
+	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\x8a\r\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1c\n" +
 	"\tignorable\x18\x02 \x01(\bR\tignorable\x12\x1c\n" +
@@ -5356,7 +5875,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"warnBudget\x12A\n" +
 	"\vcount_usage\x18/ \x01(\v2\x1e.anabranch.state.v1.CountUsageH\x00R\n" +
 	"countUsage\x12G\n" +
-	"\rclose_minutes\x180 \x01(\v2 .anabranch.state.v1.CloseMinutesH\x00R\fcloseMinutesB\x04\n" +
+	"\rclose_minutes\x180 \x01(\v2 .anabranch.state.v1.CloseMinutesH\x00R\fcloseMinutes\x12>\n" +
+	"\n" +
+	"put_prices\x182 \x01(\v2\x1d.anabranch.state.v1.PutPricesH\x00R\tputPricesB\x04\n" +
 	"\x02op\"?\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
@@ -5558,7 +6079,56 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"AccountGap\x12\x1e\n" +
 	"\vfrom_unix_s\x18\x01 \x01(\x03R\tfromUnixS\x12 \n" +
 	"\funtil_unix_s\x18\x02 \x01(\x03R\n" +
-	"untilUnixS\"\xbb\x04\n" +
+	"untilUnixS\"\x99\x01\n" +
+	"\tPutPrices\x129\n" +
+	"\asources\x18\x01 \x03(\v2\x1f.anabranch.state.v1.PriceSourceR\asources\x12\x12\n" +
+	"\x04gone\x18\x02 \x03(\tR\x04gone\x12=\n" +
+	"\n" +
+	"repricings\x18\x03 \x03(\v2\x1d.anabranch.state.v1.RepricingR\n" +
+	"repricings\"\xbf\x02\n" +
+	"\vPriceSource\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bstanding\x18\x02 \x01(\tR\bstanding\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\x12 \n" +
+	"\fread_unix_ms\x18\x04 \x01(\x03R\n" +
+	"readUnixMs\x12\"\n" +
+	"\rasked_unix_ms\x18\x05 \x01(\x03R\vaskedUnixMs\x12\x19\n" +
+	"\bevery_ms\x18\x06 \x01(\x03R\aeveryMs\x12\x14\n" +
+	"\x05needs\x18\a \x01(\x04R\x05needs\x126\n" +
+	"\x06offers\x18\b \x03(\v2\x1e.anabranch.state.v1.PriceOfferR\x06offers\x12\x1f\n" +
+	"\vsame_offers\x18\t \x01(\bR\n" +
+	"sameOffers\x12\x1a\n" +
+	"\brevision\x18\n" +
+	" \x01(\x04R\brevision\"\xa8\x03\n" +
+	"\n" +
+	"PriceOffer\x12\x14\n" +
+	"\x05class\x18\x01 \x01(\tR\x05class\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
+	"\x04gpus\x18\x03 \x01(\rR\x04gpus\x12\x16\n" +
+	"\x06region\x18\x04 \x01(\tR\x06region\x12\x12\n" +
+	"\x04zone\x18\x05 \x01(\tR\x04zone\x12\x1a\n" +
+	"\bpurchase\x18\x06 \x01(\tR\bpurchase\x12&\n" +
+	"\x0fmicros_per_hour\x18\a \x01(\x03R\rmicrosPerHour\x12 \n" +
+	"\ffrom_unix_ms\x18\b \x01(\x03R\n" +
+	"fromUnixMs\x12\"\n" +
+	"\runtil_unix_ms\x18\t \x01(\x03R\vuntilUnixMs\x12\x16\n" +
+	"\x06origin\x18\n" +
+	" \x01(\rR\x06origin\x12\x16\n" +
+	"\x06source\x18\v \x01(\tR\x06source\x12!\n" +
+	"\ras_of_unix_ms\x18\f \x01(\x03R\n" +
+	"asOfUnixMs\x12\x1a\n" +
+	"\bestimate\x18\r \x01(\bR\bestimate\x12/\n" +
+	"\x05doubt\x18\x0e \x01(\v2\x19.anabranch.state.v1.DoubtR\x05doubt\"g\n" +
+	"\x05Doubt\x12\"\n" +
+	"\rsince_unix_ms\x18\x01 \x01(\x03R\vsinceUnixMs\x12&\n" +
+	"\x0fmicros_per_hour\x18\x02 \x01(\x03R\rmicrosPerHour\x12\x12\n" +
+	"\x04gone\x18\x03 \x01(\bR\x04gone\";\n" +
+	"\tRepricing\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"_\n" +
+	"\x06Prices\x129\n" +
+	"\asources\x18\x01 \x03(\v2\x1f.anabranch.state.v1.PriceSourceR\asources\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xbb\x04\n" +
 	"\bProposal\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x14\n" +
@@ -5772,7 +6342,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\trevisions\x18\x03 \x03(\v2\x1c.anabranch.state.v1.RevisionR\trevisions\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xa8\b\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xdc\b\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -5795,7 +6365,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\brollouts\x18\x18 \x01(\v2\x1c.anabranch.state.v1.RolloutsR\brollouts\x12;\n" +
 	"\tproposals\x18\x19 \x01(\v2\x1d.anabranch.state.v1.ProposalsR\tproposals\x122\n" +
 	"\x06ledger\x18\x1a \x01(\v2\x1a.anabranch.state.v1.LedgerR\x06ledger\x125\n" +
-	"\aaccount\x18\x1b \x01(\v2\x1b.anabranch.state.v1.AccountR\aaccount\x12\x1b\n" +
+	"\aaccount\x18\x1b \x01(\v2\x1b.anabranch.state.v1.AccountR\aaccount\x122\n" +
+	"\x06prices\x18\x1e \x01(\v2\x1a.anabranch.state.v1.PricesR\x06prices\x12\x1b\n" +
 	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
 	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
@@ -5811,7 +6382,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Once)(nil),            // 1: anabranch.state.v1.Once
@@ -5846,36 +6417,42 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Account)(nil),         // 30: anabranch.state.v1.Account
 	(*AccountSpan)(nil),     // 31: anabranch.state.v1.AccountSpan
 	(*AccountGap)(nil),      // 32: anabranch.state.v1.AccountGap
-	(*Proposal)(nil),        // 33: anabranch.state.v1.Proposal
-	(*Approval)(nil),        // 34: anabranch.state.v1.Approval
-	(*BrokenGlass)(nil),     // 35: anabranch.state.v1.BrokenGlass
-	(*Proposals)(nil),       // 36: anabranch.state.v1.Proposals
-	(*Publish)(nil),         // 37: anabranch.state.v1.Publish
-	(*StartRollout)(nil),    // 38: anabranch.state.v1.StartRollout
-	(*SteerChange)(nil),     // 39: anabranch.state.v1.SteerChange
-	(*Rollout)(nil),         // 40: anabranch.state.v1.Rollout
-	(*Freeze)(nil),          // 41: anabranch.state.v1.Freeze
-	(*HeldConfig)(nil),      // 42: anabranch.state.v1.HeldConfig
-	(*Rollouts)(nil),        // 43: anabranch.state.v1.Rollouts
-	(*ClusterHealth)(nil),   // 44: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),    // 45: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),         // 46: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),       // 47: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),          // 48: anabranch.state.v1.Denied
-	(*Note)(nil),            // 49: anabranch.state.v1.Note
-	(*ArchiveAudit)(nil),    // 50: anabranch.state.v1.ArchiveAudit
-	(*Outcome)(nil),         // 51: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 52: anabranch.state.v1.AuditEntry
-	(*FieldChange)(nil),     // 53: anabranch.state.v1.FieldChange
-	(*AuditAnchor)(nil),     // 54: anabranch.state.v1.AuditAnchor
-	(*Resource)(nil),        // 55: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 56: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 57: anabranch.state.v1.Revision
-	(*History)(nil),         // 58: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 59: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 60: anabranch.state.v1.Snapshot
-	(*routerpb.Spent)(nil),  // 61: anabranch.router.v1.Spent
-	(*routerpb.Table)(nil),  // 62: anabranch.router.v1.Table
+	(*PutPrices)(nil),       // 33: anabranch.state.v1.PutPrices
+	(*PriceSource)(nil),     // 34: anabranch.state.v1.PriceSource
+	(*PriceOffer)(nil),      // 35: anabranch.state.v1.PriceOffer
+	(*Doubt)(nil),           // 36: anabranch.state.v1.Doubt
+	(*Repricing)(nil),       // 37: anabranch.state.v1.Repricing
+	(*Prices)(nil),          // 38: anabranch.state.v1.Prices
+	(*Proposal)(nil),        // 39: anabranch.state.v1.Proposal
+	(*Approval)(nil),        // 40: anabranch.state.v1.Approval
+	(*BrokenGlass)(nil),     // 41: anabranch.state.v1.BrokenGlass
+	(*Proposals)(nil),       // 42: anabranch.state.v1.Proposals
+	(*Publish)(nil),         // 43: anabranch.state.v1.Publish
+	(*StartRollout)(nil),    // 44: anabranch.state.v1.StartRollout
+	(*SteerChange)(nil),     // 45: anabranch.state.v1.SteerChange
+	(*Rollout)(nil),         // 46: anabranch.state.v1.Rollout
+	(*Freeze)(nil),          // 47: anabranch.state.v1.Freeze
+	(*HeldConfig)(nil),      // 48: anabranch.state.v1.HeldConfig
+	(*Rollouts)(nil),        // 49: anabranch.state.v1.Rollouts
+	(*ClusterHealth)(nil),   // 50: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 51: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 52: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 53: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 54: anabranch.state.v1.Denied
+	(*Note)(nil),            // 55: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 56: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 57: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 58: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 59: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 60: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 61: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 62: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 63: anabranch.state.v1.Revision
+	(*History)(nil),         // 64: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 65: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 66: anabranch.state.v1.Snapshot
+	(*routerpb.Spent)(nil),  // 67: anabranch.router.v1.Spent
+	(*routerpb.Table)(nil),  // 68: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
@@ -5884,92 +6461,99 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	8,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
 	13, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
 	14, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
-	37, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	46, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	47, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	48, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	43, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
+	52, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	53, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	54, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
 	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
 	11, // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
 	12, // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
-	49, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
-	38, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
-	39, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
-	50, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	55, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	44, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
+	45, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
+	56, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
 	15, // 18: anabranch.state.v1.Command.decide_proposal:type_name -> anabranch.state.v1.DecideProposal
 	16, // 19: anabranch.state.v1.Command.expire_proposals:type_name -> anabranch.state.v1.ExpireProposals
 	17, // 20: anabranch.state.v1.Command.count_spending:type_name -> anabranch.state.v1.CountSpending
 	19, // 21: anabranch.state.v1.Command.warn_budget:type_name -> anabranch.state.v1.WarnBudget
 	23, // 22: anabranch.state.v1.Command.count_usage:type_name -> anabranch.state.v1.CountUsage
 	27, // 23: anabranch.state.v1.Command.close_minutes:type_name -> anabranch.state.v1.CloseMinutes
-	56, // 24: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
-	5,  // 25: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	9,  // 26: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	10, // 27: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
-	9,  // 28: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
-	18, // 29: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
-	61, // 30: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
-	21, // 31: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
-	18, // 32: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
-	22, // 33: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
-	24, // 34: anabranch.state.v1.CountUsage.runs:type_name -> anabranch.state.v1.UsageRun
-	25, // 35: anabranch.state.v1.CountUsage.minutes:type_name -> anabranch.state.v1.CountedMinute
-	26, // 36: anabranch.state.v1.CountedMinute.lines:type_name -> anabranch.state.v1.CountedLine
-	28, // 37: anabranch.state.v1.CloseMinutes.minutes:type_name -> anabranch.state.v1.MinuteBills
-	29, // 38: anabranch.state.v1.MinuteBills.bills:type_name -> anabranch.state.v1.ClusterBill
-	31, // 39: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
-	31, // 40: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
-	31, // 41: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
-	32, // 42: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
-	24, // 43: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
-	6,  // 44: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
-	13, // 45: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
-	14, // 46: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
-	34, // 47: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
-	6,  // 48: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
-	6,  // 49: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
-	6,  // 50: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
-	33, // 51: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
-	35, // 52: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
-	62, // 53: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	44, // 54: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	45, // 55: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	62, // 56: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
-	45, // 57: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	62, // 58: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
-	45, // 59: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
-	55, // 60: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
-	55, // 61: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
-	59, // 62: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	40, // 63: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
-	42, // 64: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
-	42, // 65: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
-	45, // 66: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	41, // 67: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
-	2,  // 68: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	53, // 69: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
-	56, // 70: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	57, // 71: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	9,  // 72: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	55, // 73: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	62, // 74: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	44, // 75: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	45, // 76: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	52, // 77: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	46, // 78: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	59, // 79: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 80: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	58, // 81: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	54, // 82: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
-	43, // 83: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
-	36, // 84: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
-	20, // 85: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
-	30, // 86: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
-	87, // [87:87] is the sub-list for method output_type
-	87, // [87:87] is the sub-list for method input_type
-	87, // [87:87] is the sub-list for extension type_name
-	87, // [87:87] is the sub-list for extension extendee
-	0,  // [0:87] is the sub-list for field type_name
+	33, // 24: anabranch.state.v1.Command.put_prices:type_name -> anabranch.state.v1.PutPrices
+	62, // 25: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	5,  // 26: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	9,  // 27: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	10, // 28: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
+	9,  // 29: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
+	18, // 30: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
+	67, // 31: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
+	21, // 32: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
+	18, // 33: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
+	22, // 34: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
+	24, // 35: anabranch.state.v1.CountUsage.runs:type_name -> anabranch.state.v1.UsageRun
+	25, // 36: anabranch.state.v1.CountUsage.minutes:type_name -> anabranch.state.v1.CountedMinute
+	26, // 37: anabranch.state.v1.CountedMinute.lines:type_name -> anabranch.state.v1.CountedLine
+	28, // 38: anabranch.state.v1.CloseMinutes.minutes:type_name -> anabranch.state.v1.MinuteBills
+	29, // 39: anabranch.state.v1.MinuteBills.bills:type_name -> anabranch.state.v1.ClusterBill
+	31, // 40: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
+	31, // 41: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
+	31, // 42: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
+	32, // 43: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
+	24, // 44: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
+	34, // 45: anabranch.state.v1.PutPrices.sources:type_name -> anabranch.state.v1.PriceSource
+	37, // 46: anabranch.state.v1.PutPrices.repricings:type_name -> anabranch.state.v1.Repricing
+	35, // 47: anabranch.state.v1.PriceSource.offers:type_name -> anabranch.state.v1.PriceOffer
+	36, // 48: anabranch.state.v1.PriceOffer.doubt:type_name -> anabranch.state.v1.Doubt
+	34, // 49: anabranch.state.v1.Prices.sources:type_name -> anabranch.state.v1.PriceSource
+	6,  // 50: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
+	13, // 51: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
+	14, // 52: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
+	40, // 53: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
+	6,  // 54: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
+	6,  // 55: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
+	6,  // 56: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
+	39, // 57: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
+	41, // 58: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
+	68, // 59: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	50, // 60: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	51, // 61: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	68, // 62: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
+	51, // 63: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	68, // 64: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
+	51, // 65: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
+	61, // 66: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
+	61, // 67: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
+	65, // 68: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	46, // 69: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
+	48, // 70: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
+	48, // 71: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
+	51, // 72: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	47, // 73: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
+	2,  // 74: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	59, // 75: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	62, // 76: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	63, // 77: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	9,  // 78: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	61, // 79: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	68, // 80: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	50, // 81: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	51, // 82: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	58, // 83: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	52, // 84: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	65, // 85: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 86: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	64, // 87: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	60, // 88: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	49, // 89: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
+	42, // 90: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
+	20, // 91: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
+	30, // 92: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
+	38, // 93: anabranch.state.v1.Snapshot.prices:type_name -> anabranch.state.v1.Prices
+	94, // [94:94] is the sub-list for method output_type
+	94, // [94:94] is the sub-list for method input_type
+	94, // [94:94] is the sub-list for extension type_name
+	94, // [94:94] is the sub-list for extension extendee
+	0,  // [0:94] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -6000,8 +6584,9 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_WarnBudget)(nil),
 		(*Command_CountUsage)(nil),
 		(*Command_CloseMinutes)(nil),
+		(*Command_PutPrices)(nil),
 	}
-	file_controlplane_state_statepb_state_proto_msgTypes[33].OneofWrappers = []any{
+	file_controlplane_state_statepb_state_proto_msgTypes[39].OneofWrappers = []any{
 		(*Proposal_Put)(nil),
 		(*Proposal_Delete)(nil),
 	}
@@ -6011,7 +6596,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
