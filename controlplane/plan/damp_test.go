@@ -162,7 +162,9 @@ func TestNewAndGoneClustersMoveAtOnce(t *testing.T) {
 	b.plan()
 	b.cluster("us-c", "us", 15_000)
 	b.after(1)
-	near(t, "the new cluster", b.shares("us")["us-c"], 0.5, 0.15) // by its prior until it is measured
+	near(t, "the new cluster, by its prior", b.shares("us")["us-c"], 0.25, 0.001)
+	b.after(30)
+	near(t, "the new cluster, measured", b.shares("us")["us-c"], 0.5, 0.02)
 	b.remove("Cluster", "us-a")
 	b.after(1)
 	if got := b.shares("us"); len(got) != 6 || got["us-a"] != 0 {

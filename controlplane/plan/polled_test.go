@@ -148,7 +148,7 @@ func TestARegionThatIsPolledHoldsNothingUp(t *testing.T) {
 			}
 			say := func(work float64) {
 				b.ask("us", work)
-				for range 10 {
+				for range 60 {
 					b.now = b.now.Add(time.Second)
 					for _, r := range regions {
 						b.reportFrom(r)

@@ -2,12 +2,12 @@ package plan
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
+	"anabranch/controlplane/signal"
 	"anabranch/costmodel"
 	"anabranch/failover"
 )
@@ -18,7 +18,9 @@ type site struct {
 	region fleet.RegionID
 	spec   *policy.ClusterSpec
 	health failover.Cluster
-	// capacity in work units per second, by model: measured, or the prior until it is.
+	// ability is what is measured of it by model, and capacity in work units per second what it is taken to
+	// do for that.
+	ability  map[fleet.ModelID]signal.Ability
 	capacity map[fleet.ModelID]float64
 	curve    *curve
 	revision uint64
@@ -101,6 +103,7 @@ func survey(in Input) *world {
 			region:   fleet.RegionID(spec.Region),
 			spec:     spec,
 			health:   in.Health[id],
+			ability:  map[fleet.ModelID]signal.Ability{},
 			capacity: map[fleet.ModelID]float64{},
 			revision: r.Metadata.Revision,
 		}
@@ -114,9 +117,9 @@ func survey(in Input) *world {
 		}
 		s.curve = curves[slots]
 		for _, m := range spec.Models {
-			s.capacity[fleet.ModelID(m)] = 0
+			s.ability[fleet.ModelID(m)] = signal.Ability{}
 			if !direct(spec) {
-				s.capacity[fleet.ModelID(m)] = in.Signals.Capacity(id, fleet.ModelID(m))
+				s.ability[fleet.ModelID(m)] = in.Signals.Ability(id, fleet.ModelID(m))
 			}
 		}
 		w.sites = append(w.sites, s)
@@ -125,53 +128,6 @@ func survey(in Input) *world {
 	w.suppose(in)
 	slices.SortFunc(w.sites, func(a, b *site) int { return cmp.Compare(a.id, b.id) })
 	return w
-}
-
-// leastWork and mostWork bound what is taken for a capacity, in work units per second: whatever a
-// router measures, sums and quotients of capacities stay within what numbers can hold.
-const (
-	leastWork = 1
-	mostWork  = 1e12
-)
-
-// believe bounds what was measured, and fills in what was not: such a cluster is taken to do as well
-// for its prior as the middle one of those that were measured for the model does for its own. A
-// measurement here and a guess there would compare like apples and pears. Where nothing can ever be
-// measured the prior is what its author knows, and stands.
-func (w *world) believe() {
-	ratios := map[fleet.ModelID][]float64{}
-	for _, s := range w.sites {
-		for m, work := range s.capacity {
-			if work > 0 {
-				s.capacity[m] = min(max(work, leastWork), mostWork)
-				ratios[m] = append(ratios[m], s.capacity[m]/prior(s.spec))
-			}
-		}
-	}
-	for _, list := range ratios {
-		slices.Sort(list)
-	}
-	for _, s := range w.sites {
-		for m, work := range s.capacity {
-			if work > 0 {
-				continue
-			}
-			ratio := 1.0
-			if n := len(ratios[m]); n > 0 && !direct(s.spec) {
-				ratio = ratios[m][(n-1)/2]
-			}
-			s.capacity[m] = min(max(prior(s.spec)*ratio, leastWork), mostWork)
-		}
-	}
-}
-
-// prior is the capacity that a cluster is configured with, in work units per second.
-func prior(spec *policy.ClusterSpec) float64 {
-	work := spec.PriorWork
-	if work <= 0 || math.IsNaN(work) {
-		work = policy.DefaultPriorWork * float64(max(len(spec.Endpoints), 1))
-	}
-	return min(max(work, leastWork), mostWork)
 }
 
 // serving lists the sites that serve a model and can be reached from a source. A region that is a

@@ -7,6 +7,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
+	"anabranch/controlplane/signal"
 	"anabranch/costmodel"
 )
 
@@ -46,17 +47,23 @@ func TestWhatCapacityIsBelieved(t *testing.T) {
 		},
 		"by the middle of several": {
 			[]given{{spec(1000, 1), 100}, {spec(1000, 1), 2000}, {spec(1000, 1), 90_000}, {spec(1000, 1), 0}},
-			[]float64{100, 2000, 90_000, 2000},
+			[]float64{100, 2000, 8000, 2000},
+		},
+		"the largest and the least of numbers": {
+			[]given{{spec(1e300, 1), 1e300}, {spec(1, 1), 1e-300}}, []float64{mostWork, leastWork},
 		},
 		"within bounds": {
-			[]given{{spec(1, 1), 1e300}, {spec(1e300, 1), 1e-300}, {spec(10, 1), 0}}, []float64{mostWork, leastWork, leastWork},
+			[]given{{spec(1, 1), 1e300}, {spec(1e300, 1), 1e-300}, {spec(10, 1), 0}}, []float64{leastWork, leastWork, leastWork},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := &world{}
 			for _, g := range tt.sites {
-				w.sites = append(w.sites, &site{spec: g.spec, capacity: map[fleet.ModelID]float64{"m": g.measured}})
+				w.sites = append(w.sites, &site{
+					spec: g.spec, capacity: map[fleet.ModelID]float64{},
+					ability: map[fleet.ModelID]signal.Ability{"m": {Capacity: g.measured, Since: time.Hour}},
+				})
 			}
 			w.believe()
 			for i, s := range w.sites {
