@@ -5,9 +5,11 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
+	"anabranch/costmodel"
 )
 
 // Change is what [WhatIf] supposes; its parts are combined. The zero Change changes nothing.
@@ -60,6 +62,61 @@ func (c PriceChange) of(id fleet.ClusterID, class string) bool {
 // Empty says that nothing is supposed.
 func (c Change) Empty() bool {
 	return len(c.WithoutRegions)+len(c.WithoutClusters)+len(c.Prices)+len(c.Demand)+len(c.Capacity) == 0
+}
+
+// Lost says whether a cluster of a region is.
+func (c Change) Lost(id fleet.ClusterID, in fleet.RegionID) bool {
+	return slices.Contains(c.WithoutRegions, in) || slices.Contains(c.WithoutClusters, id)
+}
+
+// DemandFactor is by how much more clients of a region ask for.
+func (c Change) DemandFactor(source fleet.RegionID) float64 {
+	factor := 1.0
+	for _, d := range c.Demand {
+		if d.Region == "" || d.Region == source {
+			factor *= max(d.Factor, 0)
+		}
+	}
+	return factor
+}
+
+// CapacityFactor is by how much more a cluster can do.
+func (c Change) CapacityFactor(id fleet.ClusterID) float64 {
+	factor := 1.0
+	for _, k := range c.Capacity {
+		if k.Cluster == id {
+			factor *= max(k.Factor, 0)
+		}
+	}
+	return factor
+}
+
+// Book is what holds for a cluster instead of a book of prices.
+func (c Change) Book(id fleet.ClusterID, spec *policy.ClusterSpec, book costmodel.Book, now time.Time) costmodel.Book {
+	if offers, changed := c.repriced(id, spec, book); changed {
+		return costmodel.NewBook(now, offers)
+	}
+	return book
+}
+
+// repriced are offers for a cluster's GPUs at supposed prices, and at those of the book where nothing is
+// supposed of them; there is none for those that have no price.
+func (c Change) repriced(id fleet.ClusterID, spec *policy.ClusterSpec, book costmodel.Book) (offers []costmodel.Offer, changed bool) {
+	for _, g := range spec.Bought() {
+		found, known := book.Find(costmodel.Want{Class: g.Class, Region: spec.Region, Instance: g.Instance, Zone: g.Zone, Purchase: g.Purchase})
+		o := found.Offer
+		for _, p := range c.Prices {
+			if p.of(id, g.Class) {
+				o = costmodel.Offer{PerHour: costmodel.FromUSD(max(p.USDPerHour, 0)), Origin: costmodel.Override, Source: "supposed"}
+				known, changed = true, true
+			}
+		}
+		if known { // for these very GPUs
+			o.Class, o.Region, o.Instance, o.Zone, o.Purchase = g.Class, spec.Region, g.Instance, g.Zone, g.Purchase
+			offers = append(offers, o)
+		}
+	}
+	return offers, changed
 }
 
 // Check names every field that can't be supposed of the resources, and what could be written instead.

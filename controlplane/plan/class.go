@@ -172,3 +172,9 @@ func FailoverConfig(resources Lookup) func(fleet.ClusterID) failover.Config {
 }
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// Classes are all traffic classes that policies speak of, sorted, the default one among them.
+func Classes(resources Lookup) []fleet.ClassID {
+	w := &world{resources: resources, policies: traffic(resources)}
+	return w.classIDs()
+}

@@ -14,13 +14,17 @@ import (
 // Ask says what is to be explained.
 type Ask struct {
 	Model fleet.ModelID
-	// Class and Source narrow it; empty: all.
-	Class  fleet.ClassID
-	Source fleet.RegionID
-	// Solutions is how many times the problem may be solved anew to find out what would change shares. 0: it is
-	// not looked for.
-	Solutions int
+	// Class and Source narrow it, and Cluster the clusters that are told of; empty: all.
+	Class   fleet.ClassID
+	Source  fleet.RegionID
+	Cluster fleet.ClusterID
+	// Effort bounds the search for what would change shares: in it the problem is solved anew so often that this
+	// many routes are weighed in all. 0: it is not looked for.
+	Effort int
 }
+
+// DefaultEffort takes about a second.
+const DefaultEffort = 150_000
 
 // Explanation says why the traffic for a model goes where it does.
 type Explanation struct {
@@ -154,16 +158,18 @@ func Explain(in Input, ask Ask) (Explanation, error) {
 	asked := slices.DeleteFunc(slices.Clone(demands), func(d *demand) bool {
 		return d.model != ask.Model || ask.Class != "" && d.class != ask.Class || ask.Source != "" && d.source != ask.Source
 	})
-	search := &search{in: in, demands: demands, budget: max(ask.Solutions, 0), waiting: len(asked)}
+	search := newSearch(in, demands, ask.Effort, len(asked))
 	loads := w.loads(demands)
 	for _, d := range asked {
 		d.settle(w, in)
-		out.Demands = append(out.Demands, w.explain(d, in, loads))
+		e := w.explain(d, in, loads)
+		e.Clusters = slices.DeleteFunc(e.Clusters, func(r ExplainedRoute) bool { return ask.Cluster != "" && r.Cluster != ask.Cluster })
+		out.Demands = append(out.Demands, e)
 		search.of(d, &out.Demands[len(out.Demands)-1])
 	}
 	out.Solved, out.Cut = search.solved, search.cut
-	if len(out.Demands) == 0 {
-		return out, fmt.Errorf("model %s, class %s, from %s: %w", ask.Model, ask.Class, ask.Source, ErrNoDemand)
+	if len(out.Demands) == 0 || ask.Cluster != "" && !slices.ContainsFunc(out.Demands, func(d ExplainedDemand) bool { return len(d.Clusters) > 0 }) {
+		return out, fmt.Errorf("model %q, class %q, from %q, to %q: %w", ask.Model, ask.Class, ask.Source, ask.Cluster, ErrNoDemand)
 	}
 	return out, nil
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // explained explains model m of a fleet, and finds the demand of a region.
-func (b *bench) explained(source fleet.RegionID, solutions int) ExplainedDemand {
+func (b *bench) explained(source fleet.RegionID, effort int) ExplainedDemand {
 	b.t.Helper()
-	e, err := Explain(b.input(), Ask{Model: "m", Class: fleet.DefaultClass, Source: source, Solutions: solutions})
+	e, err := Explain(b.input(), Ask{Model: "m", Class: fleet.DefaultClass, Source: source, Effort: effort})
 	if err != nil || len(e.Demands) != 1 {
 		b.t.Fatalf("%d demands: %v", len(e.Demands), err)
 	}
@@ -219,9 +219,20 @@ func TestPricesAreToldWithTheirSource(t *testing.T) {
 	}
 }
 
+func TestOneClusterIsToldOf(t *testing.T) {
+	b := asking(t)
+	e, err := Explain(b.input(), Ask{Model: "m", Source: "us", Cluster: "eu-a", Effort: 20_000})
+	if err != nil || len(e.Demands) != 1 || len(e.Demands[0].Clusters) != 1 || e.Demands[0].to("eu-a").Cost.DistanceMs != 80 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if !strings.Contains(e.Demands[0].Summary, "at home") {
+		t.Errorf("the summary is of all: %s", e.Demands[0].Summary)
+	}
+}
+
 func TestNoSuchTraffic(t *testing.T) {
 	b := newBench(t)
-	for _, ask := range []Ask{{Model: "x"}, {Model: "m", Class: "x"}, {Model: "m", Source: "x"}} {
+	for _, ask := range []Ask{{Model: "x"}, {Model: "m", Class: "x"}, {Model: "m", Source: "x"}, {Model: "m", Cluster: "x"}} {
 		if _, err := Explain(b.input(), ask); !errors.Is(err, ErrNoDemand) {
 			t.Errorf("%+v: %v", ask, err)
 		}

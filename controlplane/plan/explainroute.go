@@ -79,7 +79,7 @@ func (w *world) explainRoute(d *demand, r *route, in Input, l load) ExplainedRou
 	s := r.site
 	distance := w.rtt(d.source, s.region)
 	out := ExplainedRoute{
-		Cluster: s.id, Region: s.region, InForce: r.before, Wanted: rounded(r.share),
+		Cluster: s.id, Region: s.region, InForce: r.before, Wanted: rounded(r.share), Constraints: []Constraint{}, Changes: []Lever{},
 		Cost: ExplainedCost{DistanceMs: distance, MoneyMs: r.costMs - distance, CongestionMs: s.curve.at(l.use)},
 		Load: ExplainedLoad{InForcePerS: l.workInForce, WantedPerS: l.work, InForce: l.useInForce, Wanted: l.use, Limit: rhoMax},
 	}

@@ -60,6 +60,14 @@ type search struct {
 	cut                            bool
 }
 
+func newSearch(in Input, demands []*demand, effort, waiting int) *search {
+	routes := 1
+	for _, d := range demands {
+		routes += len(d.routes)
+	}
+	return &search{in: in, demands: demands, budget: max(effort, 0) / routes, waiting: waiting, cut: effort > 0 && effort < routes}
+}
+
 // of looks for what would change the shares of a demand.
 func (s *search) of(d *demand, out *ExplainedDemand) {
 	if s.budget <= 0 {

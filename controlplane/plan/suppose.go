@@ -10,13 +10,10 @@ import (
 )
 
 // suppositions are what a plan takes for true against its input: what-ifs are made of them, and so is the
-// search for what would change a share. Nil: none.
+// search for what would change a share.
 type suppositions struct {
-	// capacity and demand are factors of what is measured, believed and asked for.
-	capacity map[fleet.ClusterID]float64
-	demand   []DemandChange
-	prices   []PriceChange
-	// of narrows demand to one model and class; empty: of any.
+	Change
+	// ofModel and ofClass narrow the demand that is multiplied; empty: of any.
 	ofModel fleet.ModelID
 	ofClass fleet.ClassID
 }
@@ -28,14 +25,13 @@ func (w *world) suppose(in Input) {
 	}
 	w.supposed = *in.supposed
 	for _, s := range w.sites {
-		factor, there := w.supposed.capacity[s.id]
-		for m, work := range s.capacity {
-			if there {
+		if factor := w.supposed.CapacityFactor(s.id); factor != 1 {
+			for m, work := range s.capacity {
 				s.capacity[m] = min(max(work*factor, leastWork), mostWork)
 			}
 		}
-		if offers, changed := w.supposed.repriced(s.id, s.spec, w.book); changed {
-			book := costmodel.NewBook(in.Now, offers)
+		if len(w.supposed.Prices) > 0 {
+			book := w.supposed.Book(s.id, s.spec, w.book, in.Now)
 			s.book = &book
 		}
 	}
@@ -43,36 +39,10 @@ func (w *world) suppose(in Input) {
 
 // asked is the factor of a demand.
 func (x suppositions) asked(model fleet.ModelID, class fleet.ClassID, source fleet.RegionID) float64 {
-	factor := 1.0
 	if x.ofModel != "" && x.ofModel != model || x.ofClass != "" && x.ofClass != class {
-		return factor
+		return 1
 	}
-	for _, d := range x.demand {
-		if d.Region == "" || d.Region == source {
-			factor *= max(d.Factor, 0)
-		}
-	}
-	return factor
-}
-
-// repriced are offers for a cluster's GPUs at supposed prices, and at those of the book where nothing is
-// supposed of them; there is none for those that have no price.
-func (x suppositions) repriced(id fleet.ClusterID, spec *policy.ClusterSpec, book costmodel.Book) (offers []costmodel.Offer, changed bool) {
-	for _, g := range spec.Bought() {
-		found, known := book.Find(costmodel.Want{Class: g.Class, Region: spec.Region, Instance: g.Instance, Zone: g.Zone, Purchase: g.Purchase})
-		o := found.Offer
-		for _, c := range x.prices {
-			if c.of(id, g.Class) {
-				o = costmodel.Offer{PerHour: costmodel.FromUSD(max(c.USDPerHour, 0)), Origin: costmodel.Override, Source: "supposed"}
-				known, changed = true, true
-			}
-		}
-		if known { // for these very GPUs
-			o.Class, o.Region, o.Instance, o.Zone, o.Purchase = g.Class, spec.Region, g.Instance, g.Zone, g.Purchase
-			offers = append(offers, o)
-		}
-	}
-	return offers, changed
+	return x.DemandFactor(source)
 }
 
 // prices are those that hold on a site.

@@ -102,16 +102,9 @@ func WhatIf(in Input, c Change) Effect {
 
 // with is the input as a change makes it.
 func (in Input) with(c Change) Input {
-	x := suppositions{capacity: map[fleet.ClusterID]float64{}, demand: c.Demand, prices: c.Prices}
+	x := suppositions{Change: c}
 	if in.supposed != nil {
 		x.ofModel, x.ofClass = in.supposed.ofModel, in.supposed.ofClass
-	}
-	for _, k := range c.Capacity {
-		factor, there := x.capacity[k.Cluster]
-		if !there {
-			factor = 1
-		}
-		x.capacity[k.Cluster] = factor * k.Factor
 	}
 	in.supposed = &x
 	if len(c.WithoutRegions)+len(c.WithoutClusters) == 0 {
@@ -123,8 +116,7 @@ func (in Input) with(c Change) Input {
 	}
 	for _, r := range in.Resources.List(policy.KindCluster) {
 		spec, ok := r.Spec.(*policy.ClusterSpec)
-		id := fleet.ClusterID(r.Metadata.Name)
-		if ok && (slices.Contains(c.WithoutRegions, fleet.RegionID(spec.Region)) || slices.Contains(c.WithoutClusters, id)) {
+		if id := fleet.ClusterID(r.Metadata.Name); ok && c.Lost(id, fleet.RegionID(spec.Region)) {
 			health[id] = lost
 		}
 	}

@@ -145,6 +145,12 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	}
 	structs["MemberList"], structs["AuditEntryList"], structs["RouterList"] = List[Member]{}, List[audit.Entry]{}, List[Router]{}
 	structs["RolloutList"] = List[Rollout]{}
+	structs["PlanAnswer"], structs["ExplainedDemand"], structs["ExplainedObjective"], structs["ExplainedRoute"] = PlanAnswer{}, plan.ExplainedDemand{}, plan.ExplainedObjective{}, plan.ExplainedRoute{}
+	structs["Constraint"], structs["ExplainedCost"], structs["ExplainedPrice"], structs["ExplainedGPUs"] = plan.Constraint{}, plan.ExplainedCost{}, plan.ExplainedPrice{}, plan.ExplainedGPUs{}
+	structs["ExplainedCapacity"], structs["ExplainedLoad"], structs["Lever"] = plan.ExplainedCapacity{}, plan.ExplainedLoad{}, plan.Lever{}
+	structs["PlanChange"], structs["PriceChange"], structs["DemandChange"], structs["CapacityChange"] = plan.Change{}, plan.PriceChange{}, plan.DemandChange{}, plan.CapacityChange{}
+	structs["WhatIfAnswer"], structs["SupposedSimulation"], structs["Picture"], structs["Money"] = WhatIfAnswer{}, SupposedSimulation{}, plan.Picture{}, plan.Money{}
+	structs["DemandPicture"], structs["ClusterShare"], structs["SitePicture"] = plan.DemandPicture{}, plan.ClusterShare{}, plan.SitePicture{}
 	structs["CollectSpec"] = policy.CollectSpec{}
 	structs["Source"], structs["SourceList"] = Source{}, List[Source]{}
 	structs["Usage"], structs["LimitUsage"], structs["LimitUsageList"], structs["RegionLimitUsage"] = Usage{}, LimitUsage{}, List[LimitUsage]{}, RegionLimitUsage{}

@@ -60,6 +60,8 @@ type Options struct {
 	TableSize func(*state.View) (int, error)
 	// Table plans for dry runs. Nil: they tell of no weights.
 	Table Planner
+	// Planned is what the plan is explained by, and what-ifs start from. Nil: neither is answered.
+	Planned Planned
 	// CohortOf tells of the routers that a rollout has reached. Nil: nothing is told of them.
 	CohortOf CohortOf
 	// Simulator forecasts for dry runs. Nil: they compare weights only.

@@ -67,6 +67,8 @@ type Forecast struct {
 // Both forecasts are nil if there is nothing to simulate; the note says why, or what they leave out.
 type Simulator interface {
 	Simulate(ctx context.Context, before, after *state.View, signals signal.Snapshot) (was, willBe *Forecast, note string, err error)
+	// Suppose forecasts the same of one state, without and with a change.
+	Suppose(ctx context.Context, of *state.View, change plan.Change, signals signal.Snapshot) (was, willBe *Forecast, note string, err error)
 }
 
 // pretend answers a dry run.

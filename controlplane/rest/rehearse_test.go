@@ -21,10 +21,17 @@ func (s simulatorDouble) Simulate(ctx context.Context, before, after *state.View
 	return s(ctx, before, after)
 }
 
+func (s simulatorDouble) Suppose(ctx context.Context, of *state.View, _ plan.Change, _ signal.Snapshot) (*Forecast, *Forecast, string, error) {
+	return s(ctx, of, of)
+}
+
 // planning lets a double plan, and simulate if there is a simulator.
 func planning(s Simulator) func(*Options) {
 	return func(o *Options) {
 		o.Simulator = s
+		o.Planned = func(v *state.View, signals signal.Snapshot) plan.Input {
+			return plan.Input{Resources: v, Signals: signals, Previous: v.Table(), Now: epoch, Warm: true}
+		}
 		o.Table = func(v *state.View, before *routerpb.Table, signals signal.Snapshot) *routerpb.Table {
 			return plan.Compute(plan.Input{Resources: v, Signals: signals, Previous: before, Now: epoch, Warm: true}).Table
 		}

@@ -39,6 +39,8 @@ type Server struct {
 	archiving atomic.Bool
 	// simulating is held by the one dry run that simulates.
 	simulating sync.Mutex
+	// explaining holds a place for each question about the plan that is being answered.
+	explaining chan struct{}
 	draining   chan struct{}
 	drain      sync.Once
 }
@@ -48,7 +50,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o.withDefaults(), draining: make(chan struct{}), exchanging: make(chan struct{}, maxExchanges), reckoning: make(chan struct{}, maxReckonings)}
+	s := &Server{o: o.withDefaults(), draining: make(chan struct{}), exchanging: make(chan struct{}, maxExchanges), explaining: make(chan struct{}, maxExplaining), reckoning: make(chan struct{}, maxReckonings)}
 	s.authenticators = []authenticator{byToken, s.bySignIn}
 	s.reads = newRate(s.o.Now, s.o.ReadRate, readBurst*s.o.ReadRate)
 	s.writes = newRate(s.o.Now, s.o.WriteRate, writeBurst*s.o.WriteRate)
@@ -136,6 +138,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/tables/:revision/diff", s.tableDiff, s.may(read, filtered), timed)
 	s.changeRoutes(e)
 	s.proposalRoutes(e)
+	s.planRoutes(e)
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
 	e.GET("/v1/tenants/:name/usage", s.usage, s.may(read, filtered), timed)
 	e.GET("/v1/usage", s.usages, s.may(read, filtered), timed)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
 )
 
@@ -65,6 +66,32 @@ func demands(in Input) []demand {
 	}
 	slices.SortStableFunc(out, func(a, b demand) int { return cmp.Compare(b.work, a.work) })
 	return out[:min(len(out), maxStreams)]
+}
+
+// supposed is demand as a change makes it; what nobody asks for any more is left out.
+func supposed(asked []demand, c plan.Change) []demand {
+	var out []demand
+	for _, d := range asked {
+		factor := c.DemandFactor(d.source)
+		if d.work, d.rate = d.work*factor, d.rate*factor; d.rate > 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// busier is the demand that has more requests.
+func busier(a, b []demand) []demand {
+	rate := func(list []demand) (sum float64) {
+		for _, d := range list {
+			sum += d.rate
+		}
+		return sum
+	}
+	if rate(b) > rate(a) {
+		return b
+	}
+	return a
 }
 
 // classes are those of the policies before or after, and the default one.

@@ -18,6 +18,7 @@ import (
 // small is one of the two fleets in the small.
 type small struct {
 	in        Input
+	suppose   plan.Change
 	resources plan.Lookup
 	asked     []demand
 	scale     float64
@@ -71,10 +72,10 @@ func (s small) fleet(span time.Duration) (built, error) {
 			if len(models) > 1 {
 				c.ID = fleet.ClusterID(fmt.Sprintf("c%d.m%d", n, i))
 			}
-			c.Pods = []world.Pods{s.pods(id, m, spec, work[m]/all, float64(book.ClusterHour(spec.Region, spec.Bought()).Cost), rates)}
+			c.Pods = []world.Pods{s.pods(id, m, spec, work[m]/all, float64(s.suppose.Book(id, spec, book, s.in.Signals.At).ClusterHour(spec.Region, spec.Bought()).Cost), rates)}
 			parts[string(id)] = append(parts[string(id)], string(c.ID))
 			b.spec.Clusters = append(b.spec.Clusters, c)
-			b.drained[c.ID] = spec.Drained || s.in.Dead[id]
+			b.drained[c.ID] = spec.Drained || s.in.Dead[id] || s.suppose.Lost(id, c.Region)
 		}
 	}
 	if len(b.spec.Clusters) == 0 || len(b.spec.Models) == 0 {
@@ -180,6 +181,7 @@ func (s small) pods(id fleet.ClusterID, m fleet.ModelID, spec *policy.ClusterSpe
 	if capacity <= 0 {
 		capacity = cmp.Or(spec.PriorWork, policy.DefaultPriorWork*endpoints)
 	}
+	capacity *= s.suppose.CapacityFactor(id)
 	part *= s.scale
 	count := max(1, math.Round(endpoints*part))
 	class := anyClass

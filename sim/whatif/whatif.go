@@ -48,6 +48,9 @@ type Input struct {
 	Prices []costmodel.Offer
 	// Dead are clusters that take nothing now, whatever operators say.
 	Dead map[fleet.ClusterID]bool
+	// Suppose is what would be beside After: clusters lost, other prices, demand and capacities. Of demand the run
+	// before has what is reported, so that requests are not the same.
+	Suppose plan.Change
 	// Requests is about how many each run has, within the bounds of its span: more make it slower and
 	// surer. 0: DefaultRequests.
 	Requests int
@@ -76,12 +79,16 @@ func Run(ctx context.Context, in Input) (Outcome, error) {
 	if n := len(in.Before.List("Cluster")) + len(in.After.List("Cluster")); n > 2*maxClusters {
 		return Outcome{Note: fmt.Sprintf("The fleet has more than %d clusters: only weights are compared.", maxClusters)}, nil
 	}
-	scale, span := thin(asked, cmp.Or(in.Requests, DefaultRequests))
+	after := supposed(asked, in.Suppose)
+	if len(after) == 0 {
+		return Outcome{Note: "Nothing would be asked for any more: there is nothing to simulate."}, nil
+	}
+	scale, span := thin(busier(asked, after), cmp.Or(in.Requests, DefaultRequests))
 	both := [2]struct {
-		lookup  plan.Lookup
+		of      small
 		figures *report.Figures
 		err     error
-	}{{lookup: in.Before}, {lookup: in.After}}
+	}{{of: small{in, plan.Change{}, in.Before, asked, scale}}, {of: small{in, in.Suppose, in.After, after, scale}}}
 	var running sync.WaitGroup
 	for i := range both {
 		running.Go(func() {
@@ -91,7 +98,7 @@ func Run(ctx context.Context, in Input) (Outcome, error) {
 					b.err = fmt.Errorf("simulation panicked: %v at %s", p, debug.Stack())
 				}
 			}()
-			b.figures, b.err = run(ctx, small{in, b.lookup, asked, scale}, span)
+			b.figures, b.err = run(ctx, b.of, span)
 		})
 	}
 	running.Wait()
@@ -132,7 +139,7 @@ func run(ctx context.Context, s small, span time.Duration) (*report.Figures, err
 	return &figures, nil
 }
 
-// requests are the same for both runs.
+// requests are the same for both runs, but for what is supposed of demand.
 func (s small) requests(span time.Duration) (workload.Source, error) {
 	var sources []workload.Source
 	for i, d := range s.asked {

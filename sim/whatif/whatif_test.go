@@ -11,6 +11,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
 )
@@ -303,5 +304,33 @@ func TestRequestsHaveTheWorkThatIsReported(t *testing.T) {
 		if d.output < leastOutput || d.output > mostOutput {
 			t.Errorf("%v tokens of output", d.output)
 		}
+	}
+}
+
+// What is supposed is of the second run alone.
+func TestWhatIsSupposedIsOfTheRunAfter(t *testing.T) {
+	fleet3 := written(t, three...)
+	signals := hearing("m", map[string]float64{"us": 9000, "eu": 3000}, map[string]float64{"us-1": 20_000, "eu-1": 20_000, "ap-1": 20_000})
+	ask := func(c plan.Change) Outcome {
+		return forecast(t, Input{Before: fleet3, After: fleet3, Signals: signals, Suppose: c})
+	}
+	lost := ask(plan.Change{WithoutRegions: []fleet.RegionID{"us"}})
+	if was, is := lost.Before.TTFT.P50, lost.After.TTFT.P50; float64(is) < float64(was)+50 {
+		t.Errorf("without us, which is 80 ms from eu: P50 %v, then %v", was, is)
+	}
+	more := ask(plan.Change{Demand: []plan.DemandChange{{Factor: 2}}})
+	if was, is := float64(more.Before.Ends.Requests), float64(more.After.Ends.Requests); is < 1.6*was || is > 2.4*was {
+		t.Errorf("twice the demand: %v requests, then %v", was, is)
+	}
+	weak := ask(plan.Change{Capacity: []plan.CapacityChange{{Cluster: "us-1", Factor: 0.2}, {Cluster: "eu-1", Factor: 0.2}, {Cluster: "ap-1", Factor: 0.2}}})
+	if was, is := weak.Before.TTFT.P50, weak.After.TTFT.P50; is <= was {
+		t.Errorf("with a fifth of the capacity: P50 %v, then %v", was, is)
+	}
+	dear := ask(plan.Change{Prices: []plan.PriceChange{{Class: "h100", USDPerHour: 40}}})
+	if was, is := dear.Before.Cost.PerAnswer, dear.After.Cost.PerAnswer; is < 8*was {
+		t.Errorf("at ten times the price: %v an answer, then %v", was, is)
+	}
+	if none := ask(plan.Change{Demand: []plan.DemandChange{{Factor: 0}}}); none.Before != nil || none.Note == "" {
+		t.Errorf("%+v", none)
 	}
 }

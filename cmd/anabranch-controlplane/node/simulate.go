@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"anabranch/api/fleet"
+	"anabranch/controlplane/plan"
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
@@ -17,14 +18,23 @@ import (
 type simulator struct{}
 
 // Simulate implements [rest.Simulator].
-func (simulator) Simulate(ctx context.Context, before, after *state.View, signals signal.Snapshot) (was, willBe *rest.Forecast, note string, err error) {
+func (s simulator) Simulate(ctx context.Context, before, after *state.View, signals signal.Snapshot) (was, willBe *rest.Forecast, note string, err error) {
+	return s.run(ctx, before, after, plan.Change{}, signals)
+}
+
+// Suppose implements [rest.Simulator].
+func (s simulator) Suppose(ctx context.Context, of *state.View, change plan.Change, signals signal.Snapshot) (was, willBe *rest.Forecast, note string, err error) {
+	return s.run(ctx, of, of, change, signals)
+}
+
+func (simulator) run(ctx context.Context, before, after *state.View, change plan.Change, signals signal.Snapshot) (was, willBe *rest.Forecast, note string, err error) {
 	dead := map[fleet.ClusterID]bool{}
 	for _, h := range before.Health() {
 		if (failover.Cluster{State: failover.State(h.GetState()), Share: 1}).Cap() == 0 {
 			dead[fleet.ClusterID(h.GetCluster())] = true
 		}
 	}
-	out, err := whatif.Run(ctx, whatif.Input{Before: before, After: after, Signals: signals, Dead: dead})
+	out, err := whatif.Run(ctx, whatif.Input{Before: before, After: after, Signals: signals, Dead: dead, Suppose: change})
 	if err != nil {
 		return nil, nil, "", err
 	}

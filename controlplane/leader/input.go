@@ -1,0 +1,17 @@
+package leader
+
+import (
+	"anabranch/controlplane/plan"
+	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state"
+)
+
+// Input is what a leader that knows enough plans the table of all routers from, but for those that a rollout
+// has reached: any node can say with it what the leader does and why, by its own signals.
+func Input(view *state.View, signals signal.Snapshot) plan.Input {
+	return plan.Input{
+		Resources: drained{view.Settled(), view}, Signals: signals, Previous: view.Table(), Health: restored(view), Now: signals.At, Warm: true,
+		Epoch: view.Epoch(), Older: view.FeatureLevel() < organisedLevel, Frozen: view.Frozen() != nil,
+		Prices: view.Offers(), PricesRevision: view.PricesRevision(),
+	}
+}
