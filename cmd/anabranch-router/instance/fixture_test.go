@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ type fixture struct {
 	own       *identity.Live // the node's
 	node      string
 	reports   chan *routerpb.Report
+	usage     chan *routerpb.UsageReport // nil: the node has no account
 	model     *httptest.Server
 	release   chan struct{}         // a stream waits for it after its first content
 	hangUp    chan struct{}         // the node ends a router's stream
@@ -102,6 +104,15 @@ func (c *control) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, r
 			return err
 		}
 	}
+	var sending sync.Mutex
+	taken := func(sequence uint64) {
+		sending.Lock()
+		defer sending.Unlock()
+		_ = stream.Send(&routerpb.ToRouter{Body: &routerpb.ToRouter_UsageTaken{UsageTaken: &routerpb.UsageTaken{Sequence: sequence}}}) // it may have gone
+	}
+	if c.f.usage != nil {
+		taken(0)
+	}
 	left := make(chan struct{})
 	go func() { // ends with the stream, which ends when this call returns
 		defer close(left)
@@ -112,6 +123,10 @@ func (c *control) Connect(stream grpc.BidiStreamingServer[routerpb.FromRouter, r
 			}
 			if r := m.GetReport(); r != nil {
 				c.f.reports <- r
+			}
+			if u := m.GetUsage(); u != nil {
+				c.f.usage <- u
+				taken(u.GetSequence())
 			}
 		}
 	}()
