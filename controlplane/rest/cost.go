@@ -19,6 +19,8 @@ type Costs struct {
 	// included. They are equal where the account has nothing of it.
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
+	// Begun is when the account begins; zero: it has not begun.
+	Begun time.Time `json:"begun,omitzero"`
 	// CompleteUntil is the end of the last minute that is closed: of later ones nothing is told yet. Zero: none
 	// is.
 	CompleteUntil time.Time `json:"completeUntil,omitzero"`
@@ -146,7 +148,7 @@ func (s *Server) costs(c echo.Context) error {
 	if q.csv {
 		return s.sendCharges(c, view, ranked.rows)
 	}
-	return c.JSON(http.StatusOK, q.answer(report, ranked))
+	return c.JSON(http.StatusOK, q.answer(view.Account().Begun(), report, ranked))
 }
 
 // sentence is an error as a problem tells it.
@@ -156,9 +158,9 @@ func sentence(err error) string {
 }
 
 // answer shows a report and its rows.
-func (q costQuery) answer(report account.Report, ranked ranked) Costs {
+func (q costQuery) answer(begun time.Time, report account.Report, ranked ranked) Costs {
 	out := Costs{
-		From: report.From.UTC(), Until: report.Until.UTC(), CompleteUntil: report.Closed.UTC(), Complete: report.Complete,
+		From: report.From.UTC(), Until: report.Until.UTC(), Begun: begun, CompleteUntil: report.Closed.UTC(), Complete: report.Complete,
 		By: q.by, Step: q.step, Idle: q.idle, Keys: ranked.keys, Folded: ranked.folded, LateAnswers: report.Late,
 		Gaps: []CostGap{}, Rows: []CostRow{}, Total: sumOf(ranked.total),
 	}

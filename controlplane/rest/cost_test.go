@@ -115,8 +115,8 @@ func TestWhatAnAccountSaysOfItself(t *testing.T) {
 	if c.Complete || len(c.Gaps) != 1 || !c.Gaps[0].From.Equal(epoch.Add(-59*time.Minute)) || !c.Gaps[0].Until.Equal(epoch.Add(-30*time.Minute)) {
 		t.Errorf("complete %v, gaps %+v", c.Complete, c.Gaps)
 	}
-	if !c.From.Equal(epoch.Add(-time.Hour)) || !c.Until.Equal(epoch.Add(-29*time.Minute)) || !c.CompleteUntil.Equal(c.Until) {
-		t.Errorf("from %s until %s, complete until %s", c.From, c.Until, c.CompleteUntil)
+	if !c.From.Equal(epoch.Add(-time.Hour)) || !c.Until.Equal(epoch.Add(-29*time.Minute)) || !c.CompleteUntil.Equal(c.Until) || !c.Begun.Equal(c.From) {
+		t.Errorf("from %s until %s, begun %s, complete until %s", c.From, c.Until, c.Begun, c.CompleteUntil)
 	}
 	if c.Keys != 3 || c.Folded || c.Step != "none" || c.Idle != "apart" || strings.Join(c.By, ",") != "tenant,model" {
 		t.Errorf("%+v", c)

@@ -54,7 +54,7 @@ func (q costQuery) rank(rows []account.Row) (ranked, error) {
 		}
 		at := r.Start.Unix()
 		o := others[at]
-		o.Start, o.Until, o.Sum, o.merged = r.Start, r.Until, o.Sum.Plus(r.Sum), o.merged+1
+		o.Start, o.Until, o.Sum, o.merged = r.Start, r.Until, o.Plus(r.Sum), o.merged+1
 		others[at] = o
 	}
 	out.rows = slices.AppendSeq(out.rows, maps.Values(others))
