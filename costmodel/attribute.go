@@ -10,8 +10,8 @@ type Interval struct {
 	Bill Priced
 	// Carbon is the cost of its emissions, split in the same way and shown apart; see [Carbon].
 	Carbon Micros
-	// Capacity is the work that the cluster could have done. 0: not known, so that it was idle only if
-	// it did nothing.
+	// Capacity is the work that the cluster could have done, as routers measure it: an input token is one
+	// whether it was cached or not. 0: not known, so that it was idle only if it did nothing.
 	Capacity Work
 }
 
@@ -39,14 +39,17 @@ func (v Interval) Attribute(used Rollup) Rollup {
 	r := make(Rollup, len(used)+1)
 	keys := used.Keys()
 	work := make([]Work, 0, len(keys)+1)
-	var done Work
+	var done, measured Work
 	for _, k := range keys {
-		work = append(work, max(used[k].Work, 0))
-		done = add(done, max(used[k].Work, 0))
+		s := used[k].Sane()
+		work = append(work, s.Work)
+		done = add(done, s.Work)
+		measured = add(measured, add(s.Work, workOf(s.Cached, 1-CachedWeight)))
 	}
-	idle := v.Capacity - done // below 0: no weight
-	if done == 0 {
-		idle = 1
+	// What was idle, in terms of what was done.
+	idle := Work(1)
+	if done > 0 {
+		idle, _ = divide(max(v.Capacity-measured, 0), int64(done), int64(measured))
 	}
 	work = append(work, idle)
 	cost, carbon := Split(v.Bill.Cost, work), Split(v.Carbon, work)

@@ -42,10 +42,13 @@ func TestWorkOfTokens(t *testing.T) {
 	}
 }
 
-// plain weights: an output token is 4 input tokens of m, and 1 of any other model.
+// plain weights: an output token is 4 input tokens of m, and of c, and 1 of any other model.
 func plain(model fleet.ModelID) Weights {
-	if model == "m" {
+	switch model {
+	case "m":
 		return Weights{0.25, 4}
+	case "c":
+		return Weights{CachedWeight, 4}
 	}
 	return Weights{0.25, 1}
 }
@@ -116,6 +119,11 @@ func TestABillIsSplitByWork(t *testing.T) {
 			Interval{Bill: Priced{Cost: 3}, Capacity: 3_000},
 			[]Line{line("a", "m", Usage{Input: 1}), line("a", "m", Usage{Input: 2, Failed: 1})},
 			map[Key]share{key("a", "m"): {3, 0, 0}},
+		},
+		"capacity counts cached tokens whole": { // half of it was used
+			Interval{Bill: Priced{Cost: 100}, Capacity: 20_000},
+			[]Line{line("a", "c", Usage{Input: 10, Cached: 10})},
+			map[Key]share{key("a", "c"): {50, 0, 0}, nobody: {0, 50, 0}},
 		},
 		"no bill": {
 			Interval{Capacity: 3_000},

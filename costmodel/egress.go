@@ -6,32 +6,33 @@ type Lane struct {
 	From, To string
 	// PerGB is for 10^9 bytes.
 	PerGB Micros
+	// Estimate marks a figure that nobody published.
+	Estimate bool
 }
 
 // Egress looks up what traffic between regions costs. The zero Egress knows no prices.
-type Egress struct{ perGB map[[2]string]Micros }
+type Egress struct{ lanes map[[2]string]Lane }
 
 // NewEgress collects lanes. Of two for the same regions the first holds; negative prices are left out.
 func NewEgress(lanes []Lane) Egress {
-	e := Egress{make(map[[2]string]Micros, len(lanes))}
+	e := Egress{make(map[[2]string]Lane, len(lanes))}
 	for _, l := range lanes {
 		at := [2]string{l.From, l.To}
-		if _, known := e.perGB[at]; !known && l.PerGB >= 0 {
-			e.perGB[at] = l.PerGB
+		if _, known := e.lanes[at]; !known && l.PerGB >= 0 {
+			e.lanes[at] = l
 		}
 	}
 	return e
 }
 
-// Cost of sending bytes from a region to another, rounded up; nothing within a region. Not ok: the
-// price is not known.
-func (e Egress) Cost(from, to string, bytes int64) (cost Micros, ok bool) {
-	if from == to {
-		return 0, true
+// Cost of sending bytes from a region to another, rounded up; nothing within a region.
+func (e Egress) Cost(from, to string, bytes int64) Priced {
+	if from == to || bytes <= 0 {
+		return Priced{}
 	}
-	price, ok := e.perGB[[2]string{from, to}]
+	l, ok := e.lanes[[2]string{from, to}]
 	if !ok {
-		price, ok = e.perGB[[2]string{from, ""}]
+		l, ok = e.lanes[[2]string{from, ""}]
 	}
-	return ceil(price, max(bytes, 0), 1_000_000_000), ok
+	return Priced{Cost: ceil(l.PerGB, bytes, 1_000_000_000), Estimate: l.Estimate, Unpriced: !ok}
 }

@@ -87,32 +87,31 @@ func TestTokensAreCountedExactly(t *testing.T) {
 
 func TestWhatTrafficCosts(t *testing.T) {
 	e := NewEgress([]Lane{
-		{"us", "eu", 20_000}, {"us", "eu", 99}, {"us", "", 90_000}, {"eu", "us", -1}, {"ap", "us", math.MaxInt64},
+		{"us", "eu", 20_000, false}, {"us", "eu", 99, false}, {"us", "", 90_000, true}, {"eu", "us", -1, false}, {"ap", "us", math.MaxInt64, false},
 	})
 	tests := map[string]struct {
 		from, to string
 		bytes    int64
-		want     Micros
-		ok       bool
+		want     Priced
 	}{
-		"a gigabyte":           {"us", "eu", 1_000_000_000, 20_000, true},
-		"elsewhere":            {"us", "ap", 2_000_000_000, 180_000, true},
-		"a byte is not free":   {"us", "eu", 1, 1, true},
-		"at home":              {"eu", "eu", 1 << 60, 0, true},
-		"no bytes":             {"us", "eu", 0, 0, true},
-		"below no bytes":       {"us", "eu", -5, 0, true},
-		"no negative price":    {"eu", "us", 1, 0, false},
-		"no price":             {"mars", "us", 1, 0, false},
-		"more than is counted": {"ap", "us", math.MaxInt64, math.MaxInt64, true},
+		"a gigabyte":           {"us", "eu", 1_000_000_000, Priced{Cost: 20_000}},
+		"elsewhere":            {"us", "ap", 2_000_000_000, Priced{Cost: 180_000, Estimate: true}},
+		"a byte is not free":   {"us", "eu", 1, Priced{Cost: 1}},
+		"at home":              {"eu", "eu", 1 << 60, Priced{}},
+		"no bytes":             {"us", "ap", 0, Priced{}},
+		"below no bytes":       {"us", "eu", -5, Priced{}},
+		"no negative price":    {"eu", "us", 1, Priced{Unpriced: true}},
+		"no price":             {"mars", "us", 1, Priced{Unpriced: true}},
+		"more than is counted": {"ap", "us", math.MaxInt64, Priced{Cost: math.MaxInt64}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got, ok := e.Cost(tt.from, tt.to, tt.bytes); got != tt.want || ok != tt.ok {
-				t.Errorf("got %s %v", got, ok)
+			if got := e.Cost(tt.from, tt.to, tt.bytes); got != tt.want {
+				t.Errorf("got %+v", got)
 			}
 		})
 	}
-	if _, ok := (Egress{}).Cost("us", "eu", 1); ok {
+	if !(Egress{}).Cost("us", "eu", 1).Unpriced {
 		t.Error("an empty list knows a price")
 	}
 }

@@ -28,6 +28,10 @@ func (u Usage) sane() Usage {
 // Work is what GPUs had to do, in thousandths of what an input token takes.
 type Work int64
 
+// CachedWeight is the work of a cached input token where another one is 1: what sellers of tokens ask for one,
+// see https://docs.claude.com/en/docs/about-claude/pricing.
+const CachedWeight = 0.1
+
 // Weights are the work of tokens where an input token is 1.
 type Weights struct {
 	// Cached input tokens: their keys and values need not be computed anew, but are read.

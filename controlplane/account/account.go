@@ -36,8 +36,10 @@ const (
 	MaxGaps = 64
 	// MaxClosed is how many minutes one command may close.
 	MaxClosed = 240
-	// MaxName bounds names in bytes. What has a longer one is counted as [costmodel.Other].
-	MaxName = 128
+	// MaxName bounds names in bytes. What has a longer one is counted as [costmodel.Other]. MaxRunName bounds
+	// those of runs.
+	MaxName    = 128
+	MaxRunName = 256
 )
 
 // Lengths of intervals, in seconds.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -65,32 +66,26 @@ func keyOf(n [6]string) costmodel.Key {
 // encode writes a body whose bills are sorted by cluster.
 func (b body) encode() []byte {
 	keys := b.sums.Keys()
-	names := make([]string, 0, len(keys)+8)
+	places := map[string]uint64{}
 	for _, k := range keys {
-		n := namesOf(k)
-		names = append(names, n[:]...)
+		for _, n := range namesOf(k) {
+			places[n] = 0
+		}
 	}
 	for _, v := range b.bills {
-		names = append(names, string(v.Cluster), string(v.Region))
+		places[string(v.Cluster)], places[string(v.Region)] = 0, 0
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if len(names) > 0 && names[0] == "" {
-		names = names[1:]
+	delete(places, "")
+	names := slices.Sorted(maps.Keys(places))
+	for i, n := range names {
+		places[n] = uint64(i) + 1
 	}
 	out := []byte{bodyVersion, 0}
 	if b.closed {
 		out[1] = 1
 	}
 	put := func(n uint64) { out = binary.AppendUvarint(out, n) }
-	name := func(s string) {
-		if s == "" {
-			put(0)
-			return
-		}
-		at, _ := slices.BinarySearch(names, s)
-		put(uint64(at) + 1)
-	}
+	name := func(s string) { put(places[s]) }
 	put(uint64(b.late))
 	put(uint64(len(names)))
 	for _, n := range names {

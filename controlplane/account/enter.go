@@ -22,7 +22,7 @@ func (a Account) Count(c *statepb.CountUsage, atUnixMs int64, index uint64) (Acc
 	for i, r := range c.GetRuns() {
 		counted := a.Counted(r.GetRun())
 		switch {
-		case r.GetRun() == "" || len(r.GetRun()) > MaxName || i > 0 && r.GetRun() <= c.GetRuns()[i-1].GetRun():
+		case r.GetRun() == "" || len(r.GetRun()) > MaxRunName || i > 0 && r.GetRun() <= c.GetRuns()[i-1].GetRun():
 			return a, &Refusal{Field: "runs.run", Message: "is empty, too long or out of order"}
 		case r.GetSequence() == 0:
 			return a, &Refusal{Field: "runs.sequence", Message: "is 0"}

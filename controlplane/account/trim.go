@@ -23,6 +23,12 @@ func nobodys(k costmodel.Key) bool {
 	return k.Tenant == "" && k.Model == "" && k.Class == "" && k.Source == ""
 }
 
+// leastKey and leastCluster are the fewest bytes that a sum, and a cluster with its bill or sum, can take.
+const (
+	leastKey     = 18
+	leastCluster = 18
+)
+
 // within writes a body in so many bytes. If it does not fit, the least keys are put together with others of
 // their cluster, as few as it takes; and if that is not enough the least clusters are. Sums stay what they are.
 func (b body) within(limit int) []byte {
@@ -32,20 +38,28 @@ func (b body) within(limit int) []byte {
 	}
 	keys := slices.DeleteFunc(b.sums.Keys(), nobodys)
 	slices.SortStableFunc(keys, func(k, l costmodel.Key) int { return b.weigh(b.sums[k], b.sums[l]) })
-	try := func(n int, without func(n int) body) bool {
-		data = without(n).encode()
-		return len(data) <= limit
-	}
-	folded := func(n int) body { return b.fold(keys[:n]) }
-	if n := sort.Search(len(keys), func(n int) bool { return try(n, folded) }); try(n, folded) {
+	surely := max(len(keys)-limit/leastKey, 0) // more than so many don't fit anyway
+	most := b.fold(keys[:surely])
+	keys = keys[surely:]
+	if data, ok := fewest(len(keys), limit, func(n int) body { return most.fold(keys[:n]) }); ok {
 		return data
 	}
-	b = b.fold(keys)
+	b = most.fold(keys)
 	clusters := b.clusters()
-	gathered := func(n int) body { return b.gather(clusters[:n]) }
-	n := sort.Search(len(clusters), func(n int) bool { return try(n, gathered) })
-	try(n, gathered)
+	surely = max(len(clusters)-limit/leastCluster, 0)
+	b = b.gather(clusters[:surely])
+	clusters = clusters[surely:]
+	data, _ = fewest(len(clusters), limit, func(n int) body { return b.gather(clusters[:n]) })
 	return data
+}
+
+// fewest writes a body without the first few of n things, of as few as it takes to have it fit. Not ok: it fits
+// not even without all of them.
+func fewest(n, limit int, without func(int) body) (data []byte, ok bool) {
+	if data = without(n).encode(); len(data) > limit {
+		return data, false
+	}
+	return without(sort.Search(n, func(i int) bool { return len(without(i).encode()) <= limit })).encode(), true
 }
 
 // weigh orders sums by what they cost; while that is not attributed, by the work that it will be by.
@@ -127,12 +141,19 @@ func (b body) attributed() costmodel.Rollup {
 	if len(b.bills) == 0 {
 		return b.sums
 	}
-	on := map[fleet.ClusterID]costmodel.Rollup{}
+	on, regions := map[fleet.ClusterID]costmodel.Rollup{}, map[fleet.ClusterID]fleet.RegionID{}
+	for _, v := range b.bills {
+		regions[v.Cluster] = v.Region
+	}
 	for _, k := range b.sums.Keys() {
+		to := k
+		if to.Region == "" { // told when the cluster was configured no more
+			to.Region = regions[k.Cluster]
+		}
 		if on[k.Cluster] == nil {
 			on[k.Cluster] = costmodel.Rollup{}
 		}
-		on[k.Cluster][k] = b.sums[k]
+		on[k.Cluster].Add(to, b.sums[k])
 	}
 	out := costmodel.Rollup{}
 	for _, v := range b.bills {

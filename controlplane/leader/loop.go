@@ -114,6 +114,7 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 	}
 	l.expire(ctx, view, now)
 	l.warn(ctx, view, now)
+	l.closeMinutes(ctx, view, signals, now)
 	l.usage.see(signals, view.Table())
 	l.letThrough(ctx, l.o.Store.View())
 	view = l.o.Store.View()

@@ -15,6 +15,7 @@ type metrics struct {
 	failures *prometheus.CounterVec
 	health   *prometheus.CounterVec
 	warnings prometheus.Counter
+	unbilled prometheus.Counter
 }
 
 // Causes for which a table or health is not published.
@@ -42,6 +43,9 @@ func newMetrics() metrics {
 			Name: prefix + "budget_warnings_total", Help: "Warnings that this node gave as leader, since a budget was spent up to one of its percentages.",
 		}),
 	}
+	m.unbilled = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: prefix + "account_failures_total", Help: "Bills of minutes that this node made as leader and could not commit; they are made again.",
+	})
 	for _, cause := range []string{causeUnsound, causeTooLarge, causeRefused, causeUncertain} {
 		m.failures.WithLabelValues(cause)
 	}
@@ -52,7 +56,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	if r == nil {
 		return nil
 	}
-	return errors.Join(r.Register(m.plans), r.Register(m.failures), r.Register(m.health), r.Register(m.warnings))
+	return errors.Join(r.Register(m.plans), r.Register(m.failures), r.Register(m.health), r.Register(m.warnings), r.Register(m.unbilled))
 }
 
 func (m *metrics) planned(took time.Duration) { m.plans.Observe(took.Seconds()) }

@@ -1,0 +1,107 @@
+package leader
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"anabranch/controlplane/account"
+	"anabranch/controlplane/billing"
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/signal"
+	"anabranch/costmodel"
+)
+
+// wealthy is a leader of a cluster that costs six dollars an hour.
+func wealthy(t *testing.T) *treasury {
+	y := newTreasury(t)
+	y.write(policy.KindRegion, "us", "{}")
+	y.write(policy.KindModel, "m", "{}")
+	y.write(policy.KindCluster, "c", "{region: us, models: [m], endpoints: [{id: e, url: 'http://c:1', class: h100}], gpus: [{class: h100, count: 2}]}")
+	y.write(policy.KindRateCard, "r", "{gpus: [{class: h100, region: us, usdPerHour: 3}]}")
+	return y
+}
+
+// bill lets a leader look each second for a time.
+func (y *treasury) bill(d time.Duration) {
+	y.t.Helper()
+	for range int(d / time.Second) {
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time of synctest
+		y.loop.closeMinutes(y.t.Context(), y.View(), signal.Snapshot{}, time.Now())
+	}
+}
+
+func (y *treasury) paid() costmodel.Micros {
+	y.t.Helper()
+	a := y.View().Account()
+	if a.Begun().IsZero() {
+		return 0
+	}
+	r, err := a.Ask(account.Query{From: a.Begun(), Until: a.Closed()})
+	if err != nil || len(r.Gaps) > 0 {
+		y.t.Fatalf("%+v, %v", r, err)
+	}
+	var sum costmodel.Micros
+	for _, row := range r.Rows {
+		sum += row.Paid()
+	}
+	return sum
+}
+
+func TestALeaderHasMinutesBilledOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // on a midnight of UTC
+		y := wealthy(t)
+		for _, step := range []struct {
+			what  string
+			first func()
+			pass  time.Duration
+			paid  costmodel.Micros
+		}{
+			{"a new leader waits for what routers tell", func() {}, billing.Grace - time.Second, 0},
+			{"the account begins", func() {}, 2 * time.Second, 100_000},
+			{"a minute is over, and may have usage yet", func() {}, 58 * time.Second, 100_000},
+			{"it is closed", func() {}, 2 * time.Second, 200_000},
+			{"an hour", func() {}, time.Hour, 6_200_000},
+			{"nothing can be committed", func() { y.fail = errors.New("no quorum") }, 5 * time.Minute, 6_200_000},
+			{"it is made up for", func() { y.fail = nil }, time.Second, 6_700_000},
+			{"another leader waits", y.renew, billing.Grace - time.Second, 6_700_000},
+			{"and goes on", func() {}, 2 * time.Minute, 6_900_000},
+			{"nobody leads", func() { time.Sleep(3 * time.Hour) }, time.Minute, 25_000_000}, //nolint:forbidigo // virtual time of synctest
+		} {
+			step.first()
+			y.bill(step.pass)
+			if got := y.paid(); got != step.paid {
+				t.Errorf("%s: %s are paid at %s, want %s", step.what, got, time.Now().UTC(), step.paid)
+			}
+		}
+		if log := y.logs.String(); strings.Contains(log, "ERROR") {
+			t.Error(log)
+		}
+		if len(y.View().Audit(0, 0)) > 10 {
+			t.Error("minutes are entries of the audit trail")
+		}
+	})
+}
+
+func TestAnotherLeadersBillIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := wealthy(t)
+		time.Sleep(5 * time.Minute) //nolint:forbidigo // virtual time of synctest
+		before := y.View()
+		for range 2 { // the second with a view from before the first
+			y.loop.closeMinutes(t.Context(), before, signal.Snapshot{}, time.Now())
+		}
+		if got := y.paid(); got != 100_000 || testutil.ToFloat64(y.loop.metrics.unbilled) != 0 {
+			t.Errorf("%s are paid, %v failures", got, testutil.ToFloat64(y.loop.metrics.unbilled))
+		}
+		y.fail = errors.New("no quorum")
+		y.bill(61 * time.Second)
+		if got := testutil.ToFloat64(y.loop.metrics.unbilled); got == 0 || !strings.Contains(y.logs.String(), "close minutes of the account") {
+			t.Errorf("%v failures, logged %s", got, y.logs)
+		}
+	})
+}
