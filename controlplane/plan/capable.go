@@ -14,10 +14,13 @@ const leastCapable = 0.5
 // promptness is the mean time to the first token in ms as a function of load over capacity, for a site of so
 // many slots. It belongs to the curve by which the planner divides work: that is the marginal cost m of a load,
 // so that the mean one is the integral of m from 0 to the load, over the load.
-type promptness struct{ ms [knots + 1]float64 }
+type promptness struct {
+	ms    [knots + 1]float64
+	curve *curve
+}
 
 func newPromptness(c *curve) *promptness {
-	var p promptness
+	p := promptness{curve: c}
 	p.ms[0] = serviceMs
 	sum, before := 0.0, c.at(0)
 	for i := 1; i <= knots; i++ {
@@ -29,11 +32,13 @@ func newPromptness(c *curve) *promptness {
 	return &p
 }
 
-// at gives the mean time to the first token at a load of rho times the capacity; +Inf where the curve ends.
+// at gives the mean time to the first token at a load of rho times the capacity. Beyond the last knot it takes the
+// curve to go on straight.
 func (p *promptness) at(rho float64) float64 {
 	x := max(rho, 0) / knot
-	if !(x <= knots) {
-		return math.Inf(1)
+	if beyond := rho - knots*knot; beyond > 0 {
+		sum := (p.ms[knots]-serviceMs)*knots*knot + beyond*(p.curve.at(knots*knot)+p.curve.at(rho))/2
+		return serviceMs + sum/rho
 	}
 	i := int(min(x, knots-1))
 	return p.ms[i] + (x-float64(i))*(p.ms[i+1]-p.ms[i])

@@ -152,6 +152,9 @@ func (m *matrix) travel(w *world, demands []*demand, row *SurvivalRow) {
 	}
 }
 
+// leastPart of what it could do is the least that a site which is in use at all is taken to do.
+const leastPart = 1e-4
+
 // headrooms are those of all sites that are left.
 func (m *matrix) headrooms(w *world, demands []*demand) []Headroom {
 	work, cold, load := map[*site]float64{}, map[*site]float64{}, map[*site]float64{}
@@ -179,7 +182,7 @@ func (m *matrix) headrooms(w *world, demands []*demand) []Headroom {
 			h.CapacityPerS = slices.Max(slices.Collect(maps.Values(s.capacity)))
 		}
 		most, _ := m.clock.of(m.in.endpoints(s)).within(h.ObjectiveMs)
-		h.CanPerS = most * s.cap() * h.CapacityPerS
+		h.CanPerS = most * max(s.cap(), leastPart) * h.CapacityPerS
 		h.HeadroomPerS = h.CanPerS - h.WorkPerS
 		h.Headroom = h.HeadroomPerS / h.CanPerS
 		out = append(out, h)

@@ -302,3 +302,38 @@ func TestEveryMatrixIsSound(t *testing.T) {
 		}
 	})
 }
+
+func TestTheMeanTimeToTheFirstToken(t *testing.T) {
+	p := clock{}.of(1)
+	if p != clock.of(clock{slotsPerEndpoint: p}, 1) || slotsOf(0) != slotsPerEndpoint || slotsOf(1e6) != maxSlots {
+		t.Error("a clock makes what it has")
+	}
+	// Of W(u) itself, of which the curve is the marginal cost, and half of what a batch adds.
+	for _, rho := range []float64{0.1, 0.4, 0.7, 0.77} {
+		u, k, c := rho/rhoMax, math.Sqrt(2*(slotsPerEndpoint+1))-1, float64(slotsPerEndpoint)
+		want := serviceMs + batchMs*u/2 + serviceMs*math.Pow(u, k)/(c*(1-u))
+		if got := p.at(rho); !within(got, want, 0.01*want) {
+			t.Errorf("at %g: %g ms, want %g", rho, got, want)
+		}
+	}
+	for _, objective := range []float64{505, 520, 600, 700} {
+		rho, holds := p.within(objective)
+		if !holds || !within(p.at(rho), objective, 1e-6) {
+			t.Errorf("%g ms hold up to %g, where it is %g", objective, rho, p.at(rho))
+		}
+	}
+	if rho, holds := p.within(499); holds || rho != leastCapable {
+		t.Errorf("499 ms: %g, %v", rho, holds)
+	}
+	if rho, holds := p.within(math.NaN()); holds || rho != leastCapable {
+		t.Errorf("no objective: %g, %v", rho, holds)
+	}
+	before := 0.0
+	for rho := 0.0; rho < 1.2; rho += 0.01 {
+		if at := p.at(rho); at < before {
+			t.Fatalf("it falls at %g", rho)
+		} else {
+			before = at
+		}
+	}
+}
