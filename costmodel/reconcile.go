@@ -11,6 +11,13 @@ type Charge struct {
 	Cost             Micros
 }
 
+// Billed is what a seller billed in some time.
+type Billed struct {
+	Charges []Charge
+	// Estimate: the amounts may still change.
+	Estimate bool
+}
+
 // Drift sets what a seller billed beside what was counted for the same.
 type Drift struct {
 	Region, Instance string
@@ -29,24 +36,25 @@ func (d Drift) Ratio() (ratio float64, ok bool) {
 // Reconcile sets charges side by side, by region and instance type in order. Several for the same are added;
 // what only one side knows is 0 on the other, and so is what is below 0.
 func Reconcile(billed, counted []Charge) []Drift {
-	all := map[[2]string]Drift{}
-	put := func(c Charge, billed, counted Micros) {
-		at := [2]string{c.Region, c.Instance}
-		d := all[at]
-		all[at] = Drift{c.Region, c.Instance, add(d.Billed, billed), add(d.Counted, counted)}
-	}
+	var out []Drift
 	for _, c := range billed {
-		put(c, max(c.Cost, 0), 0)
+		out = append(out, Drift{c.Region, c.Instance, max(c.Cost, 0), 0})
 	}
 	for _, c := range counted {
-		put(c, 0, max(c.Cost, 0))
+		out = append(out, Drift{c.Region, c.Instance, 0, max(c.Cost, 0)})
 	}
-	var out []Drift
-	for _, d := range all {
-		out = append(out, d)
+	slices.SortFunc(out, Drift.compare)
+	kept := out[:0]
+	for _, d := range out {
+		if n := len(kept); n > 0 && kept[n-1].compare(d) == 0 {
+			kept[n-1].Billed, kept[n-1].Counted = add(kept[n-1].Billed, d.Billed), add(kept[n-1].Counted, d.Counted)
+			continue
+		}
+		kept = append(kept, d)
 	}
-	slices.SortFunc(out, func(a, b Drift) int {
-		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Instance, b.Instance))
-	})
-	return out
+	return kept
+}
+
+func (d Drift) compare(e Drift) int {
+	return cmp.Or(cmp.Compare(d.Region, e.Region), cmp.Compare(d.Instance, e.Instance))
 }

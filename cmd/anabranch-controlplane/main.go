@@ -26,9 +26,11 @@ import (
 	"anabranch/controlplane/backup/bucket"
 	"anabranch/controlplane/cloudwatch"
 	"anabranch/controlplane/oidc"
+	"anabranch/controlplane/reconcile"
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/store"
 	"anabranch/costmodel/awsprice"
+	"anabranch/costmodel/awsprice/billed"
 	"anabranch/web"
 )
 
@@ -60,6 +62,7 @@ type flags struct {
 	oidc       oidc.Options
 	oidcSecret string
 	cloudWatch cloudwatch.Options
+	awsBills   bool
 }
 
 func command() *cobra.Command {
@@ -146,6 +149,7 @@ that comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&f.cloudWatch.Namespace, "cloudwatch-namespace", "", "namespace of Amazon CloudWatch in which metrics are published while this node leads; credentials and region as for AWS's own tools (default: none are published)")
 	fl.StringSliceVar(&f.cloudWatch.Names, "cloudwatch-metrics", cloudwatch.DefaultNames(), "names of the metrics to publish there, with * for any letters; each combination of labels costs money")
 	fl.DurationVar(&f.cloudWatch.Interval, "cloudwatch-interval", cloudwatch.DefaultInterval, "time between two data points there")
+	fl.BoolVar(&f.awsBills, "aws-bills", false, "hold what clusters cost against what AWS Cost Explorer says was billed, once a day while this node leads; each question costs a cent; credentials as for AWS's own tools")
 	f.log.Bind(fl)
 	cmd.AddCommand(datadir.Restore(), datadir.Recover())
 	return cmd
@@ -185,7 +189,7 @@ func (f *flags) apply(ctx context.Context, o *node.Options) error {
 		problems = append(problems, err)
 		o.Backups = append(o.Backups, b)
 	}
-	problems = append(problems, f.publish(ctx, o))
+	problems = append(problems, f.publish(ctx, o), f.reconcile(ctx, o))
 	logger, err := f.log.Logger(os.Stderr)
 	problems = append(problems, err)
 	o.Logger = logger
@@ -213,6 +217,19 @@ func (f *flags) publish(ctx context.Context, o *node.Options) error {
 	f.cloudWatch.Client = awscloudwatch.NewFromConfig(config)
 	f.cloudWatch.Credentials = func(ctx context.Context) error { return awsprice.Credentials(ctx, config) }
 	o.CloudWatch = &f.cloudWatch
+	return nil
+}
+
+// reconcile makes the client of Cost Explorer, if the account is to be held against bills. It calls nobody.
+func (f *flags) reconcile(ctx context.Context, o *node.Options) error {
+	if !f.awsBills {
+		return nil
+	}
+	config, err := awsprice.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("--aws-bills: %w", err)
+	}
+	o.Reconcile = &reconcile.Options{Seller: billed.New(config), Source: billed.Name, Lag: billed.Lag}
 	return nil
 }
 

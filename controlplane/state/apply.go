@@ -130,6 +130,8 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 		return v.keepAccount(v.account.Close(op.CloseMinutes, v.index))
 	case *statepb.Command_PutPrices:
 		return v.putPrices(cmd, op.PutPrices)
+	case *statepb.Command_PutBilled:
+		return v.putBilled(op.PutBilled.GetDay())
 	}
 	return &statepb.Outcome{}
 }

@@ -55,7 +55,7 @@ func operationFormat(cmd *statepb.Command) uint32 {
 		return 3
 	case *statepb.Command_CountSpending, *statepb.Command_WarnBudget:
 		return 4
-	case *statepb.Command_CountUsage, *statepb.Command_CloseMinutes, *statepb.Command_PutPrices:
+	case *statepb.Command_CountUsage, *statepb.Command_CloseMinutes, *statepb.Command_PutPrices, *statepb.Command_PutBilled:
 		return 5
 	}
 	return Format

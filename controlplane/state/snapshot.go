@@ -105,7 +105,7 @@ func (v *View) bytes() ([]byte, error) {
 		Audit: v.audit.all(), Nodes: v.nodes, EpochDue: v.epochDue, Lineage: v.lineage,
 		FeatureLevel: v.level, Answers: v.answers, AuditAnchor: v.audit.anchor,
 		Rollouts: v.rollingProto(), Proposals: v.proposalsProto(), Ledger: v.ledger.proto(), Account: v.account.Proto(),
-		Prices: v.prices.proto(),
+		Prices: v.prices.proto(), Billed: v.billed,
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -171,6 +171,9 @@ func fromSnapshot(s *statepb.Snapshot) (_ *View, err error) {
 	}
 	if err := v.prices.read(s.GetPrices()); err != nil {
 		return nil, err
+	}
+	if v.billed = s.GetBilled(); !slices.IsSortedFunc(v.billed, dayOrder) {
+		return nil, errors.New("the days that were billed are out of order")
 	}
 	if err := VerifyAudit(s.GetAudit()); err != nil {
 		return nil, err

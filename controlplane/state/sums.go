@@ -17,7 +17,7 @@ import (
 )
 
 // Sums hashes the state by parts, for nodes to compare: resources by kind, their history, the
-// tables, rollouts, proposals, the ledger, the account, prices,
+// tables, rollouts, proposals, the ledger, the account, prices, bills,
 // health, reasons, nodes, the answers kept, the audit trail, and the rest. The index is not in them.
 //
 // To take milliseconds at any size they cover the newest table whole and the others by reference, the
@@ -46,6 +46,7 @@ func Sums(v *View) []*statepb.Sum {
 	add("ledger", func(h hash.Hash) { message(h, v.ledger.proto()) })
 	add("account", v.sumAccount)
 	add("prices", func(h hash.Hash) { message(h, v.prices.proto()) })
+	add("billed", func(h hash.Hash) { messages(h, v.billed) })
 	add("health", func(h hash.Hash) { messages(h, v.health) })
 	add("reasons", func(h hash.Hash) { messages(h, v.reasons) })
 	add("nodes", func(h hash.Hash) { messages(h, v.nodes) })

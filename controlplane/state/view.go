@@ -58,7 +58,8 @@ type View struct {
 	ledger    ledger
 	account   account.Account
 	prices    prices
-	forgotten uint64 // revision up to which changes of proposals may be forgotten
+	billed    []*statepb.BilledDay // oldest first; replaced, never written to
+	forgotten uint64               // revision up to which changes of proposals may be forgotten
 }
 
 // shelf holds the resources of one kind, sorted by name.

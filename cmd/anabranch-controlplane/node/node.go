@@ -32,6 +32,7 @@ import (
 	"anabranch/controlplane/ledger"
 	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/publish"
+	"anabranch/controlplane/reconcile"
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
@@ -68,6 +69,8 @@ type Node struct {
 	metrics *prometheus.Registry // of all parts
 	// cloudWatch is nil unless metrics are published there.
 	cloudWatch *cloudwatch.Publisher
+	// reconcile is nil unless the account is held against bills.
+	reconcile *reconcile.Reconciler
 
 	httpListener, grpcListener net.Listener
 }
@@ -150,7 +153,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}); err != nil {
 		return err
 	}
-	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry), n.wireCloudWatch(registry)); err != nil {
+	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry), n.wireCloudWatch(registry), n.wireReconcile(registry)); err != nil {
 		return err
 	}
 	desks, err := inquiry.NewDesks(inquiry.Options{
@@ -272,6 +275,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "backup", Run: n.takeBackups},
 		lifecycle.Part{Name: "archive", Run: n.archiveAudit},
 		lifecycle.Part{Name: "cloudwatch", Run: n.publishMetrics},
+		lifecycle.Part{Name: "reconcile", Run: n.askForBills},
 		lifecycle.Part{Name: "sign-in", Run: n.meetProvider},
 		lifecycle.Part{Name: "publish", Run: n.publish.Run},
 		lifecycle.Part{Name: "grpc", Run: n.serveGRPC},

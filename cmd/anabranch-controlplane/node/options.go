@@ -18,6 +18,7 @@ import (
 	"anabranch/controlplane/backup"
 	"anabranch/controlplane/cloudwatch"
 	"anabranch/controlplane/oidc"
+	"anabranch/controlplane/reconcile"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
@@ -68,6 +69,9 @@ type Options struct {
 	// CloudWatch is where and which metrics are published while this node leads: Client, Credentials,
 	// Namespace, Names, Interval and Most of it count. Nil: none are.
 	CloudWatch *cloudwatch.Options
+	// Reconcile is whose bills the account is held against while this node leads: Seller, Source, Lag and
+	// RegionOf of it count. Nil: nobody's.
+	Reconcile *reconcile.Options
 	// ReadRate and WriteRate are how many reads and changes one caller may ask of this node in a second;
 	// 0: the defaults of package rest, negative: no limit.
 	ReadRate, WriteRate float64

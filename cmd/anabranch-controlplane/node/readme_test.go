@@ -10,11 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudwatch "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"anabranch/controlplane/backup"
 	"anabranch/controlplane/cloudwatch"
+	"anabranch/controlplane/reconcile"
+	"anabranch/costmodel/awsprice/billed"
 )
 
 const readme = "../../../controlplane/README.md"
@@ -36,6 +39,7 @@ func kept(t *testing.T) (labels, kinds map[string]string) {
 	o := options(t.TempDir(), "n1")
 	o.Backups = []backup.Place{backup.Dir(t.TempDir())}
 	o.BackupInterval = time.Hour
+	o.Reconcile = &reconcile.Options{Seller: billed.New(aws.Config{}), Source: billed.Name}
 	o.CloudWatch = &cloudwatch.Options{Client: awscloudwatch.New(awscloudwatch.Options{})}
 	n, err := New(o)
 	if err != nil {

@@ -20,7 +20,7 @@
 //               glass.
 //   2026-11-30  format 4: the ledger of budgets of money, and warnings about them.
 //   2026-11-30  format 5: the account of what requests used and clusters cost.
-//   2026-11-30  format 5: prices that sources have found.
+//   2026-11-30  format 5: prices that sources have found, and what was billed.
 
 package statepb
 
@@ -74,6 +74,7 @@ type Command struct {
 	//	*Command_CountUsage
 	//	*Command_CloseMinutes
 	//	*Command_PutPrices
+	//	*Command_PutBilled
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -358,6 +359,15 @@ func (x *Command) GetPutPrices() *PutPrices {
 	return nil
 }
 
+func (x *Command) GetPutBilled() *PutBilled {
+	if x != nil {
+		if x, ok := x.Op.(*Command_PutBilled); ok {
+			return x.PutBilled
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -454,6 +464,10 @@ type Command_PutPrices struct {
 	PutPrices *PutPrices `protobuf:"bytes,50,opt,name=put_prices,json=putPrices,proto3,oneof"`
 }
 
+type Command_PutBilled struct {
+	PutBilled *PutBilled `protobuf:"bytes,51,opt,name=put_billed,json=putBilled,proto3,oneof"`
+}
+
 func (*Command_Noop) isCommand_Op() {}
 
 func (*Command_Init) isCommand_Op() {}
@@ -499,6 +513,8 @@ func (*Command_CountUsage) isCommand_Op() {}
 func (*Command_CloseMinutes) isCommand_Op() {}
 
 func (*Command_PutPrices) isCommand_Op() {}
+
+func (*Command_PutBilled) isCommand_Op() {}
 
 // Once makes a command do what it does once, however often it is met with the same actor and key
 // within 24 hours. What was refused is not remembered.
@@ -3169,6 +3185,213 @@ func (x *Doubt) GetGone() bool {
 	return false
 }
 
+// PutBilled brings what a seller billed for a day. It takes the place of what was known of the day.
+type PutBilled struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Day           *BilledDay             `protobuf:"bytes,1,opt,name=day,proto3" json:"day,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutBilled) Reset() {
+	*x = PutBilled{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutBilled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutBilled) ProtoMessage() {}
+
+func (x *PutBilled) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutBilled.ProtoReflect.Descriptor instead.
+func (*PutBilled) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *PutBilled) GetDay() *BilledDay {
+	if x != nil {
+		return x.Day
+	}
+	return nil
+}
+
+// BilledDay is what a seller billed for instances in a day, UTC, beside what the account counted.
+type BilledDay struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DayUnixS      int64                  `protobuf:"varint,1,opt,name=day_unix_s,json=dayUnixS,proto3" json:"day_unix_s,omitempty"`          // its start
+	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`                                 // who says so
+	AskedUnixMs   int64                  `protobuf:"varint,3,opt,name=asked_unix_ms,json=askedUnixMs,proto3" json:"asked_unix_ms,omitempty"` // when that was
+	Estimate      bool                   `protobuf:"varint,4,opt,name=estimate,proto3" json:"estimate,omitempty"`                            // it may still change
+	Incomplete    bool                   `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`                        // the account has not counted the whole day
+	Goods         []*BilledGoods         `protobuf:"bytes,6,rep,name=goods,proto3" json:"goods,omitempty"`                                   // by region and instance
+	LeftOut       []string               `protobuf:"bytes,7,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`                // clusters that name no instance type: what they cost can't be found in a bill
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BilledDay) Reset() {
+	*x = BilledDay{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BilledDay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BilledDay) ProtoMessage() {}
+
+func (x *BilledDay) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BilledDay.ProtoReflect.Descriptor instead.
+func (*BilledDay) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *BilledDay) GetDayUnixS() int64 {
+	if x != nil {
+		return x.DayUnixS
+	}
+	return 0
+}
+
+func (x *BilledDay) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *BilledDay) GetAskedUnixMs() int64 {
+	if x != nil {
+		return x.AskedUnixMs
+	}
+	return 0
+}
+
+func (x *BilledDay) GetEstimate() bool {
+	if x != nil {
+		return x.Estimate
+	}
+	return false
+}
+
+func (x *BilledDay) GetIncomplete() bool {
+	if x != nil {
+		return x.Incomplete
+	}
+	return false
+}
+
+func (x *BilledDay) GetGoods() []*BilledGoods {
+	if x != nil {
+		return x.Goods
+	}
+	return nil
+}
+
+func (x *BilledDay) GetLeftOut() []string {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// BilledGoods are instances of one type in one region.
+type BilledGoods struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	Instance      string                 `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	BilledMicros  int64                  `protobuf:"varint,3,opt,name=billed_micros,json=billedMicros,proto3" json:"billed_micros,omitempty"`
+	CountedMicros int64                  `protobuf:"varint,4,opt,name=counted_micros,json=countedMicros,proto3" json:"counted_micros,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BilledGoods) Reset() {
+	*x = BilledGoods{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BilledGoods) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BilledGoods) ProtoMessage() {}
+
+func (x *BilledGoods) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BilledGoods.ProtoReflect.Descriptor instead.
+func (*BilledGoods) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *BilledGoods) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *BilledGoods) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *BilledGoods) GetBilledMicros() int64 {
+	if x != nil {
+		return x.BilledMicros
+	}
+	return 0
+}
+
+func (x *BilledGoods) GetCountedMicros() int64 {
+	if x != nil {
+		return x.CountedMicros
+	}
+	return 0
+}
+
 // Repricing is a cluster that costs otherwise than before.
 type Repricing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3180,7 +3403,7 @@ type Repricing struct {
 
 func (x *Repricing) Reset() {
 	*x = Repricing{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3415,7 @@ func (x *Repricing) String() string {
 func (*Repricing) ProtoMessage() {}
 
 func (x *Repricing) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3428,7 @@ func (x *Repricing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repricing.ProtoReflect.Descriptor instead.
 func (*Repricing) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Repricing) GetSource() string {
@@ -3233,7 +3456,7 @@ type Prices struct {
 
 func (x *Prices) Reset() {
 	*x = Prices{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3468,7 @@ func (x *Prices) String() string {
 func (*Prices) ProtoMessage() {}
 
 func (x *Prices) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3481,7 @@ func (x *Prices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prices.ProtoReflect.Descriptor instead.
 func (*Prices) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Prices) GetSources() []*PriceSource {
@@ -3302,7 +3525,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3537,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3550,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Proposal) GetId() uint64 {
@@ -3473,7 +3696,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3485,7 +3708,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3498,7 +3721,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Approval) GetActor() *Actor {
@@ -3530,7 +3753,7 @@ type BrokenGlass struct {
 
 func (x *BrokenGlass) Reset() {
 	*x = BrokenGlass{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3542,7 +3765,7 @@ func (x *BrokenGlass) String() string {
 func (*BrokenGlass) ProtoMessage() {}
 
 func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3555,7 +3778,7 @@ func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokenGlass.ProtoReflect.Descriptor instead.
 func (*BrokenGlass) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *BrokenGlass) GetRevision() uint64 {
@@ -3612,7 +3835,7 @@ type Proposals struct {
 
 func (x *Proposals) Reset() {
 	*x = Proposals{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3624,7 +3847,7 @@ func (x *Proposals) String() string {
 func (*Proposals) ProtoMessage() {}
 
 func (x *Proposals) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3637,7 +3860,7 @@ func (x *Proposals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposals.ProtoReflect.Descriptor instead.
 func (*Proposals) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Proposals) GetProposals() []*Proposal {
@@ -3677,7 +3900,7 @@ type Publish struct {
 
 func (x *Publish) Reset() {
 	*x = Publish{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3689,7 +3912,7 @@ func (x *Publish) String() string {
 func (*Publish) ProtoMessage() {}
 
 func (x *Publish) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3702,7 +3925,7 @@ func (x *Publish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publish.ProtoReflect.Descriptor instead.
 func (*Publish) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Publish) GetTable() *routerpb.Table {
@@ -3755,7 +3978,7 @@ type StartRollout struct {
 
 func (x *StartRollout) Reset() {
 	*x = StartRollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3767,7 +3990,7 @@ func (x *StartRollout) String() string {
 func (*StartRollout) ProtoMessage() {}
 
 func (x *StartRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3780,7 +4003,7 @@ func (x *StartRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRollout.ProtoReflect.Descriptor instead.
 func (*StartRollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StartRollout) GetConfigRevision() uint64 {
@@ -3840,7 +4063,7 @@ type SteerChange struct {
 
 func (x *SteerChange) Reset() {
 	*x = SteerChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3852,7 +4075,7 @@ func (x *SteerChange) String() string {
 func (*SteerChange) ProtoMessage() {}
 
 func (x *SteerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3865,7 +4088,7 @@ func (x *SteerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerChange.ProtoReflect.Descriptor instead.
 func (*SteerChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SteerChange) GetAct() string {
@@ -3934,7 +4157,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3946,7 +4169,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3959,7 +4182,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Rollout) GetId() uint64 {
@@ -4079,7 +4302,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4091,7 +4314,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4104,7 +4327,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Freeze) GetAtUnixMs() int64 {
@@ -4140,7 +4363,7 @@ type HeldConfig struct {
 
 func (x *HeldConfig) Reset() {
 	*x = HeldConfig{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4152,7 +4375,7 @@ func (x *HeldConfig) String() string {
 func (*HeldConfig) ProtoMessage() {}
 
 func (x *HeldConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4165,7 +4388,7 @@ func (x *HeldConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldConfig.ProtoReflect.Descriptor instead.
 func (*HeldConfig) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *HeldConfig) GetResources() []*Resource {
@@ -4205,7 +4428,7 @@ type Rollouts struct {
 
 func (x *Rollouts) Reset() {
 	*x = Rollouts{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4217,7 +4440,7 @@ func (x *Rollouts) String() string {
 func (*Rollouts) ProtoMessage() {}
 
 func (x *Rollouts) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4230,7 +4453,7 @@ func (x *Rollouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollouts.ProtoReflect.Descriptor instead.
 func (*Rollouts) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Rollouts) GetRollouts() []*Rollout {
@@ -4298,7 +4521,7 @@ type ClusterHealth struct {
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4310,7 +4533,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4323,7 +4546,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -4394,7 +4617,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4406,7 +4629,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4419,7 +4642,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -4463,7 +4686,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4475,7 +4698,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4488,7 +4711,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PutNode) GetId() string {
@@ -4528,7 +4751,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4540,7 +4763,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4553,7 +4776,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -4576,7 +4799,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4588,7 +4811,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4601,7 +4824,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Denied) GetAction() string {
@@ -4647,7 +4870,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4659,7 +4882,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4672,7 +4895,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Note) GetAction() string {
@@ -4724,7 +4947,7 @@ type ArchiveAudit struct {
 
 func (x *ArchiveAudit) Reset() {
 	*x = ArchiveAudit{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4736,7 +4959,7 @@ func (x *ArchiveAudit) String() string {
 func (*ArchiveAudit) ProtoMessage() {}
 
 func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4749,7 +4972,7 @@ func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
 func (*ArchiveAudit) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ArchiveAudit) GetFrom() uint64 {
@@ -4802,7 +5025,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4814,7 +5037,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4827,7 +5050,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -4901,7 +5124,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4913,7 +5136,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4926,7 +5149,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -5081,7 +5304,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5093,7 +5316,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5106,7 +5329,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FieldChange) GetField() string {
@@ -5144,7 +5367,7 @@ type AuditAnchor struct {
 
 func (x *AuditAnchor) Reset() {
 	*x = AuditAnchor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5156,7 +5379,7 @@ func (x *AuditAnchor) String() string {
 func (*AuditAnchor) ProtoMessage() {}
 
 func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5169,7 +5392,7 @@ func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
 func (*AuditAnchor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AuditAnchor) GetDropped() uint64 {
@@ -5222,7 +5445,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5234,7 +5457,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5247,7 +5470,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Resource) GetKind() string {
@@ -5310,7 +5533,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5322,7 +5545,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5335,7 +5558,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{62}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Manager) GetName() string {
@@ -5375,7 +5598,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5387,7 +5610,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5400,7 +5623,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{63}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -5514,7 +5737,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5526,7 +5749,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5539,7 +5762,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{64}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *History) GetKind() string {
@@ -5574,7 +5797,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5586,7 +5809,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5599,7 +5822,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{65}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -5639,6 +5862,7 @@ type Snapshot struct {
 	Ledger        *Ledger                `protobuf:"bytes,26,opt,name=ledger,proto3" json:"ledger,omitempty"`                      // unset: there is none
 	Account       *Account               `protobuf:"bytes,27,opt,name=account,proto3" json:"account,omitempty"`                    // unset: there is none
 	Prices        *Prices                `protobuf:"bytes,30,opt,name=prices,proto3" json:"prices,omitempty"`                      // unset: there are none
+	Billed        []*BilledDay           `protobuf:"bytes,31,rep,name=billed,proto3" json:"billed,omitempty"`                      // oldest first
 	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"` // no table is published before the epoch has risen
 	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                    // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
@@ -5647,7 +5871,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5659,7 +5883,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5672,7 +5896,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{66}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -5822,6 +6046,13 @@ func (x *Snapshot) GetPrices() *Prices {
 	return nil
 }
 
+func (x *Snapshot) GetBilled() []*BilledDay {
+	if x != nil {
+		return x.Billed
+	}
+	return nil
+}
+
 func (x *Snapshot) GetEpochDue() bool {
 	if x != nil {
 		return x.EpochDue
@@ -5840,7 +6071,7 @@ var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\x8a\r\n" +
+	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xca\r\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1c\n" +
 	"\tignorable\x18\x02 \x01(\bR\tignorable\x12\x1c\n" +
@@ -5877,7 +6108,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"countUsage\x12G\n" +
 	"\rclose_minutes\x180 \x01(\v2 .anabranch.state.v1.CloseMinutesH\x00R\fcloseMinutes\x12>\n" +
 	"\n" +
-	"put_prices\x182 \x01(\v2\x1d.anabranch.state.v1.PutPricesH\x00R\tputPricesB\x04\n" +
+	"put_prices\x182 \x01(\v2\x1d.anabranch.state.v1.PutPricesH\x00R\tputPrices\x12>\n" +
+	"\n" +
+	"put_billed\x183 \x01(\v2\x1d.anabranch.state.v1.PutBilledH\x00R\tputBilledB\x04\n" +
 	"\x02op\"?\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
@@ -6122,7 +6355,25 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x05Doubt\x12\"\n" +
 	"\rsince_unix_ms\x18\x01 \x01(\x03R\vsinceUnixMs\x12&\n" +
 	"\x0fmicros_per_hour\x18\x02 \x01(\x03R\rmicrosPerHour\x12\x12\n" +
-	"\x04gone\x18\x03 \x01(\bR\x04gone\";\n" +
+	"\x04gone\x18\x03 \x01(\bR\x04gone\"<\n" +
+	"\tPutBilled\x12/\n" +
+	"\x03day\x18\x01 \x01(\v2\x1d.anabranch.state.v1.BilledDayR\x03day\"\xf3\x01\n" +
+	"\tBilledDay\x12\x1c\n" +
+	"\n" +
+	"day_unix_s\x18\x01 \x01(\x03R\bdayUnixS\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\"\n" +
+	"\rasked_unix_ms\x18\x03 \x01(\x03R\vaskedUnixMs\x12\x1a\n" +
+	"\bestimate\x18\x04 \x01(\bR\bestimate\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x05 \x01(\bR\n" +
+	"incomplete\x125\n" +
+	"\x05goods\x18\x06 \x03(\v2\x1f.anabranch.state.v1.BilledGoodsR\x05goods\x12\x19\n" +
+	"\bleft_out\x18\a \x03(\tR\aleftOut\"\x8d\x01\n" +
+	"\vBilledGoods\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\tR\binstance\x12#\n" +
+	"\rbilled_micros\x18\x03 \x01(\x03R\fbilledMicros\x12%\n" +
+	"\x0ecounted_micros\x18\x04 \x01(\x03R\rcountedMicros\";\n" +
 	"\tRepricing\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\"_\n" +
@@ -6342,7 +6593,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\trevisions\x18\x03 \x03(\v2\x1c.anabranch.state.v1.RevisionR\trevisions\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xdc\b\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\x93\t\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -6366,7 +6617,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\tproposals\x18\x19 \x01(\v2\x1d.anabranch.state.v1.ProposalsR\tproposals\x122\n" +
 	"\x06ledger\x18\x1a \x01(\v2\x1a.anabranch.state.v1.LedgerR\x06ledger\x125\n" +
 	"\aaccount\x18\x1b \x01(\v2\x1b.anabranch.state.v1.AccountR\aaccount\x122\n" +
-	"\x06prices\x18\x1e \x01(\v2\x1a.anabranch.state.v1.PricesR\x06prices\x12\x1b\n" +
+	"\x06prices\x18\x1e \x01(\v2\x1a.anabranch.state.v1.PricesR\x06prices\x125\n" +
+	"\x06billed\x18\x1f \x03(\v2\x1d.anabranch.state.v1.BilledDayR\x06billed\x12\x1b\n" +
 	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
 	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
@@ -6382,7 +6634,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Once)(nil),            // 1: anabranch.state.v1.Once
@@ -6421,38 +6673,41 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*PriceSource)(nil),     // 34: anabranch.state.v1.PriceSource
 	(*PriceOffer)(nil),      // 35: anabranch.state.v1.PriceOffer
 	(*Doubt)(nil),           // 36: anabranch.state.v1.Doubt
-	(*Repricing)(nil),       // 37: anabranch.state.v1.Repricing
-	(*Prices)(nil),          // 38: anabranch.state.v1.Prices
-	(*Proposal)(nil),        // 39: anabranch.state.v1.Proposal
-	(*Approval)(nil),        // 40: anabranch.state.v1.Approval
-	(*BrokenGlass)(nil),     // 41: anabranch.state.v1.BrokenGlass
-	(*Proposals)(nil),       // 42: anabranch.state.v1.Proposals
-	(*Publish)(nil),         // 43: anabranch.state.v1.Publish
-	(*StartRollout)(nil),    // 44: anabranch.state.v1.StartRollout
-	(*SteerChange)(nil),     // 45: anabranch.state.v1.SteerChange
-	(*Rollout)(nil),         // 46: anabranch.state.v1.Rollout
-	(*Freeze)(nil),          // 47: anabranch.state.v1.Freeze
-	(*HeldConfig)(nil),      // 48: anabranch.state.v1.HeldConfig
-	(*Rollouts)(nil),        // 49: anabranch.state.v1.Rollouts
-	(*ClusterHealth)(nil),   // 50: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),    // 51: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),         // 52: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),       // 53: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),          // 54: anabranch.state.v1.Denied
-	(*Note)(nil),            // 55: anabranch.state.v1.Note
-	(*ArchiveAudit)(nil),    // 56: anabranch.state.v1.ArchiveAudit
-	(*Outcome)(nil),         // 57: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 58: anabranch.state.v1.AuditEntry
-	(*FieldChange)(nil),     // 59: anabranch.state.v1.FieldChange
-	(*AuditAnchor)(nil),     // 60: anabranch.state.v1.AuditAnchor
-	(*Resource)(nil),        // 61: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 62: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 63: anabranch.state.v1.Revision
-	(*History)(nil),         // 64: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 65: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 66: anabranch.state.v1.Snapshot
-	(*routerpb.Spent)(nil),  // 67: anabranch.router.v1.Spent
-	(*routerpb.Table)(nil),  // 68: anabranch.router.v1.Table
+	(*PutBilled)(nil),       // 37: anabranch.state.v1.PutBilled
+	(*BilledDay)(nil),       // 38: anabranch.state.v1.BilledDay
+	(*BilledGoods)(nil),     // 39: anabranch.state.v1.BilledGoods
+	(*Repricing)(nil),       // 40: anabranch.state.v1.Repricing
+	(*Prices)(nil),          // 41: anabranch.state.v1.Prices
+	(*Proposal)(nil),        // 42: anabranch.state.v1.Proposal
+	(*Approval)(nil),        // 43: anabranch.state.v1.Approval
+	(*BrokenGlass)(nil),     // 44: anabranch.state.v1.BrokenGlass
+	(*Proposals)(nil),       // 45: anabranch.state.v1.Proposals
+	(*Publish)(nil),         // 46: anabranch.state.v1.Publish
+	(*StartRollout)(nil),    // 47: anabranch.state.v1.StartRollout
+	(*SteerChange)(nil),     // 48: anabranch.state.v1.SteerChange
+	(*Rollout)(nil),         // 49: anabranch.state.v1.Rollout
+	(*Freeze)(nil),          // 50: anabranch.state.v1.Freeze
+	(*HeldConfig)(nil),      // 51: anabranch.state.v1.HeldConfig
+	(*Rollouts)(nil),        // 52: anabranch.state.v1.Rollouts
+	(*ClusterHealth)(nil),   // 53: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 54: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 55: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 56: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 57: anabranch.state.v1.Denied
+	(*Note)(nil),            // 58: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 59: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 60: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 61: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 62: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 63: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 64: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 65: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 66: anabranch.state.v1.Revision
+	(*History)(nil),         // 67: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 68: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 69: anabranch.state.v1.Snapshot
+	(*routerpb.Spent)(nil),  // 70: anabranch.router.v1.Spent
+	(*routerpb.Table)(nil),  // 71: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
@@ -6461,18 +6716,18 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	8,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
 	13, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
 	14, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
-	43, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	52, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	53, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	54, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	46, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
+	55, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	56, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	57, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
 	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
 	11, // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
 	12, // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
-	55, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
-	44, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
-	45, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
-	56, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	58, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	47, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
+	48, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
+	59, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
 	15, // 18: anabranch.state.v1.Command.decide_proposal:type_name -> anabranch.state.v1.DecideProposal
 	16, // 19: anabranch.state.v1.Command.expire_proposals:type_name -> anabranch.state.v1.ExpireProposals
 	17, // 20: anabranch.state.v1.Command.count_spending:type_name -> anabranch.state.v1.CountSpending
@@ -6480,80 +6735,84 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	23, // 22: anabranch.state.v1.Command.count_usage:type_name -> anabranch.state.v1.CountUsage
 	27, // 23: anabranch.state.v1.Command.close_minutes:type_name -> anabranch.state.v1.CloseMinutes
 	33, // 24: anabranch.state.v1.Command.put_prices:type_name -> anabranch.state.v1.PutPrices
-	62, // 25: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
-	5,  // 26: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	9,  // 27: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	10, // 28: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
-	9,  // 29: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
-	18, // 30: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
-	67, // 31: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
-	21, // 32: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
-	18, // 33: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
-	22, // 34: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
-	24, // 35: anabranch.state.v1.CountUsage.runs:type_name -> anabranch.state.v1.UsageRun
-	25, // 36: anabranch.state.v1.CountUsage.minutes:type_name -> anabranch.state.v1.CountedMinute
-	26, // 37: anabranch.state.v1.CountedMinute.lines:type_name -> anabranch.state.v1.CountedLine
-	28, // 38: anabranch.state.v1.CloseMinutes.minutes:type_name -> anabranch.state.v1.MinuteBills
-	29, // 39: anabranch.state.v1.MinuteBills.bills:type_name -> anabranch.state.v1.ClusterBill
-	31, // 40: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
-	31, // 41: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
-	31, // 42: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
-	32, // 43: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
-	24, // 44: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
-	34, // 45: anabranch.state.v1.PutPrices.sources:type_name -> anabranch.state.v1.PriceSource
-	37, // 46: anabranch.state.v1.PutPrices.repricings:type_name -> anabranch.state.v1.Repricing
-	35, // 47: anabranch.state.v1.PriceSource.offers:type_name -> anabranch.state.v1.PriceOffer
-	36, // 48: anabranch.state.v1.PriceOffer.doubt:type_name -> anabranch.state.v1.Doubt
-	34, // 49: anabranch.state.v1.Prices.sources:type_name -> anabranch.state.v1.PriceSource
-	6,  // 50: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
-	13, // 51: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
-	14, // 52: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
-	40, // 53: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
-	6,  // 54: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
-	6,  // 55: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
-	6,  // 56: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
-	39, // 57: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
-	41, // 58: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
-	68, // 59: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	50, // 60: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	51, // 61: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	68, // 62: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
-	51, // 63: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	68, // 64: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
-	51, // 65: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
-	61, // 66: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
-	61, // 67: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
-	65, // 68: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	46, // 69: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
-	48, // 70: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
-	48, // 71: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
-	51, // 72: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	47, // 73: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
-	2,  // 74: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	59, // 75: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
-	62, // 76: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	63, // 77: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	9,  // 78: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	61, // 79: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	68, // 80: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	50, // 81: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	51, // 82: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	58, // 83: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	52, // 84: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	65, // 85: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 86: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	64, // 87: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	60, // 88: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
-	49, // 89: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
-	42, // 90: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
-	20, // 91: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
-	30, // 92: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
-	38, // 93: anabranch.state.v1.Snapshot.prices:type_name -> anabranch.state.v1.Prices
-	94, // [94:94] is the sub-list for method output_type
-	94, // [94:94] is the sub-list for method input_type
-	94, // [94:94] is the sub-list for extension type_name
-	94, // [94:94] is the sub-list for extension extendee
-	0,  // [0:94] is the sub-list for field type_name
+	37, // 25: anabranch.state.v1.Command.put_billed:type_name -> anabranch.state.v1.PutBilled
+	65, // 26: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	5,  // 27: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	9,  // 28: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	10, // 29: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
+	9,  // 30: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
+	18, // 31: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
+	70, // 32: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
+	21, // 33: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
+	18, // 34: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
+	22, // 35: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
+	24, // 36: anabranch.state.v1.CountUsage.runs:type_name -> anabranch.state.v1.UsageRun
+	25, // 37: anabranch.state.v1.CountUsage.minutes:type_name -> anabranch.state.v1.CountedMinute
+	26, // 38: anabranch.state.v1.CountedMinute.lines:type_name -> anabranch.state.v1.CountedLine
+	28, // 39: anabranch.state.v1.CloseMinutes.minutes:type_name -> anabranch.state.v1.MinuteBills
+	29, // 40: anabranch.state.v1.MinuteBills.bills:type_name -> anabranch.state.v1.ClusterBill
+	31, // 41: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
+	31, // 42: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
+	31, // 43: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
+	32, // 44: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
+	24, // 45: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
+	34, // 46: anabranch.state.v1.PutPrices.sources:type_name -> anabranch.state.v1.PriceSource
+	40, // 47: anabranch.state.v1.PutPrices.repricings:type_name -> anabranch.state.v1.Repricing
+	35, // 48: anabranch.state.v1.PriceSource.offers:type_name -> anabranch.state.v1.PriceOffer
+	36, // 49: anabranch.state.v1.PriceOffer.doubt:type_name -> anabranch.state.v1.Doubt
+	38, // 50: anabranch.state.v1.PutBilled.day:type_name -> anabranch.state.v1.BilledDay
+	39, // 51: anabranch.state.v1.BilledDay.goods:type_name -> anabranch.state.v1.BilledGoods
+	34, // 52: anabranch.state.v1.Prices.sources:type_name -> anabranch.state.v1.PriceSource
+	6,  // 53: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
+	13, // 54: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
+	14, // 55: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
+	43, // 56: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
+	6,  // 57: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
+	6,  // 58: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
+	6,  // 59: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
+	42, // 60: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
+	44, // 61: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
+	71, // 62: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	53, // 63: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	54, // 64: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	71, // 65: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
+	54, // 66: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	71, // 67: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
+	54, // 68: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
+	64, // 69: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
+	64, // 70: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
+	68, // 71: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	49, // 72: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
+	51, // 73: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
+	51, // 74: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
+	54, // 75: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	50, // 76: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
+	2,  // 77: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	62, // 78: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	65, // 79: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	66, // 80: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	9,  // 81: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	64, // 82: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	71, // 83: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	53, // 84: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	54, // 85: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	61, // 86: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	55, // 87: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	68, // 88: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 89: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	67, // 90: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	63, // 91: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	52, // 92: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
+	45, // 93: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
+	20, // 94: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
+	30, // 95: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
+	41, // 96: anabranch.state.v1.Snapshot.prices:type_name -> anabranch.state.v1.Prices
+	38, // 97: anabranch.state.v1.Snapshot.billed:type_name -> anabranch.state.v1.BilledDay
+	98, // [98:98] is the sub-list for method output_type
+	98, // [98:98] is the sub-list for method input_type
+	98, // [98:98] is the sub-list for extension type_name
+	98, // [98:98] is the sub-list for extension extendee
+	0,  // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -6585,8 +6844,9 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_CountUsage)(nil),
 		(*Command_CloseMinutes)(nil),
 		(*Command_PutPrices)(nil),
+		(*Command_PutBilled)(nil),
 	}
-	file_controlplane_state_statepb_state_proto_msgTypes[39].OneofWrappers = []any{
+	file_controlplane_state_statepb_state_proto_msgTypes[42].OneofWrappers = []any{
 		(*Proposal_Put)(nil),
 		(*Proposal_Delete)(nil),
 	}
@@ -6596,7 +6856,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   67,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

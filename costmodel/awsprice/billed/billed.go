@@ -38,12 +38,8 @@ const (
 // others, and no price says anything of them.
 func usage() []string { return []string{"Usage", "DiscountedUsage", "SavingsPlanCoveredUsage"} }
 
-// Day is what was billed for one day, UTC.
-type Day struct {
-	Charges []costmodel.Charge
-	// Estimate: AWS says that the amounts may still change.
-	Estimate bool
-}
+// Name of the source.
+const Name = "AWS Cost Explorer"
 
 // Explorer asks. It is made by New.
 type Explorer struct {
@@ -59,8 +55,8 @@ func New(config aws.Config) *Explorer {
 
 // Day asks what instances of these types were billed with on the day of a time, by region and type. Days that
 // ended less than Lag ago are not complete. Without credentials the error is a pricelist.ErrAbsent.
-func (e *Explorer) Day(ctx context.Context, day time.Time, instances []string) (Day, error) {
-	var out Day
+func (e *Explorer) Day(ctx context.Context, day time.Time, instances []string) (costmodel.Billed, error) {
+	var out costmodel.Billed
 	switch {
 	case len(instances) == 0:
 		return out, nil
@@ -87,10 +83,10 @@ func (e *Explorer) Day(ctx context.Context, day time.Time, instances []string) (
 	for range maxPages {
 		page, err := e.client.GetCostAndUsage(ctx, in)
 		if err != nil {
-			return Day{}, fmt.Errorf("costs of %s: %w", from.Format(time.DateOnly), err)
+			return costmodel.Billed{}, fmt.Errorf("costs of %s: %w", from.Format(time.DateOnly), err)
 		}
-		if err := out.add(page); err != nil {
-			return Day{}, fmt.Errorf("costs of %s: %w", from.Format(time.DateOnly), err)
+		if err := read(&out, page); err != nil {
+			return costmodel.Billed{}, fmt.Errorf("costs of %s: %w", from.Format(time.DateOnly), err)
 		}
 		if aws.ToString(page.NextPageToken) == "" {
 			slices.SortFunc(out.Charges, func(a, b costmodel.Charge) int {
@@ -100,15 +96,15 @@ func (e *Explorer) Day(ctx context.Context, day time.Time, instances []string) (
 		}
 		in.NextPageToken = page.NextPageToken
 	}
-	return Day{}, fmt.Errorf("costs of %s: there are more than %d pages", from.Format(time.DateOnly), maxPages)
+	return costmodel.Billed{}, fmt.Errorf("costs of %s: there are more than %d pages", from.Format(time.DateOnly), maxPages)
 }
 
 func oneOf(d types.Dimension, values []string) types.Expression {
 	return types.Expression{Dimensions: &types.DimensionValues{Key: d, Values: values}}
 }
 
-// add reads a page.
-func (d *Day) add(page *costexplorer.GetCostAndUsageOutput) error {
+// read adds a page.
+func read(d *costmodel.Billed, page *costexplorer.GetCostAndUsageOutput) error {
 	for _, result := range page.ResultsByTime {
 		d.Estimate = d.Estimate || result.Estimated
 		for _, g := range result.Groups {
