@@ -79,6 +79,7 @@ type Gatherer struct {
 	logger  *slog.Logger
 	metrics *metrics
 	names   names
+	most    int // bytes that wait
 
 	mu      sync.Mutex // guards pending and what follows
 	pending map[string]*message
@@ -106,7 +107,7 @@ func New(o Options) (*Gatherer, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	g := &Gatherer{o: o, logger: o.Logger.With("component", "usage"), pending: map[string]*message{}}
+	g := &Gatherer{o: o, logger: o.Logger.With("component", "usage"), pending: map[string]*message{}, most: maxPending}
 	var err error
 	if g.metrics, err = newMetrics(o.Registerer, g.waiting); err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
@@ -151,7 +152,7 @@ func (g *Gatherer) Take(router fleet.RouterID, from fleet.RegionID, r *routerpb.
 		g.bytes -= old.bytes
 		delete(g.pending, run)
 	}
-	if g.bytes+size > maxPending {
+	if g.bytes+size > g.most {
 		g.metrics.dropped.Inc()
 		return nil
 	}

@@ -102,10 +102,10 @@ func TestNothingIsLostInTheBacklog(t *testing.T) {
 				t.Fatalf("%d bytes at once", size)
 			}
 		}
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			at += 60 * rapid.Int64Range(0, 700).Draw(t, "later")
 			used := map[Key]Use{}
-			for range rapid.IntRange(0, 30).Draw(t, "used") {
+			for range rapid.IntRange(0, 12).Draw(t, "used") {
 				k := key(fmt.Sprint("t", rapid.IntRange(0, 40).Draw(t, "tenant")))
 				k.Cluster = fleet.ClusterID(fmt.Sprint("c", rapid.IntRange(0, 1).Draw(t, "cluster")))
 				n := rapid.Int64Range(1, 100).Draw(t, "input")
