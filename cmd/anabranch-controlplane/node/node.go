@@ -23,6 +23,7 @@ import (
 	"anabranch/cmd/lifecycle"
 	"anabranch/controlplane/audit/archive"
 	"anabranch/controlplane/backup"
+	"anabranch/controlplane/billing"
 	"anabranch/controlplane/cloudwatch"
 	"anabranch/controlplane/collect"
 	"anabranch/controlplane/forward"
@@ -38,6 +39,7 @@ import (
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
+	"anabranch/controlplane/usage"
 )
 
 // maxReport bounds a message of a router in bytes: a report over hundreds of clusters.
@@ -57,6 +59,7 @@ type Node struct {
 	signals *signal.Store
 	leader  *leader.Leader
 	ledger  *ledger.Counter
+	usage   *usage.Gatherer
 	publish *publish.Server
 	rest    *rest.Server
 	backups *backup.Schedule  // nil: none are taken
@@ -153,6 +156,11 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}); err != nil {
 		return err
 	}
+	if n.usage, err = usage.New(usage.Options{
+		View: n.store.View, Propose: n.forward.Propose, Price: billing.Price, Logger: n.o.Logger, Registerer: registry,
+	}); err != nil {
+		return err
+	}
 	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry), n.wireCloudWatch(registry), n.wireReconcile(registry)); err != nil {
 		return err
 	}
@@ -164,7 +172,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}
 	if n.publish, err = publish.New(publish.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed, Signals: n.signals,
-		Inquiries: desk, Spendings: n.ledger, Identify: identify, Fleet: n.fleet, Isolated: n.isolated, Registerer: registry, Logger: n.o.Logger,
+		Inquiries: desk, Spendings: n.ledger, Usages: n.usage, Identify: identify, Fleet: n.fleet, Isolated: n.isolated, Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err
 	}
@@ -272,6 +280,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "collect", Run: n.collect.Run},
 		lifecycle.Part{Name: "leader", Run: n.leader.Run},
 		lifecycle.Part{Name: "ledger", Run: n.ledger.Run},
+		lifecycle.Part{Name: "usage", Run: n.usage.Run},
 		lifecycle.Part{Name: "backup", Run: n.takeBackups},
 		lifecycle.Part{Name: "archive", Run: n.archiveAudit},
 		lifecycle.Part{Name: "cloudwatch", Run: n.publishMetrics},
