@@ -19,6 +19,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/cmd/anabranch-controlplane/datadir"
+	"anabranch/cmd/anabranch-controlplane/market"
 	"anabranch/cmd/anabranch-controlplane/node"
 	"anabranch/cmd/anabranch-controlplane/roster"
 	"anabranch/cmd/settings"
@@ -63,6 +64,7 @@ type flags struct {
 	oidcSecret string
 	cloudWatch cloudwatch.Options
 	awsBills   bool
+	market     market.Options
 }
 
 func command() *cobra.Command {
@@ -150,6 +152,7 @@ that comes later gets --join with the Raft address of any member instead.`,
 	fl.StringSliceVar(&f.cloudWatch.Names, "cloudwatch-metrics", cloudwatch.DefaultNames(), "names of the metrics to publish there, with * for any letters; each combination of labels costs money")
 	fl.DurationVar(&f.cloudWatch.Interval, "cloudwatch-interval", cloudwatch.DefaultInterval, "time between two data points there")
 	fl.BoolVar(&f.awsBills, "aws-bills", false, "hold what clusters cost against what AWS Cost Explorer says was billed, once a day while this node leads; each question costs a cent; credentials as for AWS's own tools")
+	f.market.Bind(fl)
 	f.log.Bind(fl)
 	cmd.AddCommand(datadir.Restore(), datadir.Recover())
 	return cmd
@@ -190,6 +193,9 @@ func (f *flags) apply(ctx context.Context, o *node.Options) error {
 		o.Backups = append(o.Backups, b)
 	}
 	problems = append(problems, f.publish(ctx, o), f.reconcile(ctx, o))
+	groups, err := f.market.Groups(ctx)
+	problems = append(problems, err)
+	o.Prices = groups
 	logger, err := f.log.Logger(os.Stderr)
 	problems = append(problems, err)
 	o.Logger = logger

@@ -175,6 +175,7 @@ func (l *loop) plan(view *state.View, of state.Config, previous, beside *routerp
 		Warm:      l.warm,
 		Usage:     l.usage.latest,
 		Frozen:    view.Frozen() != nil,
+		Prices:    view.Offers(), PricesRevision: view.PricesRevision(),
 	})
 	l.metrics.planned(l.o.Now().Sub(began))
 	if out.Table != nil {

@@ -17,6 +17,7 @@ func Table(view *state.View, before *routerpb.Table, signals signal.Snapshot, no
 	return plan.Compute(plan.Input{
 		Resources: view, Signals: signals, Previous: before, Health: restored(view), Now: now, Warm: true,
 		Epoch: view.Epoch(), Older: view.FeatureLevel() < organisedLevel,
+		Prices: view.Offers(), PricesRevision: view.PricesRevision(),
 	}).Table
 }
 
@@ -28,6 +29,7 @@ func TableSize(view *state.View, signals signal.Snapshot, now time.Time) (int, e
 	out := plan.Compute(plan.Input{
 		Resources: view, Signals: signals, Health: health, Now: now, Warm: true,
 		Epoch: view.Epoch(), Older: view.FeatureLevel() < organisedLevel,
+		Prices: view.Offers(), PricesRevision: view.PricesRevision(),
 	})
 	if out.Table == nil {
 		return 0, nil

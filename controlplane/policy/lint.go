@@ -23,9 +23,9 @@ type Warning struct {
 const MaxWarnings = 200
 
 // Lint looks through all resources for what is allowed and still hardly meant, in the order of [Kinds]
-// and names.
-func Lint(all Lookup) []Warning {
-	l := lint{check: check{all: all}, places: map[string]string{}}
+// and names. Offers are prices that are known beside the rate cards and those that come with the program.
+func Lint(all Lookup, offers ...costmodel.Offer) []Warning {
+	l := lint{check: check{all: all}, places: map[string]string{}, offers: append(costmodel.ShippedOffers(), offers...)}
 	prices := l.tokenPrices()
 	for kind, look := range map[Kind]func(*Resource){
 		KindRegion: l.region, KindModel: l.model, KindTenant: l.tenant, KindTrafficPolicy: l.traffic,
@@ -70,6 +70,7 @@ type lint struct {
 	check
 	at       string
 	places   map[string]string // by residency: what tenants with it can't have
+	offers   []costmodel.Offer
 	warnings []Warning
 }
 
@@ -216,12 +217,12 @@ func (l *lint) unpriced() {
 		return
 	}
 	models := l.tokenPrices()
-	var offers []costmodel.Offer // whenever they hold
+	offers := l.offers
 	for _, r := range l.all.List(KindRateCard) {
-		for _, o := range r.Spec.(*RateCardSpec).Offers() {
-			o.From, o.Until = time.Time{}, time.Time{}
-			offers = append(offers, o)
-		}
+		offers = append(offers, r.Spec.(*RateCardSpec).Offers()...)
+	}
+	for i := range offers { // whenever they hold
+		offers[i].From, offers[i].Until = time.Time{}, time.Time{}
 	}
 	book := costmodel.NewBook(time.Time{}, offers)
 	for _, r := range l.all.List(KindCluster) {
@@ -239,7 +240,7 @@ func (l *lint) unpriced() {
 			}
 		}
 		if len(missing) > 0 {
-			l.warn("spec", fmt.Sprintf("no rate card has a price for %s in %s, and policy %q goes by cost", some(missing), s.Region, cares), "write the price into a rate card")
+			l.warn("spec", fmt.Sprintf("nobody knows a price for %s in %s, and policy %q goes by cost", some(missing), s.Region, cares), "write the price into a rate card")
 		}
 	}
 }

@@ -106,7 +106,7 @@ func TestLint(t *testing.T) {
 				"Cluster api {region: us, type: provider, url: 'https://api.example', models: [m, n]}",
 				"RateCard r {gpus: [{class: a100, region: us, usdPerHour: 2}, {class: h100, region: us, usdPerHour: 3}], models: [{model: m, inputPerMTok: 1, outputPerMTok: 2}]}",
 			},
-			[]string{"clusters/api spec: no rate card has a price for tokens of n", "clusters/us-1 spec: no rate card has a price for spot h100 in us, and policy \"main\""},
+			[]string{"clusters/api spec: nobody knows a price for tokens of n", "clusters/us-1 spec: nobody knows a price for spot h100 in us, and policy \"main\""},
 		},
 		"prices that fit what a cluster is made of, now or at some time": {
 			[]string{
@@ -114,7 +114,7 @@ func TestLint(t *testing.T) {
 				"Cluster us-1 {region: us, models: [m], endpoints: [{id: p, url: 'http://10.0.0.1', class: h100}], gpus: [{class: h100, count: 8, availabilityZone: us-a}, {class: a100, count: 8, instance: big}, {class: l4, count: 1}, {class: x, count: 1, purchase: capacity-block}]}",
 				"RateCard r {gpus: [{class: h100, region: us, availabilityZone: us-b, usdPerHour: 2}, {class: a100, region: us, usdPerHour: 3}, {class: l4, region: us, usdPerHour: 1, from: '2999-01-01T00:00:00Z'}]}",
 			},
-			[]string{"clusters/us-1 spec: no rate card has a price for on-demand h100 in us, and policy \"main\""},
+			[]string{"clusters/us-1 spec: nobody knows a price for on-demand h100 in us, and policy \"main\""},
 		},
 		"prices that nobody asks for": {
 			[]string{"Cluster api {region: us, type: provider, url: 'https://api.example', models: [m, n]}"}, nil,

@@ -64,12 +64,6 @@ func (c Cluster) PerGPUHour() (cost costmodel.Micros, ok bool) {
 	return (c.Hour.Cost + costmodel.Micros(c.Count) - 1) / costmodel.Micros(c.Count), true
 }
 
-// Sellable says whether sellers may be asked for what is needed: not for what is owned or reserved, whose
-// price is a matter of a contract.
-func (n Need) Sellable() bool {
-	return n.Purchase == costmodel.OnDemand || n.Purchase == costmodel.Spot || n.Purchase == costmodel.CapacityBlock
-}
-
 // Fits says whether an instance type with GPUs of a class may be what is needed.
 func (n Need) Fits(instance, class string) bool {
 	return n.Class == strings.ToLower(class) && (n.Instance == "" || n.Instance == instance)

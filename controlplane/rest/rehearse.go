@@ -103,7 +103,7 @@ func (r resources) pretend(c echo.Context, view *state.View, ch change, approval
 }
 
 func lint(view *state.View, signals signal.Snapshot) []policy.Warning {
-	return append(policy.Lint(view), plan.Overpromised(plan.Input{Resources: view, Signals: signals})...)
+	return append(policy.Lint(view, view.Offers()...), plan.Overpromised(plan.Input{Resources: view, Signals: signals})...)
 }
 
 // simulate compares tables, and lets the simulator compare what becomes of traffic. What fails of it is

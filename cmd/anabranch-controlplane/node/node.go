@@ -32,6 +32,7 @@ import (
 	"anabranch/controlplane/leader"
 	"anabranch/controlplane/ledger"
 	"anabranch/controlplane/oidc"
+	"anabranch/controlplane/prices"
 	"anabranch/controlplane/publish"
 	"anabranch/controlplane/reconcile"
 	"anabranch/controlplane/rest"
@@ -65,6 +66,7 @@ type Node struct {
 	backups *backup.Schedule  // nil: none are taken
 	archive *archive.Archiver // nil: the audit trail is not archived
 	collect *collect.Collector
+	prices  *prices.Keeper
 	grpc    *grpc.Server
 	http    *http.Server
 	people  *oidc.Provider // nil: none
@@ -161,7 +163,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}); err != nil {
 		return err
 	}
-	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry), n.wireCloudWatch(registry), n.wireReconcile(registry)); err != nil {
+	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry), n.wireCloudWatch(registry), n.wireReconcile(registry), n.wirePrices(registry)); err != nil {
 		return err
 	}
 	desks, err := inquiry.NewDesks(inquiry.Options{
@@ -281,6 +283,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "leader", Run: n.leader.Run},
 		lifecycle.Part{Name: "ledger", Run: n.ledger.Run},
 		lifecycle.Part{Name: "usage", Run: n.usage.Run},
+		lifecycle.Part{Name: "prices", Run: n.prices.Run},
 		lifecycle.Part{Name: "backup", Run: n.takeBackups},
 		lifecycle.Part{Name: "archive", Run: n.archiveAudit},
 		lifecycle.Part{Name: "cloudwatch", Run: n.publishMetrics},

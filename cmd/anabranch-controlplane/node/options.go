@@ -18,6 +18,7 @@ import (
 	"anabranch/controlplane/backup"
 	"anabranch/controlplane/cloudwatch"
 	"anabranch/controlplane/oidc"
+	"anabranch/controlplane/prices"
 	"anabranch/controlplane/reconcile"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
@@ -72,6 +73,9 @@ type Options struct {
 	// Reconcile is whose bills the account is held against while this node leads: Seller, Source, Lag and
 	// RegionOf of it count. Nil: nobody's.
 	Reconcile *reconcile.Options
+	// Prices are sources of what GPUs cost, which this node asks while it leads. Empty: it asks nobody, and goes
+	// by rate cards, what others have found, and the defaults that come with the program.
+	Prices []prices.Group
 	// ReadRate and WriteRate are how many reads and changes one caller may ask of this node in a second;
 	// 0: the defaults of package rest, negative: no limit.
 	ReadRate, WriteRate float64

@@ -34,7 +34,7 @@ func (simulator) run(ctx context.Context, before, after *state.View, change plan
 			dead[fleet.ClusterID(h.GetCluster())] = true
 		}
 	}
-	out, err := whatif.Run(ctx, whatif.Input{Before: before, After: after, Signals: signals, Dead: dead, Suppose: change})
+	out, err := whatif.Run(ctx, whatif.Input{Before: before, After: after, Signals: signals, Prices: after.Offers(), Dead: dead, Suppose: change})
 	if err != nil {
 		return nil, nil, "", err
 	}
