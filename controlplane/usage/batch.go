@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/state"
@@ -24,7 +26,7 @@ type batch struct {
 	unknown           int   // names that nobody knows
 }
 
-// batch makes a command of messages that are not counted. Nil: there are none.
+// batch makes a command of messages that are not counted, as many as fit. Nil: there are none.
 func (g *Gatherer) batch(view *state.View) *batch {
 	if !Open(view) {
 		return nil
@@ -33,18 +35,37 @@ func (g *Gatherer) batch(view *state.View) *batch {
 	if len(waiting) == 0 {
 		return nil
 	}
-	b := &batch{command: &statepb.CountUsage{}, minutes: map[int64]map[costmodel.Line]costmodel.Usage{}}
 	known := g.names.of(view)
+	for most := maxBatch; ; most /= 2 {
+		b := gather(waiting, known, most)
+		g.price(view, b)
+		if proto.Size(b.command) <= maxCommand {
+			return b
+		}
+		if len(b.command.GetRuns()) == 1 { // no router makes such
+			b.fold()
+			g.price(view, b)
+			return b
+		}
+	}
+}
+
+// gather adds up messages to about so many bytes, and one at the least.
+func gather(waiting []*message, known *known, most int) *batch {
+	b := &batch{command: &statepb.CountUsage{}, minutes: map[int64]map[costmodel.Line]costmodel.Usage{}}
 	for i, m := range waiting {
-		if i > 0 && b.bytes+len(m.run)+m.bytes > maxBatch {
+		if i > 0 && b.bytes+len(m.run)+m.bytes > most {
 			break
 		}
 		b.add(m, known)
-		if b.bytes > maxBatch*3/2 { // it is the first one, and no router makes such
-			b.fold()
-		}
 	}
 	slices.SortFunc(b.command.GetRuns(), func(x, y *statepb.UsageRun) int { return cmp.Compare(x.GetRun(), y.GetRun()) })
+	return b
+}
+
+// price makes the command's minutes.
+func (g *Gatherer) price(view *state.View, b *batch) {
+	b.command.Minutes = nil
 	for _, start := range slices.Sorted(maps.Keys(b.minutes)) {
 		lines := make([]costmodel.Line, 0, len(b.minutes[start]))
 		for l, u := range b.minutes[start] {
@@ -54,7 +75,6 @@ func (g *Gatherer) batch(view *state.View) *batch {
 		slices.SortFunc(lines, compare)
 		b.command.Minutes = append(b.command.Minutes, g.o.Price(view, time.Unix(start, 0).UTC(), lines))
 	}
-	return b
 }
 
 // lineOverhead is about what a line of a command takes beside its names, in bytes.

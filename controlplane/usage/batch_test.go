@@ -2,6 +2,7 @@ package usage
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/controlplane/state"
+	"anabranch/controlplane/state/statepb"
 	"anabranch/costmodel"
 )
 
@@ -122,6 +125,48 @@ func TestCommandsAreBounded(t *testing.T) {
 	})
 }
 
+// Where names are longer than is thought, commands are of fewer messages.
+func TestCommandsOfLongNamesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t)
+		long := strings.Repeat("r", 900)
+		g, err := New(Options{View: c.View, Propose: c.propose, Logger: slog.New(slog.DiscardHandler), Price: func(v *state.View, minute time.Time, lines []costmodel.Line) *statepb.CountedMinute {
+			m := price(v, minute, lines)
+			for _, l := range m.GetLines() {
+				l.Region = long
+			}
+			return m
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Hour)
+		for i := range 8 {
+			r := &routerpb.UsageReport{Run: "a", Sequence: 1}
+			for m := range int64(100) {
+				at := thisMinute() - 60*(m%50)
+				r.Minutes = append(r.Minutes, &routerpb.UsageMinute{MinuteUnixS: at, Lines: []*routerpb.UsageLine{line([]string{"acme", "globex"}[m/50], 1)}})
+			}
+			if err := g.Take(fleet.RouterID(fmt.Sprint("r", i)), fleet.RegionID(fmt.Sprint("region", i)), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.propose(t.Context())
+		all := c.sent()
+		if len(all) < 2 {
+			t.Errorf("%d commands", len(all))
+		}
+		for _, m := range all {
+			if proto.Size(m) > maxCommand {
+				t.Errorf("a command of %d bytes", proto.Size(m))
+			}
+		}
+		if got := c.input("acme"); got != 8*50 || g.waiting() != 0 {
+			t.Errorf("%d are counted of %d, %d wait", got, 8*50, g.waiting())
+		}
+	})
+}
+
 // A router that makes far more lines of a message than any does is counted, and not told apart.
 func TestAMessageOfTooManyLinesIsFolded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -131,13 +176,16 @@ func TestAMessageOfTooManyLinesIsFolded(t *testing.T) {
 		for m := range int64(6000) {
 			r.Minutes = append(r.Minutes, &routerpb.UsageMinute{MinuteUnixS: thisMinute() - 60*m, Lines: []*routerpb.UsageLine{{Cluster: "us-a", Tenant: "acme", Input: 1}}})
 		}
-		take(t, g, "r1", r)
+		far := fleet.RegionID(strings.Repeat("f", 100))
+		if err := g.Take("r1", far, r); err != nil {
+			t.Fatal(err)
+		}
 		pass(2 * DefaultInterval)
 		all := c.sent()
 		if len(all) != 1 || len(all[0].GetMinutes()) != 1 || len(all[0].GetMinutes()[0].GetLines()) != 1 {
 			t.Fatalf("%d commands, the first of %d minutes", len(all), len(all[0].GetMinutes()))
 		}
-		if l := all[0].GetMinutes()[0].GetLines()[0]; l.GetInput() != 6000 || l.GetTenant() != costmodel.Other || l.GetCluster() != "us-a" || l.GetSource() != "us" {
+		if l := all[0].GetMinutes()[0].GetLines()[0]; l.GetInput() != 6000 || l.GetTenant() != costmodel.Other || l.GetCluster() != "us-a" || l.GetSource() != string(far) {
 			t.Errorf("line %v", l)
 		}
 	})

@@ -39,8 +39,10 @@ const (
 	maxRun = 64
 	// maxPending bounds the messages that wait, in bytes. Routers send what is dropped again.
 	maxPending = 64 << 20
-	// maxBatch bounds a command in bytes, about: half of what a log entry may take.
-	maxBatch = 256 << 10
+	// maxBatch is about how many bytes a command takes at the most, and maxCommand what none exceeds: a log entry
+	// may take 512 KiB.
+	maxBatch   = 256 << 10
+	maxCommand = 448 << 10
 	// batches bounds the proposals of one interval, patience each of them.
 	batches  = 8
 	patience = 3 * time.Second
