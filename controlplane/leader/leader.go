@@ -88,8 +88,10 @@ func New(o Options) (*Leader, error) {
 		return nil, fmt.Errorf("leader: %w", err)
 	}
 	if o.Registerer != nil {
-		if err := o.Registerer.Register(newShownBudgets(o.Store.View, o.Now)); err != nil {
-			return nil, fmt.Errorf("leader: %w", err)
+		for _, shown := range []prometheus.Collector{newShownBudgets(o.Store.View, o.Now), newShownCosts(o.Store.View)} {
+			if err := o.Registerer.Register(shown); err != nil {
+				return nil, fmt.Errorf("leader: %w", err)
+			}
 		}
 	}
 	return l, nil
