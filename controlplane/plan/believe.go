@@ -24,6 +24,9 @@ const (
 	// do, and can show more.
 	mostOverPrior = 4
 	mostOverWork  = 2
+	// leastOfPrior is what a claim that is contradicted counts at least: those who contradict it may have a
+	// bad way to it.
+	leastOfPrior = 0.5
 	// leastWork and mostWork bound what is taken for a capacity, in work units per second: whatever a
 	// router measures, sums and quotients of capacities stay within what numbers can hold.
 	leastWork = 1
@@ -66,7 +69,7 @@ func reckon(a signal.Ability, prior float64) float64 {
 		return bounded(prior)
 	}
 	claim := min(a.Capacity, max(mostOverPrior*prior, mostOverWork*a.Most))
-	claim = mix(claim, min(claim, a.Most), a.Doubt)
+	claim = mix(claim, min(claim, max(a.Most, leastOfPrior*prior)), a.Doubt)
 	return bounded(mix(prior, claim, trust))
 }
 

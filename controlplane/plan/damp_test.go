@@ -36,7 +36,7 @@ func TestLoadMovesSlowlyOntoARegion(t *testing.T) {
 	b.ask("us", 3000)
 	b.report()
 	b.plan()
-	b.ask("us", 20_000)
+	b.ask("us", 11_900) // what it should do at most
 	before, steps := b.shares("us"), 0
 	for range 120 {
 		b.after(1)
@@ -51,8 +51,42 @@ func TestLoadMovesSlowlyOntoARegion(t *testing.T) {
 		}
 		before = now
 	}
-	if local := region(before, "us"); steps < 10 || local > 0.75 {
+	if local := region(before, "us"); steps < 5 || local > 0.88 {
 		t.Errorf("after two minutes and %d steps %.2f is still at home", steps, local)
+	}
+}
+
+// What home has too much does not wait for that: it leaves at once, as far as others have room for it as cold
+// as they are; the rest of the way is at the pace of growth.
+func TestWhatAClusterHasTooMuchLeavesAtOnce(t *testing.T) {
+	tests := map[string]struct {
+		ask, others float64 // of us, and of eu and ap
+		low, high   float64 // share at home a second later
+	}{
+		"a little":                         {12_600, 3000, 0.92, 0.96},
+		"a fifth":                          {15_000, 3000, 0.79, 0.81},
+		"twice as much as it should":       {24_000, 3000, 0.5, 0.62}, // 1.7 times as much work where caches are cold
+		"others have little room":          {24_000, 10_000, 0.85, 0.96},
+		"others have none":                 {24_000, 14_000, 0.94, 1},
+		"no more than a site should do":    {11_900, 3000, 0.979, 1},
+		"more than everybody can together": {80_000, 3000, 0.6, 0.9},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.ask("us", 3000)
+			b.ask("eu", tt.others)
+			b.ask("ap", tt.others)
+			b.report()
+			b.plan()
+			near(t, "share at home", region(b.shares("us"), "us"), 1, 0)
+			b.ask("us", tt.ask)
+			b.report()
+			b.plan()
+			if got := region(b.shares("us"), "us"); got < tt.low || got > tt.high {
+				t.Errorf("home has %.4f, want %.2f to %.2f: %s", got, tt.low, tt.high, b.reasons["m/interactive/us"])
+			}
+		})
 	}
 }
 

@@ -44,8 +44,10 @@ type demand struct {
 	before *routerpb.Weights
 	// displaced says why weights must move at once, or "".
 	displaced string
-	out       []*routerpb.ClusterWeight
-	why       string
+	// urgent is the part of the way to the solution, 0..1, that is not to wait for growth.
+	urgent float64
+	out    []*routerpb.ClusterWeight
+	why    string
 }
 
 // route is one site that a demand could be sent to.
@@ -87,6 +89,10 @@ type route struct {
 	best bool
 	// before is the share in force.
 	before float64
+	// capacity of the site for the model, and served what it lately did of it for the source, in work units.
+	// Cold: it does not get its share yet as its caches are.
+	capacity, served float64
+	cold             bool
 }
 
 // demands lists all traffic in a fixed order.
@@ -126,6 +132,9 @@ func (w *world) demands(in Input) []*demand {
 				d.work *= w.supposed.asked(model, class, source)
 				d.before = previous[[3]string{string(model), string(class), string(source)}]
 				w.route(d)
+				for _, r := range d.routes {
+					r.capacity, r.served = r.site.capacity[model], in.Signals.Served(source, r.site.id, model)
+				}
 				d.notice(was, max(revision, r.Metadata.Revision), published)
 				d.reprice(repriced)
 				out = append(out, d)

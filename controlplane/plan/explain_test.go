@@ -163,7 +163,7 @@ func TestWhatBindsAShareIsNamed(t *testing.T) {
 
 func TestAMoveIsToldWithItsPace(t *testing.T) {
 	b := asking(t)
-	b.ask("us", 20_000)
+	b.ask("us", 11_900)
 	b.report()
 	e := b.explained("us", 0)
 	if e.Standing != StandingMoving || !e.to("us-a").bound(ConstraintGrowth) || !strings.Contains(e.Summary, "; on the way to ") {

@@ -18,9 +18,9 @@ const (
 	idleTTFT    = 100.0 // ms
 	waitAtMost  = 10.0  // s
 	// coldWork is what a request costs more than usual where nothing of its source is cached, and
-	// warmAfter how many seconds of a cluster's full work fill its cache.
-	coldWork  = 0.7
-	warmAfter = 30.0
+	// fillsCache how many seconds of a cluster's full work fill its cache.
+	coldWork   = 0.7
+	fillsCache = 30.0
 )
 
 // fluid is a cluster as a fluid: work flows in by the shares in force, and out at most at its speed.
@@ -63,7 +63,7 @@ func (f *fluid) flow(at time.Duration, came map[string]float64) {
 		if all > 0 { // what waits is as mixed as what comes
 			f.done[source] = done * work / all
 		}
-		f.warm[source] = min(f.warm[source]+f.done[source]/(warmAfter*speed), 1)
+		f.warm[source] = min(f.warm[source]+f.done[source]/(fillsCache*speed), 1)
 	}
 }
 

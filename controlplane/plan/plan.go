@@ -81,6 +81,7 @@ func Compute(in Input) Output {
 	demands := w.demands(in)
 	w.solve(demands)
 	w.occupy(demands)
+	w.shed(demands)
 	var reasons []*statepb.WeightReason
 	for _, d := range demands {
 		d.settle(w, in)

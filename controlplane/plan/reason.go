@@ -17,6 +17,7 @@ const (
 	spill     = "spill" // home has no room at this distance
 	cheaper   = "costs less than home"
 	dearer    = "costs more than elsewhere"
+	warming   = "caches are cold: gets more as it has done more"
 )
 
 // reason is the constraint that binds a share.
@@ -63,6 +64,7 @@ func (r *route) still(d *demand, share float64, former string) string {
 		local:      share > 0 && home,
 		spill:      share > 0 && !home,
 		cheaper:    share > 0 && !home && d.priced,
+		warming:    r.cold,
 		r.stall():  !r.site.health.MayGrow(),
 		r.weight(): r.outweighed,
 		r.limit():  d.limits(r),
@@ -115,6 +117,8 @@ func (r *route) note(share float64) string {
 	switch {
 	case r.stuck && share > r.before-quantum:
 		return r.stall()
+	case r.cold:
+		return warming
 	case r.limited:
 		return r.limit()
 	case r.outweighed && share <= r.idealBound+deadBand:

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
@@ -14,10 +13,8 @@ import (
 )
 
 const (
-	// deadBand is how far a share must be from where it should be before it moves, and growth how
-	// much a region's share may rise in a second when nothing but load has changed.
+	// deadBand is how far a share must be from where it should be before it moves.
 	deadBand = 0.02
-	growth   = 0.02
 	// quantum is what shares are rounded to.
 	quantum = 1e-4
 )
@@ -45,7 +42,7 @@ func (d *demand) settle(w *world, in Input) {
 		d.take(target, "first weights: "+d.describe())
 		return
 	}
-	silent := d.silent(in.Signals)
+	silent, newcomer := d.silent(in.Signals), d.newcomer(in.Signals)
 	furthest := distance(before, target)
 	if d.displaced != "" || furthest <= deadBand || d.pressed(target) {
 		d.repriced = false
@@ -56,6 +53,7 @@ func (d *demand) settle(w *world, in Input) {
 	case d.displaced != "" && furthest < quantum/2 && d.same(), d.displaced == "" && furthest <= deadBand:
 		d.keep(in, "in force: "+d.describe())
 	case d.displaced != "":
+		d.warmUp(target)
 		d.take(target, "moved at once, "+d.displaced+": "+d.describe())
 	case !in.Warm:
 		d.keep(in, "held until enough routers have reported")
@@ -63,6 +61,8 @@ func (d *demand) settle(w *world, in Input) {
 		d.keep(in, "held: changes are frozen")
 	case silent != "":
 		d.keep(in, "held: no fresh report from "+string(silent))
+	case newcomer != "":
+		d.keep(in, "held: a router in "+string(newcomer)+" has only just begun to report")
 	default:
 		d.approach(before, target, in)
 	}
@@ -150,45 +150,37 @@ func watched(site *site, s signal.Snapshot) bool {
 // approach moves towards the target so far that no region's share rises by more than growth allows
 // for the time since the table in force, a second at most, and after a change of price that no more
 // moves at all than that may. All shares keep pace: what may not yet
-// go to one region stays where it is.
+// go to one region stays where it is. What a site has too much does not wait for that, and what a site with
+// cold caches may not have yet does.
 func (d *demand) approach(before, target []float64, in Input) {
-	passed := in.Now.Sub(time.UnixMilli(in.Previous.GetCreatedUnixMs())).Seconds()
-	if passed < 0 { // another leader's clock was ahead: weights must not wait for it
-		passed = 1
+	pace, how := d.pace(before, target, passed(in)), fmt.Sprintf("by at most %.2g points a second", 100*growth)
+	if slow := d.pricePace(before, target, passed(in)); slow < pace {
+		pace, how = slow, fmt.Sprintf("by at most %.2g points a second", 100*priceGrowth)
 	}
-	passed = min(passed, 1)
-	pace, points := d.pace(before, target, passed), 100*growth
-	if slow := d.pricePace(before, target, passed); slow < pace {
-		pace, points = slow, 100*priceGrowth
+	next := towards(before, target, pace)
+	d.warmUp(next)
+	if d.urgent > pace {
+		pace, how = d.urgent, "what a cluster has too much at once"
+		next = towards(before, target, pace)
 	}
-	next := make([]float64, len(before))
-	for i := range before {
-		next[i] = before[i] + pace*(target[i]-before[i])
-	}
-	round(next)
 	switch {
 	case distance(before, next) < quantum/2:
 		d.keep(in, "in force: "+d.describe())
 	case pace < 1:
-		d.take(next, fmt.Sprintf("on the way, by at most %.2g points a second: %s", points, d.describe()))
+		d.take(next, fmt.Sprintf("on the way, %s: %s", how, d.describe()))
 	default:
 		d.take(next, d.describe())
 	}
 }
 
-// pace is the part of the way to a target on which no region's share rises by more than growth allows.
-func (d *demand) pace(before, target []float64, passed float64) float64 {
-	rise := map[fleet.RegionID]float64{}
-	for i, r := range d.routes {
-		rise[r.site.region] += target[i] - before[i]
+// towards goes a part of the way.
+func towards(before, target []float64, pace float64) []float64 {
+	next := make([]float64, len(before))
+	for i := range before {
+		next[i] = before[i] + pace*(target[i]-before[i])
 	}
-	pace := 1.0
-	for _, by := range rise {
-		if by > growth*passed {
-			pace = min(pace, growth*passed/by)
-		}
-	}
-	return pace
+	round(next)
+	return next
 }
 
 // take makes shares the weights.

@@ -117,13 +117,20 @@ func (b *bench) reportFrom(region string) {
 	r := &routerpb.Report{AtUnixMs: b.now.UnixMilli(), WindowMs: 1000, QuotaStoreOk: true}
 	for _, c := range b.written.List(policy.KindCluster) {
 		spec := c.Spec.(*policy.ClusterSpec)
-		if spec.Region != region {
-			continue
-		}
 		for _, m := range spec.Models {
+			work := 0.0
+			for source := range b.demand {
+				if source == region || spec.Region == region {
+					work += b.demand[source][m] * sharesOf(b.table, m, source)[c.Metadata.Name]
+				}
+			}
+			if spec.Region != region {
+				r.Clusters = append(r.Clusters, &routerpb.ClusterSignal{Cluster: c.Metadata.Name, Model: m, AgeMs: -1, LoadWork: work})
+				continue
+			}
 			r.Clusters = append(r.Clusters, &routerpb.ClusterSignal{
 				Cluster: c.Metadata.Name, Model: m, Scraped: true, EndpointsTotal: 1, EndpointsReady: 1,
-				CapacityWork: b.capacity[c.Metadata.Name],
+				CapacityWork: b.capacity[c.Metadata.Name], LoadWork: work,
 			})
 		}
 	}
