@@ -1,6 +1,11 @@
 package costmodel
 
-import "anabranch/api/fleet"
+import (
+	"cmp"
+	"slices"
+
+	"anabranch/api/fleet"
+)
 
 // Interval is the time of a cluster that a bill is for.
 type Interval struct {
@@ -11,8 +16,28 @@ type Interval struct {
 	// Carbon is the cost of its emissions, split in the same way and shown apart; see [Carbon].
 	Carbon Micros
 	// Capacity is the work that the cluster could have done, as routers measure it: an input token is one
-	// whether it was cached or not. 0: not known, so that it was idle only if it did nothing.
+	// whether it was cached or not; of the model of which it could have done the most. 0: not known, so that
+	// it was idle only if it did nothing.
 	Capacity Work
+	// Models are those of which it could have done less, by model: their work counts for more in the same
+	// proportion, since it took as much of the cluster's time. One that is missing could be done as fast as any.
+	Models []ModelCapacity
+}
+
+// ModelCapacity is the work of one model that a cluster could have done.
+type ModelCapacity struct {
+	Model    fleet.ModelID
+	Capacity Work
+}
+
+// taken is work of a model in terms of that of which the cluster can do the most.
+func (v Interval) taken(model fleet.ModelID, work Work) Work {
+	at, found := slices.BinarySearchFunc(v.Models, model, func(m ModelCapacity, id fleet.ModelID) int { return cmp.Compare(m.Model, id) })
+	if !found || v.Models[at].Capacity <= 0 || v.Models[at].Capacity >= v.Capacity {
+		return work
+	}
+	scaled, _ := divide(work, int64(v.Capacity), int64(v.Models[at].Capacity))
+	return scaled
 }
 
 // Line is what requests of one kind used on one cluster.
@@ -42,9 +67,10 @@ func (v Interval) Attribute(used Rollup) Rollup {
 	var done, measured Work
 	for _, k := range keys {
 		s := used[k].Sane()
-		work = append(work, s.Work)
-		done = add(done, s.Work)
-		measured = add(measured, add(s.Work, workOf(s.Cached, 1-CachedWeight)))
+		share := v.taken(k.Model, s.Work)
+		work = append(work, share)
+		done = add(done, share)
+		measured = add(measured, v.taken(k.Model, add(s.Work, workOf(s.Cached, 1-CachedWeight))))
 	}
 	// What was idle, in terms of what was done.
 	idle := Work(1)

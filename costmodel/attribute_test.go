@@ -125,6 +125,11 @@ func TestABillIsSplitByWork(t *testing.T) {
 			[]Line{line("a", "c", Usage{Input: 10, Cached: 10})},
 			map[Key]share{key("a", "c"): {50, 0, 0}, nobody: {0, 50, 0}},
 		},
+		"what takes longer pays more": { // a quarter of its time for each, half is idle
+			Interval{Bill: Priced{Cost: 100}, Capacity: 12_000, Models: []ModelCapacity{{"m", 0}, {"slow", 4_000}, {"x", 99_000}}},
+			[]Line{line("a", "slow", Usage{Input: 1}), line("a", "x", Usage{Input: 3})},
+			map[Key]share{key("a", "slow"): {25, 0, 0}, key("a", "x"): {25, 0, 0}, nobody: {0, 50, 0}},
+		},
 		"no bill": {
 			Interval{Capacity: 3_000},
 			[]Line{line("a", "m", Usage{Input: 1})},
@@ -165,7 +170,12 @@ var someLines = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Line {
 
 func someInterval(t *rapid.T) Interval {
 	amount := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 1<<40), rapid.Just[int64](math.MaxInt64))
+	var models []ModelCapacity
+	if rapid.Bool().Draw(t, "models") {
+		models = []ModelCapacity{{"m", Work(anyWork.Draw(t, "m"))}}
+	}
 	return Interval{
+		Models:  models,
 		Cluster: rapid.SampledFrom([]fleet.ClusterID{"c1", "c2"}).Draw(t, "cluster"), Region: rapid.SampledFrom([]fleet.RegionID{"r1", "r2"}).Draw(t, "region"),
 		Bill:   Priced{Cost: Micros(amount.Draw(t, "bill")), Estimate: rapid.Bool().Draw(t, "estimate")},
 		Carbon: Micros(amount.Draw(t, "carbon")), Capacity: Work(anyWork.Draw(t, "capacity")),

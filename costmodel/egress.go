@@ -14,9 +14,9 @@ type Lane struct {
 type Egress struct{ lanes map[[2]string]Lane }
 
 // NewEgress collects lanes. Of two for the same regions the first holds; negative prices are left out.
-func NewEgress(lanes []Lane) Egress {
-	e := Egress{make(map[[2]string]Lane, len(lanes))}
-	for _, l := range lanes {
+func NewEgress(list []Lane) Egress {
+	e := Egress{make(map[[2]string]Lane, len(list))}
+	for _, l := range list {
 		at := [2]string{l.From, l.To}
 		if _, known := e.lanes[at]; !known && l.PerGB >= 0 {
 			e.lanes[at] = l

@@ -74,6 +74,9 @@ func (b body) encode() []byte {
 	}
 	for _, v := range b.bills {
 		places[string(v.Cluster)], places[string(v.Region)] = 0, 0
+		for _, m := range v.Models {
+			places[string(m.Model)] = 0
+		}
 	}
 	delete(places, "")
 	names := slices.Sorted(maps.Keys(places))
@@ -100,6 +103,11 @@ func (b body) encode() []byte {
 		put(uint64(v.Carbon))
 		put(uint64(v.Capacity))
 		put(flagsOf(v.Bill.Estimate, v.Bill.Unpriced))
+		put(uint64(len(v.Models)))
+		for _, m := range v.Models {
+			name(string(m.Model))
+			put(uint64(m.Capacity))
+		}
 	}
 	put(uint64(len(keys)))
 	for _, k := range keys {
@@ -178,12 +186,15 @@ func decode(data []byte) (body, error) {
 		r.names = append(r.names, string(r.rest[:n]))
 		r.rest = r.rest[n:]
 	}
-	for range r.length(6) {
+	for range r.length(7) {
 		v := costmodel.Interval{
 			Cluster: fleet.ClusterID(r.name()), Region: fleet.RegionID(r.name()),
 			Bill: costmodel.Priced{Cost: costmodel.Micros(r.number())}, Carbon: costmodel.Micros(r.number()), Capacity: costmodel.Work(r.number()),
 		}
 		v.Bill.Estimate, v.Bill.Unpriced = r.flags()
+		for range r.length(2) {
+			v.Models = append(v.Models, costmodel.ModelCapacity{Model: fleet.ModelID(r.name()), Capacity: costmodel.Work(r.number())})
+		}
 		b.bills = append(b.bills, v)
 	}
 	count := r.length(18)

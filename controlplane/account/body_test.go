@@ -27,6 +27,7 @@ var anyBody = rapid.Custom(func(t *rapid.T) body {
 			Cluster: id, Region: rapid.SampledFrom([]fleet.RegionID{"us", "eu"}).Draw(t, "region"),
 			Bill:   costmodel.Priced{Cost: costmodel.Micros(anyCount.Draw(t, "cost")), Estimate: rapid.Bool().Draw(t, "estimate"), Unpriced: rapid.Bool().Draw(t, "unpriced")},
 			Carbon: costmodel.Micros(anyCount.Draw(t, "carbon")), Capacity: costmodel.Work(anyCount.Draw(t, "capacity")),
+			Models: []costmodel.ModelCapacity{{Model: "a", Capacity: costmodel.Work(anyCount.Draw(t, "model"))}, {Model: "b", Capacity: 1}}[:rapid.IntRange(0, 2).Draw(t, "models")],
 		})
 	}
 	for range rapid.IntRange(0, 20).Draw(t, "keys") {
@@ -40,7 +41,10 @@ var anyBody = rapid.Custom(func(t *rapid.T) body {
 })
 
 func same(a, b body) bool {
-	return a.closed == b.closed && a.late == b.late && slices.Equal(a.bills, b.bills) && maps.Equal(a.sums, b.sums)
+	bills := func(v, w costmodel.Interval) bool {
+		return v.Cluster == w.Cluster && v.Region == w.Region && v.Bill == w.Bill && v.Carbon == w.Carbon && v.Capacity == w.Capacity && slices.Equal(v.Models, w.Models)
+	}
+	return a.closed == b.closed && a.late == b.late && slices.EqualFunc(a.bills, b.bills, bills) && maps.Equal(a.sums, b.sums)
 }
 
 func TestABodyIsReadAsItWasWritten(t *testing.T) {
@@ -57,13 +61,13 @@ func TestABodyIsReadAsItWasWritten(t *testing.T) {
 func TestABodyIsTheseBytes(t *testing.T) {
 	b := body{
 		closed: true, late: 2,
-		bills: []costmodel.Interval{{Cluster: "c", Region: "us", Bill: costmodel.Priced{Cost: 300, Estimate: true}, Carbon: 4, Capacity: 5}},
+		bills: []costmodel.Interval{{Cluster: "c", Region: "us", Bill: costmodel.Priced{Cost: 300, Estimate: true}, Carbon: 4, Capacity: 5, Models: []costmodel.ModelCapacity{{Model: "a", Capacity: 3}}}},
 		sums:  costmodel.Rollup{{Tenant: "a", Cluster: "c", Region: "us"}: {Usage: costmodel.Usage{Input: 1, Bytes: 6}, Work: 7, Cost: 8, Unpriced: true}},
 	}
 	want := []byte{
 		1, 1, 2, // version, closed, late
 		3, 1, 'a', 1, 'c', 2, 'u', 's', // names
-		1, 2, 3, 0xac, 2, 4, 5, 1, // bills
+		1, 2, 3, 0xac, 2, 4, 5, 1, 1, 1, 3, // bills
 		1, 3, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 6, 7, 8, 0, 0, 0, 2, // sums
 	}
 	if got := b.encode(); !bytes.Equal(got, want) {

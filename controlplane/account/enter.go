@@ -92,7 +92,7 @@ func (a Account) Close(c *statepb.CloseMinutes, index uint64) (Account, *Refusal
 			b.bill(costmodel.Interval{
 				Cluster: fleet.ClusterID(named(v.GetCluster())), Region: fleet.RegionID(named(v.GetRegion())),
 				Bill:   costmodel.Priced{Cost: costmodel.Micros(max(v.GetCostMicros(), 0)), Estimate: v.GetEstimate(), Unpriced: v.GetUnpriced()},
-				Carbon: costmodel.Micros(max(v.GetCarbonMicros(), 0)), Capacity: costmodel.Work(max(v.GetCapacity(), 0)),
+				Carbon: costmodel.Micros(max(v.GetCarbonMicros(), 0)), Capacity: costmodel.Work(max(v.GetCapacity(), 0)), Models: modelsOf(v),
 			})
 		}
 		d.closed = m.GetMinuteUnixS() + minute
@@ -100,6 +100,20 @@ func (a Account) Close(c *statepb.CloseMinutes, index uint64) (Account, *Refusal
 	d.age()
 	return d.done(), nil
 }
+
+// modelsOf are the models of a bill that an account keeps: as far as they are in order, and but so many.
+func modelsOf(v *statepb.ClusterBill) (out []costmodel.ModelCapacity) {
+	for _, m := range v.GetModels() {
+		ordered := len(out) == 0 || string(out[len(out)-1].Model) < m.GetModel()
+		if len(out) < maxModels && ordered && len(m.GetModel()) <= MaxName && m.GetCapacity() > 0 {
+			out = append(out, costmodel.ModelCapacity{Model: fleet.ModelID(m.GetModel()), Capacity: costmodel.Work(m.GetCapacity())})
+		}
+	}
+	return out
+}
+
+// maxModels bounds the models of which a bill says how fast they are.
+const maxModels = 32
 
 // maxTime is a moment in seconds since 1970 that no clock shows: sums of times stay within what numbers hold.
 const maxTime = 1 << 40

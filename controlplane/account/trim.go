@@ -26,7 +26,7 @@ func nobodys(k costmodel.Key) bool {
 // leastKey and leastCluster are the fewest bytes that a sum, and a cluster with its bill or sum, can take.
 const (
 	leastKey     = 18
-	leastCluster = 18
+	leastCluster = 7
 )
 
 // within writes a body in so many bytes. If it does not fit, the least keys are put together with others of
@@ -122,7 +122,7 @@ func (b body) gather(clusters []fleet.ClusterID) body {
 	return b
 }
 
-// bill adds a bill to that of its cluster; b's bills are its own.
+// bill adds a bill to that of its cluster, and forgets then how fast it does which model; b's bills are its own.
 func (b *body) bill(v costmodel.Interval) {
 	at, found := slices.BinarySearchFunc(b.bills, v.Cluster, func(v costmodel.Interval, id fleet.ClusterID) int { return cmp.Compare(v.Cluster, id) })
 	if !found {
@@ -131,7 +131,7 @@ func (b *body) bill(v costmodel.Interval) {
 	}
 	sum := costmodel.Sum{Cost: b.bills[at].Bill.Cost, Carbon: b.bills[at].Carbon, Work: b.bills[at].Capacity}.
 		Plus(costmodel.Sum{Cost: v.Bill.Cost, Carbon: v.Carbon, Work: v.Capacity})
-	b.bills[at].Bill.Cost, b.bills[at].Carbon, b.bills[at].Capacity = sum.Cost, sum.Carbon, sum.Work
+	b.bills[at].Bill.Cost, b.bills[at].Carbon, b.bills[at].Capacity, b.bills[at].Models = sum.Cost, sum.Carbon, sum.Work, nil
 	b.bills[at].Bill.Estimate = b.bills[at].Bill.Estimate || v.Bill.Estimate
 	b.bills[at].Bill.Unpriced = b.bills[at].Bill.Unpriced || v.Bill.Unpriced
 }

@@ -29,8 +29,8 @@ type Due struct {
 	Account   account.Account
 	Resources plan.Lookup
 	Offers    []costmodel.Offer
-	// Capacity is the work per second that a cluster was measured to do; 0: it never was.
-	Capacity func(fleet.ClusterID) float64
+	// Capacity is the work per second of a model that a cluster was measured to do; 0: it never was.
+	Capacity func(fleet.ClusterID, fleet.ModelID) float64
 	Now      time.Time
 }
 

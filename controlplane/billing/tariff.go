@@ -4,6 +4,7 @@ package billing
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -115,8 +116,9 @@ func (t Tariff) line(k costmodel.Key, u costmodel.Usage) *statepb.CountedLine {
 
 // Bills are what all clusters cost from one time to another, whatever they did: those that are drained or down
 // too. Providers ask for tokens, and members that are routers pay their own bills. Capacity is work per second
-// as it was measured; 0 where it never was, and then the prior stands for it.
-func (t Tariff) Bills(from, until time.Time, capacity func(fleet.ClusterID) float64) []*statepb.ClusterBill {
+// of a model on a cluster as it was measured; 0 where it never was. Where that is so for all of its models the
+// prior stands for it.
+func (t Tariff) Bills(from, until time.Time, capacity func(fleet.ClusterID, fleet.ModelID) float64) []*statepb.ClusterBill {
 	var out []*statepb.ClusterBill
 	for _, r := range t.clusters {
 		id := fleet.ClusterID(r.Metadata.Name)
@@ -126,16 +128,29 @@ func (t Tariff) Bills(from, until time.Time, capacity func(fleet.ClusterID) floa
 		}
 		bought := spec.Bought()
 		bill := t.book.Bill(spec.Region, bought, from, until)
-		perS := capacity(id)
-		if !(perS > 0) {
-			perS = spec.PriorWork
+		measured := map[fleet.ModelID]float64{}
+		most := 0.0
+		for _, m := range spec.Models {
+			if perS := capacity(id, fleet.ModelID(m)); perS > 0 {
+				measured[fleet.ModelID(m)] = perS
+				most = max(most, perS)
+			}
 		}
+		if most == 0 {
+			most = spec.PriorWork
+		}
+		work := func(perS float64) int64 { return int64(1000 * min(max(perS, 0), maxWork) * until.Sub(from).Seconds()) }
 		out = append(out, &statepb.ClusterBill{
 			Cluster: string(id), Region: spec.Region, CostMicros: int64(bill.Cost),
 			CarbonMicros: int64(t.carbon.bill(spec.Region, bought, from, until)),
-			Capacity:     int64(1000 * min(max(perS, 0), maxWork) * until.Sub(from).Seconds()),
-			Estimate:     bill.Estimate, Unpriced: bill.Unpriced || len(bought) == 0,
+			Capacity:     work(most), Estimate: bill.Estimate, Unpriced: bill.Unpriced || len(bought) == 0,
 		})
+		for _, m := range slices.Sorted(maps.Keys(measured)) {
+			if measured[m] < most {
+				last := out[len(out)-1]
+				last.Models = append(last.Models, &statepb.ModelCapacity{Model: string(m), Capacity: work(measured[m])})
+			}
+		}
 	}
 	slices.SortFunc(out, func(a, b *statepb.ClusterBill) int { return cmp.Compare(a.GetCluster(), b.GetCluster()) })
 	return out

@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,9 @@ func TestWhatClustersCostInAnHour(t *testing.T) {
 		"by a shipped price":        {[]string{cluster("c", "us-east-1", "")}, &statepb.ClusterBill{CostMicros: 13_760_000, Capacity: 18_000_000_000}},
 		"of which nobody says what": {[]string{"Cluster c {region: us, models: [m], endpoints: [{id: e, url: 'http://c:1', class: h100}]}", prices}, &statepb.ClusterBill{Unpriced: true, Capacity: 18_000_000_000}},
 		"measured":                  {[]string{cluster("measured", "us", ""), prices}, &statepb.ClusterBill{CostMicros: 6_000_000, Capacity: 180_000_000}},
+		"for two models": {[]string{"Cluster measured {region: us, models: [m, n, o], url: 'http://c', metricsURL: 'http://c:1', type: gateway, gpus: [{class: h100, count: 2}]}", prices}, &statepb.ClusterBill{
+			CostMicros: 6_000_000, Capacity: 180_000_000, Models: []*statepb.ModelCapacity{{Model: "n", Capacity: 72_000_000}},
+		}},
 		"with its emissions":        {[]string{cluster("c", "us", ""), prices, carbon}, &statepb.ClusterBill{CostMicros: 6_000_000, CarbonMicros: 100_000, Capacity: 18_000_000_000}},
 		"of an instance type":       {[]string{"Cluster c {region: us, models: [m], url: 'http://c', metricsURL: 'http://c:1', type: gateway, gpus: [{class: h100, count: 1, instance: p5.48xlarge}]}", prices, carbon}, &statepb.ClusterBill{CostMicros: 3_000_000, CarbonMicros: 100_000, Capacity: 18_000_000_000}},
 		"emissions known by region": {[]string{cluster("c", "us-east-1", ""), carbon}, &statepb.ClusterBill{CostMicros: 13_760_000, CarbonMicros: 75_820, Capacity: 18_000_000_000}},
@@ -35,11 +39,8 @@ func TestWhatClustersCostInAnHour(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			capacity := func(id fleet.ClusterID) float64 {
-				if id == "measured" {
-					return 50
-				}
-				return 0
+			capacity := func(id fleet.ClusterID, model fleet.ModelID) float64 {
+				return map[fleet.ModelID]float64{"m": 50, "n": 20}[model] * float64(strings.Count(string(id), "measured"))
 			}
 			got := NewTariff(write(t, tt.docs...), nil, at(0)).Bills(at(0), at(time.Hour), capacity)
 			if tt.want == nil {

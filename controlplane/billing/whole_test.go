@@ -2,6 +2,7 @@ package billing
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func tell(t *rapid.T, tt *testing.T) *story {
 		case 0:
 			docs = append(docs, fmt.Sprintf("Cluster %s {region: %s, models: [m, n], url: 'https://c', type: provider}", name, region.Draw(t, "region")))
 		default:
-			docs = append(docs, cluster(name, region.Draw(t, "region"), ""))
+			docs = append(docs, strings.Replace(cluster(name, region.Draw(t, "region"), ""), "[m]", "[m, n]", 1))
 		}
 	}
 	gpus, lanes := "", ""
@@ -57,7 +58,7 @@ func tell(t *rapid.T, tt *testing.T) *story {
 // shut closes all minutes that are due, or that before a time alone, so that the time before is a gap.
 func (s *story) shut() {
 	for {
-		c := Close(Due{Account: s.account, Resources: s.docs, Capacity: func(id fleet.ClusterID) float64 {
+		c := Close(Due{Account: s.account, Resources: s.docs, Capacity: func(fleet.ClusterID, fleet.ModelID) float64 {
 			return rapid.SampledFrom([]float64{0, 1, 1e4}).Draw(s.T, "capacity")
 		}, Now: s.now})
 		if c == nil {

@@ -47,4 +47,4 @@ func cluster(name, region, more string) string {
 	return fmt.Sprintf("Cluster %s {region: %s, models: [m], endpoints: [{id: e, url: 'http://%s:1', class: h100}], gpus: [{class: h100, count: 2}]%s}", name, region, name, more)
 }
 
-func never(fleet.ClusterID) float64 { return 0 }
+func never(fleet.ClusterID, fleet.ModelID) float64 { return 0 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"anabranch/api/fleet"
 	"anabranch/controlplane/billing"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
@@ -22,7 +21,7 @@ func (l *loop) closeMinutes(ctx context.Context, view *state.View, signals signa
 	}
 	command := billing.Close(billing.Due{
 		Account: view.Account(), Resources: view, Offers: view.Offers(), Now: now,
-		Capacity: func(id fleet.ClusterID) float64 { return signals.Cluster(id, "").CapacityWork },
+		Capacity: signals.Capacity,
 	})
 	if command == nil {
 		return

@@ -2496,9 +2496,10 @@ type ClusterBill struct {
 	Region        string                 `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
 	CostMicros    int64                  `protobuf:"varint,3,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
 	CarbonMicros  int64                  `protobuf:"varint,4,opt,name=carbon_micros,json=carbonMicros,proto3" json:"carbon_micros,omitempty"` // what its emissions are made to cost; never paid
-	Capacity      int64                  `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`                             // work that it could have done, in thousandths; 0: not known
+	Capacity      int64                  `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`                             // work that it could have done, in thousandths, of the model of which it is most; 0: not known
 	Estimate      bool                   `protobuf:"varint,6,opt,name=estimate,proto3" json:"estimate,omitempty"`                             // one of the prices is
 	Unpriced      bool                   `protobuf:"varint,7,opt,name=unpriced,proto3" json:"unpriced,omitempty"`                             // one of them is not known, and was left out
+	Models        []*ModelCapacity       `protobuf:"bytes,8,rep,name=models,proto3" json:"models,omitempty"`                                  // of which it could have done less, by model
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2582,6 +2583,66 @@ func (x *ClusterBill) GetUnpriced() bool {
 	return false
 }
 
+func (x *ClusterBill) GetModels() []*ModelCapacity {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// ModelCapacity is the work of one model that a cluster could have done.
+type ModelCapacity struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Capacity      int64                  `protobuf:"varint,2,opt,name=capacity,proto3" json:"capacity,omitempty"` // in thousandths
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelCapacity) Reset() {
+	*x = ModelCapacity{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelCapacity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelCapacity) ProtoMessage() {}
+
+func (x *ModelCapacity) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelCapacity.ProtoReflect.Descriptor instead.
+func (*ModelCapacity) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ModelCapacity) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelCapacity) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
 // Account is what requests used and what they and idle clusters cost. Each interval is in one list only.
 type Account struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2599,7 +2660,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2672,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2685,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Account) GetBegunUnixS() int64 {
@@ -2695,7 +2756,7 @@ type AccountSpan struct {
 
 func (x *AccountSpan) Reset() {
 	*x = AccountSpan{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2768,7 @@ func (x *AccountSpan) String() string {
 func (*AccountSpan) ProtoMessage() {}
 
 func (x *AccountSpan) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2781,7 @@ func (x *AccountSpan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSpan.ProtoReflect.Descriptor instead.
 func (*AccountSpan) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AccountSpan) GetStartUnixS() int64 {
@@ -2755,7 +2816,7 @@ type AccountGap struct {
 
 func (x *AccountGap) Reset() {
 	*x = AccountGap{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +2828,7 @@ func (x *AccountGap) String() string {
 func (*AccountGap) ProtoMessage() {}
 
 func (x *AccountGap) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +2841,7 @@ func (x *AccountGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountGap.ProtoReflect.Descriptor instead.
 func (*AccountGap) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AccountGap) GetFromUnixS() int64 {
@@ -2809,7 +2870,7 @@ type PutPrices struct {
 
 func (x *PutPrices) Reset() {
 	*x = PutPrices{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2821,7 +2882,7 @@ func (x *PutPrices) String() string {
 func (*PutPrices) ProtoMessage() {}
 
 func (x *PutPrices) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2834,7 +2895,7 @@ func (x *PutPrices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPrices.ProtoReflect.Descriptor instead.
 func (*PutPrices) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PutPrices) GetSources() []*PriceSource {
@@ -2877,7 +2938,7 @@ type PriceSource struct {
 
 func (x *PriceSource) Reset() {
 	*x = PriceSource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +2950,7 @@ func (x *PriceSource) String() string {
 func (*PriceSource) ProtoMessage() {}
 
 func (x *PriceSource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +2963,7 @@ func (x *PriceSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceSource.ProtoReflect.Descriptor instead.
 func (*PriceSource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PriceSource) GetName() string {
@@ -2998,7 +3059,7 @@ type PriceOffer struct {
 
 func (x *PriceOffer) Reset() {
 	*x = PriceOffer{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3071,7 @@ func (x *PriceOffer) String() string {
 func (*PriceOffer) ProtoMessage() {}
 
 func (x *PriceOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3084,7 @@ func (x *PriceOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceOffer.ProtoReflect.Descriptor instead.
 func (*PriceOffer) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PriceOffer) GetClass() string {
@@ -3136,7 +3197,7 @@ type Doubt struct {
 
 func (x *Doubt) Reset() {
 	*x = Doubt{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3209,7 @@ func (x *Doubt) String() string {
 func (*Doubt) ProtoMessage() {}
 
 func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3222,7 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
 func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Doubt) GetSinceUnixMs() int64 {
@@ -3195,7 +3256,7 @@ type PutBilled struct {
 
 func (x *PutBilled) Reset() {
 	*x = PutBilled{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3207,7 +3268,7 @@ func (x *PutBilled) String() string {
 func (*PutBilled) ProtoMessage() {}
 
 func (x *PutBilled) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3220,7 +3281,7 @@ func (x *PutBilled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBilled.ProtoReflect.Descriptor instead.
 func (*PutBilled) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PutBilled) GetDay() *BilledDay {
@@ -3246,7 +3307,7 @@ type BilledDay struct {
 
 func (x *BilledDay) Reset() {
 	*x = BilledDay{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3319,7 @@ func (x *BilledDay) String() string {
 func (*BilledDay) ProtoMessage() {}
 
 func (x *BilledDay) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3332,7 @@ func (x *BilledDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BilledDay.ProtoReflect.Descriptor instead.
 func (*BilledDay) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *BilledDay) GetDayUnixS() int64 {
@@ -3336,7 +3397,7 @@ type BilledGoods struct {
 
 func (x *BilledGoods) Reset() {
 	*x = BilledGoods{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +3409,7 @@ func (x *BilledGoods) String() string {
 func (*BilledGoods) ProtoMessage() {}
 
 func (x *BilledGoods) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +3422,7 @@ func (x *BilledGoods) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BilledGoods.ProtoReflect.Descriptor instead.
 func (*BilledGoods) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *BilledGoods) GetRegion() string {
@@ -3403,7 +3464,7 @@ type Repricing struct {
 
 func (x *Repricing) Reset() {
 	*x = Repricing{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3476,7 @@ func (x *Repricing) String() string {
 func (*Repricing) ProtoMessage() {}
 
 func (x *Repricing) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3489,7 @@ func (x *Repricing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repricing.ProtoReflect.Descriptor instead.
 func (*Repricing) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Repricing) GetSource() string {
@@ -3456,7 +3517,7 @@ type Prices struct {
 
 func (x *Prices) Reset() {
 	*x = Prices{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3468,7 +3529,7 @@ func (x *Prices) String() string {
 func (*Prices) ProtoMessage() {}
 
 func (x *Prices) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3481,7 +3542,7 @@ func (x *Prices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prices.ProtoReflect.Descriptor instead.
 func (*Prices) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Prices) GetSources() []*PriceSource {
@@ -3525,7 +3586,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3537,7 +3598,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3550,7 +3611,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Proposal) GetId() uint64 {
@@ -3696,7 +3757,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +3769,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +3782,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Approval) GetActor() *Actor {
@@ -3753,7 +3814,7 @@ type BrokenGlass struct {
 
 func (x *BrokenGlass) Reset() {
 	*x = BrokenGlass{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3765,7 +3826,7 @@ func (x *BrokenGlass) String() string {
 func (*BrokenGlass) ProtoMessage() {}
 
 func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3778,7 +3839,7 @@ func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokenGlass.ProtoReflect.Descriptor instead.
 func (*BrokenGlass) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *BrokenGlass) GetRevision() uint64 {
@@ -3835,7 +3896,7 @@ type Proposals struct {
 
 func (x *Proposals) Reset() {
 	*x = Proposals{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3847,7 +3908,7 @@ func (x *Proposals) String() string {
 func (*Proposals) ProtoMessage() {}
 
 func (x *Proposals) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3860,7 +3921,7 @@ func (x *Proposals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposals.ProtoReflect.Descriptor instead.
 func (*Proposals) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Proposals) GetProposals() []*Proposal {
@@ -3900,7 +3961,7 @@ type Publish struct {
 
 func (x *Publish) Reset() {
 	*x = Publish{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +3973,7 @@ func (x *Publish) String() string {
 func (*Publish) ProtoMessage() {}
 
 func (x *Publish) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +3986,7 @@ func (x *Publish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publish.ProtoReflect.Descriptor instead.
 func (*Publish) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Publish) GetTable() *routerpb.Table {
@@ -3978,7 +4039,7 @@ type StartRollout struct {
 
 func (x *StartRollout) Reset() {
 	*x = StartRollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3990,7 +4051,7 @@ func (x *StartRollout) String() string {
 func (*StartRollout) ProtoMessage() {}
 
 func (x *StartRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4003,7 +4064,7 @@ func (x *StartRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRollout.ProtoReflect.Descriptor instead.
 func (*StartRollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StartRollout) GetConfigRevision() uint64 {
@@ -4063,7 +4124,7 @@ type SteerChange struct {
 
 func (x *SteerChange) Reset() {
 	*x = SteerChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4075,7 +4136,7 @@ func (x *SteerChange) String() string {
 func (*SteerChange) ProtoMessage() {}
 
 func (x *SteerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4088,7 +4149,7 @@ func (x *SteerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerChange.ProtoReflect.Descriptor instead.
 func (*SteerChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SteerChange) GetAct() string {
@@ -4157,7 +4218,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4169,7 +4230,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4182,7 +4243,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Rollout) GetId() uint64 {
@@ -4302,7 +4363,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4314,7 +4375,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4327,7 +4388,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Freeze) GetAtUnixMs() int64 {
@@ -4363,7 +4424,7 @@ type HeldConfig struct {
 
 func (x *HeldConfig) Reset() {
 	*x = HeldConfig{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4375,7 +4436,7 @@ func (x *HeldConfig) String() string {
 func (*HeldConfig) ProtoMessage() {}
 
 func (x *HeldConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4388,7 +4449,7 @@ func (x *HeldConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldConfig.ProtoReflect.Descriptor instead.
 func (*HeldConfig) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *HeldConfig) GetResources() []*Resource {
@@ -4428,7 +4489,7 @@ type Rollouts struct {
 
 func (x *Rollouts) Reset() {
 	*x = Rollouts{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4440,7 +4501,7 @@ func (x *Rollouts) String() string {
 func (*Rollouts) ProtoMessage() {}
 
 func (x *Rollouts) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4453,7 +4514,7 @@ func (x *Rollouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollouts.ProtoReflect.Descriptor instead.
 func (*Rollouts) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Rollouts) GetRollouts() []*Rollout {
@@ -4521,7 +4582,7 @@ type ClusterHealth struct {
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4533,7 +4594,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4546,7 +4607,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -4617,7 +4678,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4629,7 +4690,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4642,7 +4703,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -4686,7 +4747,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4698,7 +4759,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4711,7 +4772,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PutNode) GetId() string {
@@ -4751,7 +4812,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4763,7 +4824,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4776,7 +4837,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -4799,7 +4860,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4811,7 +4872,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4824,7 +4885,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Denied) GetAction() string {
@@ -4870,7 +4931,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4882,7 +4943,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4895,7 +4956,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Note) GetAction() string {
@@ -4947,7 +5008,7 @@ type ArchiveAudit struct {
 
 func (x *ArchiveAudit) Reset() {
 	*x = ArchiveAudit{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4959,7 +5020,7 @@ func (x *ArchiveAudit) String() string {
 func (*ArchiveAudit) ProtoMessage() {}
 
 func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4972,7 +5033,7 @@ func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
 func (*ArchiveAudit) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ArchiveAudit) GetFrom() uint64 {
@@ -5025,7 +5086,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5037,7 +5098,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5050,7 +5111,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -5124,7 +5185,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5136,7 +5197,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5149,7 +5210,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -5304,7 +5365,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5316,7 +5377,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5329,7 +5390,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{62}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FieldChange) GetField() string {
@@ -5367,7 +5428,7 @@ type AuditAnchor struct {
 
 func (x *AuditAnchor) Reset() {
 	*x = AuditAnchor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5379,7 +5440,7 @@ func (x *AuditAnchor) String() string {
 func (*AuditAnchor) ProtoMessage() {}
 
 func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5392,7 +5453,7 @@ func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
 func (*AuditAnchor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{63}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AuditAnchor) GetDropped() uint64 {
@@ -5445,7 +5506,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5457,7 +5518,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5470,7 +5531,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{64}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Resource) GetKind() string {
@@ -5533,7 +5594,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5545,7 +5606,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5558,7 +5619,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{65}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Manager) GetName() string {
@@ -5598,7 +5659,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5610,7 +5671,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5623,7 +5684,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{66}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -5737,7 +5798,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5749,7 +5810,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5762,7 +5823,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{67}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *History) GetKind() string {
@@ -5797,7 +5858,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5809,7 +5870,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5822,7 +5883,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{68}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -5871,7 +5932,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5883,7 +5944,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5896,7 +5957,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{69}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -6283,7 +6344,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\aminutes\x18\x01 \x03(\v2\x1f.anabranch.state.v1.MinuteBillsR\aminutes\"h\n" +
 	"\vMinuteBills\x12\"\n" +
 	"\rminute_unix_s\x18\x01 \x01(\x03R\vminuteUnixS\x125\n" +
-	"\x05bills\x18\x02 \x03(\v2\x1f.anabranch.state.v1.ClusterBillR\x05bills\"\xd9\x01\n" +
+	"\x05bills\x18\x02 \x03(\v2\x1f.anabranch.state.v1.ClusterBillR\x05bills\"\x94\x02\n" +
 	"\vClusterBill\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x1f\n" +
@@ -6292,7 +6353,11 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\rcarbon_micros\x18\x04 \x01(\x03R\fcarbonMicros\x12\x1a\n" +
 	"\bcapacity\x18\x05 \x01(\x03R\bcapacity\x12\x1a\n" +
 	"\bestimate\x18\x06 \x01(\bR\bestimate\x12\x1a\n" +
-	"\bunpriced\x18\a \x01(\bR\bunpriced\"\xf0\x02\n" +
+	"\bunpriced\x18\a \x01(\bR\bunpriced\x129\n" +
+	"\x06models\x18\b \x03(\v2!.anabranch.state.v1.ModelCapacityR\x06models\"A\n" +
+	"\rModelCapacity\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
+	"\bcapacity\x18\x02 \x01(\x03R\bcapacity\"\xf0\x02\n" +
 	"\aAccount\x12 \n" +
 	"\fbegun_unix_s\x18\x01 \x01(\x03R\n" +
 	"begunUnixS\x12\"\n" +
@@ -6634,7 +6699,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Once)(nil),            // 1: anabranch.state.v1.Once
@@ -6666,48 +6731,49 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*CloseMinutes)(nil),    // 27: anabranch.state.v1.CloseMinutes
 	(*MinuteBills)(nil),     // 28: anabranch.state.v1.MinuteBills
 	(*ClusterBill)(nil),     // 29: anabranch.state.v1.ClusterBill
-	(*Account)(nil),         // 30: anabranch.state.v1.Account
-	(*AccountSpan)(nil),     // 31: anabranch.state.v1.AccountSpan
-	(*AccountGap)(nil),      // 32: anabranch.state.v1.AccountGap
-	(*PutPrices)(nil),       // 33: anabranch.state.v1.PutPrices
-	(*PriceSource)(nil),     // 34: anabranch.state.v1.PriceSource
-	(*PriceOffer)(nil),      // 35: anabranch.state.v1.PriceOffer
-	(*Doubt)(nil),           // 36: anabranch.state.v1.Doubt
-	(*PutBilled)(nil),       // 37: anabranch.state.v1.PutBilled
-	(*BilledDay)(nil),       // 38: anabranch.state.v1.BilledDay
-	(*BilledGoods)(nil),     // 39: anabranch.state.v1.BilledGoods
-	(*Repricing)(nil),       // 40: anabranch.state.v1.Repricing
-	(*Prices)(nil),          // 41: anabranch.state.v1.Prices
-	(*Proposal)(nil),        // 42: anabranch.state.v1.Proposal
-	(*Approval)(nil),        // 43: anabranch.state.v1.Approval
-	(*BrokenGlass)(nil),     // 44: anabranch.state.v1.BrokenGlass
-	(*Proposals)(nil),       // 45: anabranch.state.v1.Proposals
-	(*Publish)(nil),         // 46: anabranch.state.v1.Publish
-	(*StartRollout)(nil),    // 47: anabranch.state.v1.StartRollout
-	(*SteerChange)(nil),     // 48: anabranch.state.v1.SteerChange
-	(*Rollout)(nil),         // 49: anabranch.state.v1.Rollout
-	(*Freeze)(nil),          // 50: anabranch.state.v1.Freeze
-	(*HeldConfig)(nil),      // 51: anabranch.state.v1.HeldConfig
-	(*Rollouts)(nil),        // 52: anabranch.state.v1.Rollouts
-	(*ClusterHealth)(nil),   // 53: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),    // 54: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),         // 55: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),       // 56: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),          // 57: anabranch.state.v1.Denied
-	(*Note)(nil),            // 58: anabranch.state.v1.Note
-	(*ArchiveAudit)(nil),    // 59: anabranch.state.v1.ArchiveAudit
-	(*Outcome)(nil),         // 60: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 61: anabranch.state.v1.AuditEntry
-	(*FieldChange)(nil),     // 62: anabranch.state.v1.FieldChange
-	(*AuditAnchor)(nil),     // 63: anabranch.state.v1.AuditAnchor
-	(*Resource)(nil),        // 64: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 65: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 66: anabranch.state.v1.Revision
-	(*History)(nil),         // 67: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 68: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 69: anabranch.state.v1.Snapshot
-	(*routerpb.Spent)(nil),  // 70: anabranch.router.v1.Spent
-	(*routerpb.Table)(nil),  // 71: anabranch.router.v1.Table
+	(*ModelCapacity)(nil),   // 30: anabranch.state.v1.ModelCapacity
+	(*Account)(nil),         // 31: anabranch.state.v1.Account
+	(*AccountSpan)(nil),     // 32: anabranch.state.v1.AccountSpan
+	(*AccountGap)(nil),      // 33: anabranch.state.v1.AccountGap
+	(*PutPrices)(nil),       // 34: anabranch.state.v1.PutPrices
+	(*PriceSource)(nil),     // 35: anabranch.state.v1.PriceSource
+	(*PriceOffer)(nil),      // 36: anabranch.state.v1.PriceOffer
+	(*Doubt)(nil),           // 37: anabranch.state.v1.Doubt
+	(*PutBilled)(nil),       // 38: anabranch.state.v1.PutBilled
+	(*BilledDay)(nil),       // 39: anabranch.state.v1.BilledDay
+	(*BilledGoods)(nil),     // 40: anabranch.state.v1.BilledGoods
+	(*Repricing)(nil),       // 41: anabranch.state.v1.Repricing
+	(*Prices)(nil),          // 42: anabranch.state.v1.Prices
+	(*Proposal)(nil),        // 43: anabranch.state.v1.Proposal
+	(*Approval)(nil),        // 44: anabranch.state.v1.Approval
+	(*BrokenGlass)(nil),     // 45: anabranch.state.v1.BrokenGlass
+	(*Proposals)(nil),       // 46: anabranch.state.v1.Proposals
+	(*Publish)(nil),         // 47: anabranch.state.v1.Publish
+	(*StartRollout)(nil),    // 48: anabranch.state.v1.StartRollout
+	(*SteerChange)(nil),     // 49: anabranch.state.v1.SteerChange
+	(*Rollout)(nil),         // 50: anabranch.state.v1.Rollout
+	(*Freeze)(nil),          // 51: anabranch.state.v1.Freeze
+	(*HeldConfig)(nil),      // 52: anabranch.state.v1.HeldConfig
+	(*Rollouts)(nil),        // 53: anabranch.state.v1.Rollouts
+	(*ClusterHealth)(nil),   // 54: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 55: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 56: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 57: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 58: anabranch.state.v1.Denied
+	(*Note)(nil),            // 59: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 60: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 61: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 62: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 63: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 64: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 65: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 66: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 67: anabranch.state.v1.Revision
+	(*History)(nil),         // 68: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 69: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 70: anabranch.state.v1.Snapshot
+	(*routerpb.Spent)(nil),  // 71: anabranch.router.v1.Spent
+	(*routerpb.Table)(nil),  // 72: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
@@ -6716,33 +6782,33 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	8,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
 	13, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
 	14, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
-	46, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	55, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	56, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	57, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	47, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
+	56, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	57, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	58, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
 	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
 	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
 	11, // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
 	12, // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
-	58, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
-	47, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
-	48, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
-	59, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	59, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	48, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
+	49, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
+	60, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
 	15, // 18: anabranch.state.v1.Command.decide_proposal:type_name -> anabranch.state.v1.DecideProposal
 	16, // 19: anabranch.state.v1.Command.expire_proposals:type_name -> anabranch.state.v1.ExpireProposals
 	17, // 20: anabranch.state.v1.Command.count_spending:type_name -> anabranch.state.v1.CountSpending
 	19, // 21: anabranch.state.v1.Command.warn_budget:type_name -> anabranch.state.v1.WarnBudget
 	23, // 22: anabranch.state.v1.Command.count_usage:type_name -> anabranch.state.v1.CountUsage
 	27, // 23: anabranch.state.v1.Command.close_minutes:type_name -> anabranch.state.v1.CloseMinutes
-	33, // 24: anabranch.state.v1.Command.put_prices:type_name -> anabranch.state.v1.PutPrices
-	37, // 25: anabranch.state.v1.Command.put_billed:type_name -> anabranch.state.v1.PutBilled
-	65, // 26: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	34, // 24: anabranch.state.v1.Command.put_prices:type_name -> anabranch.state.v1.PutPrices
+	38, // 25: anabranch.state.v1.Command.put_billed:type_name -> anabranch.state.v1.PutBilled
+	66, // 26: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
 	5,  // 27: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
 	9,  // 28: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
 	10, // 29: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
 	9,  // 30: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
 	18, // 31: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
-	70, // 32: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
+	71, // 32: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
 	21, // 33: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
 	18, // 34: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
 	22, // 35: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
@@ -6751,68 +6817,69 @@ var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
 	26, // 38: anabranch.state.v1.CountedMinute.lines:type_name -> anabranch.state.v1.CountedLine
 	28, // 39: anabranch.state.v1.CloseMinutes.minutes:type_name -> anabranch.state.v1.MinuteBills
 	29, // 40: anabranch.state.v1.MinuteBills.bills:type_name -> anabranch.state.v1.ClusterBill
-	31, // 41: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
-	31, // 42: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
-	31, // 43: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
-	32, // 44: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
-	24, // 45: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
-	34, // 46: anabranch.state.v1.PutPrices.sources:type_name -> anabranch.state.v1.PriceSource
-	40, // 47: anabranch.state.v1.PutPrices.repricings:type_name -> anabranch.state.v1.Repricing
-	35, // 48: anabranch.state.v1.PriceSource.offers:type_name -> anabranch.state.v1.PriceOffer
-	36, // 49: anabranch.state.v1.PriceOffer.doubt:type_name -> anabranch.state.v1.Doubt
-	38, // 50: anabranch.state.v1.PutBilled.day:type_name -> anabranch.state.v1.BilledDay
-	39, // 51: anabranch.state.v1.BilledDay.goods:type_name -> anabranch.state.v1.BilledGoods
-	34, // 52: anabranch.state.v1.Prices.sources:type_name -> anabranch.state.v1.PriceSource
-	6,  // 53: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
-	13, // 54: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
-	14, // 55: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
-	43, // 56: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
-	6,  // 57: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
-	6,  // 58: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
-	6,  // 59: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
-	42, // 60: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
-	44, // 61: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
-	71, // 62: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	53, // 63: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	54, // 64: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	71, // 65: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
-	54, // 66: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	71, // 67: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
-	54, // 68: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
-	64, // 69: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
-	64, // 70: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
-	68, // 71: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	49, // 72: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
-	51, // 73: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
-	51, // 74: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
-	54, // 75: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	50, // 76: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
-	2,  // 77: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	62, // 78: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
-	65, // 79: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	66, // 80: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	9,  // 81: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	64, // 82: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	71, // 83: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	53, // 84: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	54, // 85: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	61, // 86: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	55, // 87: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	68, // 88: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 89: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	67, // 90: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	63, // 91: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
-	52, // 92: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
-	45, // 93: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
-	20, // 94: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
-	30, // 95: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
-	41, // 96: anabranch.state.v1.Snapshot.prices:type_name -> anabranch.state.v1.Prices
-	38, // 97: anabranch.state.v1.Snapshot.billed:type_name -> anabranch.state.v1.BilledDay
-	98, // [98:98] is the sub-list for method output_type
-	98, // [98:98] is the sub-list for method input_type
-	98, // [98:98] is the sub-list for extension type_name
-	98, // [98:98] is the sub-list for extension extendee
-	0,  // [0:98] is the sub-list for field type_name
+	30, // 41: anabranch.state.v1.ClusterBill.models:type_name -> anabranch.state.v1.ModelCapacity
+	32, // 42: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
+	32, // 43: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
+	32, // 44: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
+	33, // 45: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
+	24, // 46: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
+	35, // 47: anabranch.state.v1.PutPrices.sources:type_name -> anabranch.state.v1.PriceSource
+	41, // 48: anabranch.state.v1.PutPrices.repricings:type_name -> anabranch.state.v1.Repricing
+	36, // 49: anabranch.state.v1.PriceSource.offers:type_name -> anabranch.state.v1.PriceOffer
+	37, // 50: anabranch.state.v1.PriceOffer.doubt:type_name -> anabranch.state.v1.Doubt
+	39, // 51: anabranch.state.v1.PutBilled.day:type_name -> anabranch.state.v1.BilledDay
+	40, // 52: anabranch.state.v1.BilledDay.goods:type_name -> anabranch.state.v1.BilledGoods
+	35, // 53: anabranch.state.v1.Prices.sources:type_name -> anabranch.state.v1.PriceSource
+	6,  // 54: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
+	13, // 55: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
+	14, // 56: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
+	44, // 57: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
+	6,  // 58: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
+	6,  // 59: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
+	6,  // 60: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
+	43, // 61: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
+	45, // 62: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
+	72, // 63: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	54, // 64: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	55, // 65: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	72, // 66: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
+	55, // 67: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	72, // 68: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
+	55, // 69: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
+	65, // 70: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
+	65, // 71: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
+	69, // 72: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	50, // 73: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
+	52, // 74: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
+	52, // 75: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
+	55, // 76: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	51, // 77: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
+	2,  // 78: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	63, // 79: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	66, // 80: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	67, // 81: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	9,  // 82: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	65, // 83: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	72, // 84: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	54, // 85: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	55, // 86: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	62, // 87: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	56, // 88: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	69, // 89: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	2,  // 90: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	68, // 91: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	64, // 92: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	53, // 93: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
+	46, // 94: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
+	20, // 95: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
+	31, // 96: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
+	42, // 97: anabranch.state.v1.Snapshot.prices:type_name -> anabranch.state.v1.Prices
+	39, // 98: anabranch.state.v1.Snapshot.billed:type_name -> anabranch.state.v1.BilledDay
+	99, // [99:99] is the sub-list for method output_type
+	99, // [99:99] is the sub-list for method input_type
+	99, // [99:99] is the sub-list for extension type_name
+	99, // [99:99] is the sub-list for extension extendee
+	0,  // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -6846,7 +6913,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_PutPrices)(nil),
 		(*Command_PutBilled)(nil),
 	}
-	file_controlplane_state_statepb_state_proto_msgTypes[42].OneofWrappers = []any{
+	file_controlplane_state_statepb_state_proto_msgTypes[43].OneofWrappers = []any{
 		(*Proposal_Put)(nil),
 		(*Proposal_Delete)(nil),
 	}
@@ -6856,7 +6923,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   70,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
