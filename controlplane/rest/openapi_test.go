@@ -154,6 +154,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["CollectSpec"] = policy.CollectSpec{}
 	structs["Source"], structs["SourceList"] = Source{}, List[Source]{}
 	structs["Usage"], structs["LimitUsage"], structs["LimitUsageList"], structs["RegionLimitUsage"] = Usage{}, LimitUsage{}, List[LimitUsage]{}, RegionLimitUsage{}
+	structs["Bills"], structs["BilledDay"], structs["BilledGoods"] = Bills{}, BilledDay{}, BilledGoods{}
 	structs["Costs"], structs["CostGap"], structs["CostRow"], structs["CostSum"] = Costs{}, CostGap{}, CostRow{}, CostSum{}
 	structs["RemainingEstimate"], structs["BudgetUsage"] = RemainingEstimate{}, BudgetUsage{}
 	structs["TableVersion"], structs["TableVersionList"], structs["TableChange"], structs["WeightMove"] = TableVersion{}, List[TableVersion]{}, TableChange{}, WeightMove{}
