@@ -27,12 +27,16 @@ allowed, which shares of traffic would move, and what a simulation of the fleet 
 demand that routers report now.
 
 Each document is judged by the control plane as if it alone were applied. One that refers to what
-another document of the same call creates can't be: its differences are told, and no more.`,
+another document of the same call creates can't be: its differences are told, and no more.
+
+plan explain says why traffic goes where it does, and plan what-if what a loss, other prices, demand or
+capacities would do, which no file says.`,
 		Example: `  anabranch plan -f policy.yaml
   anabranch plan -f policies/ --simulate=false
   anabranch get cluster us-east-1-a -o yaml | sed 's/^spec:/&\n  drained: true/' | anabranch plan -f -`,
 		Args: cobra.NoArgs,
 	}
+	cmd.AddCommand(a.planExplain(), a.planWhatIf())
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "file, folder, or - for standard input; repeatable")
 	cmd.Flags().BoolVar(&simulate, "simulate", true, "compare routing tables, and simulate the fleet; takes seconds for each document")
 	format := formats(cmd, "table", "json", "yaml")
@@ -160,7 +164,21 @@ func (a *app) printSimulation(s *client.Simulation) error {
 			}
 		}
 	}
-	moves := slices.Clone(s.Weights)
+	if err := a.printMoves(s.Weights); err != nil {
+		return err
+	}
+	if err := a.printForecasts(s.Before, s.After); err != nil {
+		return err
+	}
+	if s.Note != "" {
+		return a.printf("  %s\n", s.Note)
+	}
+	return nil
+}
+
+// printMoves prints the shares that would move, those of the most traffic first.
+func (a *app) printMoves(all []plan.Move) error {
+	moves := slices.Clone(all)
 	slices.SortStableFunc(moves, func(x, y plan.Move) int { return cmp.Compare(y.WorkPerS, x.WorkPerS) })
 	for _, m := range moves[:min(len(moves), mostMoves)] {
 		if err := a.printf("  %s, class %s, from %s:\n", m.Model, m.Class, m.Source); err != nil {
@@ -173,15 +191,7 @@ func (a *app) printSimulation(s *client.Simulation) error {
 		}
 	}
 	if left := len(moves) - mostMoves; left > 0 {
-		if err := a.printf("  and %d more; -o json shows them\n", left); err != nil {
-			return err
-		}
-	}
-	if err := a.printForecasts(s.Before, s.After); err != nil {
-		return err
-	}
-	if s.Note != "" {
-		return a.printf("  %s\n", s.Note)
+		return a.printf("  and %d more; -o json shows them\n", left)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func TestSpillIsExplained(t *testing.T) {
 	}
 	near(t, "work", sum, e.WorkPerS, 1)
 	near(t, "load of us-a", home.Load.Wanted, home.Load.WantedPerS/10_000, 1e-6)
-	if c := home.Capacity; !c.Measured || c.MeasuredPerS != 10_000 || c.PerS != 10_000 || c.Freshness != string(signal.Fresh) || c.AgeS < 0 {
+	if c := home.Capacity; !c.Measured || c.MeasuredPerS != 10_000 || c.PerS != 10_000 || c.Freshness != string(signal.Fresh) || c.AgeS < 0 || c.SilentS < 0 || c.Confidence != 1 || c.Doubt != 0 {
 		t.Errorf("capacity %+v", c)
 	}
 }

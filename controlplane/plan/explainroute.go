@@ -53,14 +53,20 @@ func (p ExplainedPrice) perGPU() float64 {
 // ExplainedCapacity is what a cluster can do for the model, in work units per second.
 type ExplainedCapacity struct {
 	PerS float64 `json:"perS"`
-	// Measured: routers have, MeasuredPerS at last; else it is believed to do as well for its prior as others do.
-	// PriorPerS is what it is configured with.
+	// Measured: routers have, MeasuredPerS at last, AgeS seconds ago. Confidence, 0..1, is how far that counts;
+	// for the rest, or if it was never measured (AgeS is -1), the cluster is believed to do as well for its prior
+	// as others do.
 	Measured     bool    `json:"measured"`
 	MeasuredPerS float64 `json:"measuredPerS"`
-	PriorPerS    float64 `json:"priorPerS"`
-	// AgeS is how old the newest word of the cluster is in seconds, -1 if there is none; Freshness says what to
+	AgeS         float64 `json:"ageS"`
+	Confidence   float64 `json:"confidence"`
+	// Doubt, 0..1: what its own router says is contradicted by what is seen from elsewhere.
+	Doubt float64 `json:"doubt"`
+	// PriorPerS is what it is configured with.
+	PriorPerS float64 `json:"priorPerS"`
+	// SilentS is how old the newest word of the cluster is in seconds, -1 if there is none; Freshness says what to
 	// think of it.
-	AgeS      float64 `json:"ageS"`
+	SilentS   float64 `json:"silentS"`
 	Freshness string  `json:"freshness"`
 }
 
@@ -86,16 +92,15 @@ func (w *world) explainRoute(d *demand, r *route, in Input, l load) ExplainedRou
 	out.Cost.TotalMs = r.costMs + out.Cost.CongestionMs
 	out.Price = w.explainPrice(d, s, in.Now)
 	seen := in.Signals.Cluster(s.id, "")
-	measured := 0.0
-	if !direct(s.spec) {
-		measured = in.Signals.Capacity(s.id, d.model)
-	}
 	out.Capacity = ExplainedCapacity{
-		PerS: s.capacity[d.model], Measured: measured > 0, MeasuredPerS: measured, PriorPerS: prior(s.spec),
-		AgeS: -1, Freshness: string(seen.Freshness),
+		PerS: s.capacity[d.model], AgeS: -1, PriorPerS: prior(s.spec), SilentS: -1, Freshness: string(seen.Freshness),
+	}
+	if able := in.Signals.Ability(s.id, d.model); able.Capacity > 0 && !direct(s.spec) {
+		c := &out.Capacity
+		c.Measured, c.MeasuredPerS, c.AgeS, c.Confidence, c.Doubt = true, able.Capacity, able.Age.Seconds(), confidence(able), able.Doubt
 	}
 	if seen.Freshness != signal.Absent {
-		out.Capacity.AgeS = seen.Age.Seconds()
+		out.Capacity.SilentS = seen.Age.Seconds()
 	}
 	return out
 }

@@ -109,7 +109,7 @@ func because(d *demand, e ExplainedDemand) string {
 		}
 	}
 	full := ""
-	if capacity > 0 {
+	if capacity > 0 && use/capacity >= 0.005 {
 		full = fmt.Sprintf("home is at %.2f of what it can do", use/capacity)
 	}
 	switch {

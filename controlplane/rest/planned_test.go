@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/plan"
@@ -17,13 +18,15 @@ import (
 func busyPair(t *testing.T, s Simulator) *double {
 	t.Helper()
 	d := pair(t, s)
-	d.signals.Put(signal.Observation{
-		Node: "n1", Connected: true, Received: epoch, Hello: &routerpb.Hello{RouterId: "r", Region: "us"},
-		Report: &routerpb.Report{
-			AtUnixMs: 1, WindowMs: 1000, Demand: []*routerpb.DemandSignal{{Model: "m", Class: "interactive", RequestsPerS: 1, WorkPerS: 1000}},
-			Clusters: []*routerpb.ClusterSignal{{Cluster: "us-1", Model: "m", Scraped: true, EndpointsTotal: 1, EndpointsReady: 1, CapacityWork: 4000}},
-		},
-	})
+	for i := range 61 { // until what is measured is trusted
+		d.signals.Put(signal.Observation{
+			Node: "n1", Connected: true, Received: epoch.Add(time.Duration(i-60) * time.Second), Hello: &routerpb.Hello{RouterId: "r", Region: "us"},
+			Report: &routerpb.Report{
+				AtUnixMs: int64(i + 1), WindowMs: 1000, Demand: []*routerpb.DemandSignal{{Model: "m", Class: "interactive", RequestsPerS: 1, WorkPerS: 1000}},
+				Clusters: []*routerpb.ClusterSignal{{Cluster: "us-1", Model: "m", Scraped: true, EndpointsTotal: 1, EndpointsReady: 1, CapacityWork: 4000}},
+			},
+		})
+	}
 	return d
 }
 
