@@ -35,7 +35,9 @@ type demand struct {
 	zones  map[fleet.RegionID]string
 	// work asked for in work units per second, and load, the same but never 0, to plan with.
 	work, load float64
-	routes     []*route
+	// requests asked for in a second.
+	requests float64
+	routes   []*route
 	// priced: money plays a part in what routes cost.
 	priced bool
 	// repriced: what moves it is a change of price.
@@ -56,6 +58,9 @@ type route struct {
 	// costMs is what sending there costs beside congestion: distance, and money as the policy
 	// values it.
 	costMs float64
+	// rttMs is the distance alone. Probe: it gets a trickle to keep it measured.
+	rttMs float64
+	probe bool
 	// use is the part of the site's capacity that the whole demand would take.
 	use float64
 	// size is the site's part of the capacity of all routes.
@@ -127,9 +132,12 @@ func (w *world) demands(in Input) []*demand {
 					d.governed, revision = governing.Metadata.Name, governing.Metadata.Revision
 				}
 				for _, name := range slices.Concat([]string{string(model)}, spec.Aliases, spec.Adapters) {
-					d.work += in.Signals.Demand(fleet.ModelID(name), class, source).WorkPerS
+					asked := in.Signals.Demand(fleet.ModelID(name), class, source)
+					d.work += asked.WorkPerS
+					d.requests += asked.RequestsPerS
 				}
 				d.work *= w.supposed.asked(model, class, source)
+				d.requests *= w.supposed.asked(model, class, source)
 				d.before = previous[[3]string{string(model), string(class), string(source)}]
 				w.route(d)
 				for _, r := range d.routes {
@@ -161,7 +169,8 @@ func (w *world) route(d *demand) {
 	d.load = min(max(d.work, trickle*smallest/float64(max(len(w.classes), 1))), mostLoad*all)
 	for _, s := range sites {
 		r := &route{site: s, use: min(d.load/s.capacity[d.model], mostUse), size: max(s.capacity[d.model]/all, 1e-6), factor: 1, wish: 1}
-		r.costMs = w.rtt(d.source, s.region)
+		r.rttMs = w.rtt(d.source, s.region)
+		r.costMs = r.rttMs
 		if money {
 			preference := min(max(d.policy.CostPreference, 0), 1)
 			d.priced = d.priced || preference > 0
