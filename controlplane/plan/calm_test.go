@@ -115,7 +115,7 @@ func (h *hour) play(changes map[time.Duration][][]string, last time.Duration) {
 		}
 		in := h.input()
 		h.outlook.See(in)
-		a := Capacity(in, CapacityOptions{Outlook: &h.outlook, Calm: &h.calm})[0].Clusters[0]
+		a := advised(in, CapacityOptions{Outlook: &h.outlook, Calm: &h.calm})[0].Clusters[0]
 		h.told = append(h.told, told{at, a.Needed, a.Wanted})
 		if h.follows > 0 {
 			for _, x := range h.told {
@@ -301,7 +301,7 @@ func TestTheOutlook(t *testing.T) {
 	if n := len(o.streams); n != 0 {
 		t.Errorf("%d demands are remembered after an hour of none", n)
 	}
-	if x := Capacity(b.input(), CapacityOptions{Model: "m"})[0].Demand; x.Basis != BasisNow {
+	if x := advised(b.input(), CapacityOptions{Model: "m"})[0].Demand; x.Basis != BasisNow {
 		t.Errorf("without an outlook: %+v", x)
 	}
 }

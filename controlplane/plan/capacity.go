@@ -87,11 +87,15 @@ type CapacityOptions struct {
 // the mean time to the first token, by the curve that weights are planned with, is within the strictest
 // objective of its work; for a loss that must be survived, with what moves there then, cold. Everything follows
 // from demand, prices, rules and what a replica does; how many replicas there are plays a part only in how a
-// region divides its work among its clusters, so advice that is followed gives the same advice again.
-func Capacity(in Input, o CapacityOptions) []Advice {
+// region divides its work among its clusters, so advice that is followed gives the same advice again. The error is
+// [ErrTooMuch].
+func Capacity(in Input, o CapacityOptions) ([]Advice, error) {
 	in.Previous, in.Beside, in.Warm, in.Frozen = nil, nil, true, false
 	p := newPlacement(in, o)
 	losses := p.losses()
+	if err := tooMuch(p.world.demands(in), len(losses)+1); err != nil {
+		return nil, err
+	}
 	p.place(Loss{})
 	for _, l := range losses {
 		p.place(l)
@@ -126,7 +130,7 @@ func Capacity(in Input, o CapacityOptions) []Advice {
 		}
 		out = append(out, a)
 	}
-	return out
+	return out, nil
 }
 
 // models are those of a site, sorted.

@@ -36,11 +36,20 @@ func scaled(t testing.TB) *bench {
 	return b
 }
 
+// advised is what a fleet that is not too large is advised.
+func advised(in Input, o CapacityOptions) []Advice {
+	all, err := Capacity(in, o)
+	if err != nil {
+		panic(err)
+	}
+	return all
+}
+
 // advice on model m.
 func (b *bench) advice(o CapacityOptions) Advice {
 	b.t.Helper()
 	o.Model = "m"
-	all := Capacity(b.input(), o)
+	all := advised(b.input(), o)
 	if len(all) != 1 || all[0].Model != "m" {
 		b.t.Fatalf("advice on %+v", all)
 	}
@@ -194,7 +203,7 @@ func TestClustersThatServeSeveralModelsAreAdvisedOnceForAll(t *testing.T) {
 	b.written = append(b.written, resource(policy.KindCluster, "us-a", &spec))
 	b.demand["us"] = map[string]float64{"m": 3000, "n": 3000}
 	b.report()
-	all := Capacity(b.input(), CapacityOptions{})
+	all := advised(b.input(), CapacityOptions{})
 	if len(all) != 2 {
 		t.Fatalf("%+v", all)
 	}
@@ -230,7 +239,7 @@ func TestAdviceThatIsFollowedHoldsTheObjective(t *testing.T) {
 		f := scaledFleet(t)
 		in := f.input(nil, true)
 		want := map[string]int{}
-		for _, a := range Capacity(in, CapacityOptions{}) {
+		for _, a := range advised(in, CapacityOptions{}) {
 			for _, c := range a.Clusters {
 				want[string(c.Cluster)] = max(c.Needed, 1)
 			}
@@ -258,7 +267,7 @@ func TestAdviceThatIsFollowedHoldsTheObjective(t *testing.T) {
 				t.Fatalf("%s is at %.3f of its capacity, where a first token takes %.0f ms", s.id, loads[s], ms)
 			}
 		}
-		for _, a := range Capacity(in, CapacityOptions{}) {
+		for _, a := range advised(in, CapacityOptions{}) {
 			for _, c := range a.Clusters {
 				if at := max(c.Needed, 1); at > want[string(c.Cluster)]+1+want[string(c.Cluster)]/20 {
 					t.Fatalf("%s was to have %d replicas, has them, and is to have %d", c.Cluster, want[string(c.Cluster)], at)
@@ -274,7 +283,7 @@ func TestMoreDemandNeverWantsFewerReplicas(t *testing.T) {
 		f := scaledFleet(t)
 		needed := func(survive string) map[fleet.ClusterID]int {
 			out := map[fleet.ClusterID]int{}
-			for _, a := range Capacity(f.input(nil, true), CapacityOptions{Survive: survive, Cold: warm}) {
+			for _, a := range advised(f.input(nil, true), CapacityOptions{Survive: survive, Cold: warm}) {
 				for _, c := range a.Clusters {
 					out[c.Cluster] = c.Needed
 				}

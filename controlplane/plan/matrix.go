@@ -264,6 +264,15 @@ func (m *matrix) spend(w *world, demands []*demand, l Loss) Money {
 	return sum
 }
 
+// Hide leaves tenants out of a row, also of its verdict.
+func (r *SurvivalRow) Hide(hidden func(fleet.TenantID) bool) {
+	r.Tenants = slices.DeleteFunc(slices.Clone(r.Tenants), func(t StrandedTenant) bool { return hidden(t.Tenant) })
+	if r.Tenants == nil {
+		r.Tenants = []StrandedTenant{}
+	}
+	r.judge()
+}
+
 // judge gives the verdict and its reasons.
 func (r *SurvivalRow) judge() {
 	var worst, batch []string

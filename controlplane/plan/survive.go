@@ -146,6 +146,18 @@ const mostPlanned = 10_000_000
 // ErrTooMuch says that a matrix would take too long.
 var ErrTooMuch = errors.New("too many routes and losses to look at all of them")
 
+// tooMuch says that so many losses can't be tried.
+func tooMuch(demands []*demand, losses int) error {
+	routes := 0
+	for _, d := range demands {
+		routes += len(d.routes)
+	}
+	if routes*losses > mostPlanned {
+		return fmt.Errorf("%w: %d routes, %d losses", ErrTooMuch, routes, losses)
+	}
+	return nil
+}
+
 // Survive tries each loss. It plans for the demand that is smoothed now, twice for each: with what is left, and
 // again with what moves counted as much more as cold caches make of it. Clients of a region that is lost go on
 // asking from where they are. The weights in force play no part.
@@ -153,15 +165,16 @@ func Survive(in Input, o SurvivalOptions) (Survival, error) {
 	in.Previous, in.Beside, in.Warm, in.Frozen = nil, nil, true, false
 	out := Survival{At: in.Now, Model: o.Model, Silent: in.silent(), Rows: []SurvivalRow{}}
 	m := &matrix{in: in, o: o, clock: clock{}, sites: survey(in).sites}
-	w, demands := m.solved(Loss{}, nil)
+	w := survey(in)
+	losses, demands := lossesOf(w, o), w.demands(in)
+	if o.Model != "" {
+		demands = related(demands, o.Model)
+	}
+	if err := tooMuch(demands, len(losses)); err != nil {
+		return out, err
+	}
+	_, demands = m.solved(Loss{}, nil)
 	m.before = sharesOfAll(demands)
-	routes, losses := 0, lossesOf(w, o)
-	for _, d := range demands {
-		routes += len(d.routes)
-	}
-	if routes*len(losses) > mostPlanned {
-		return out, fmt.Errorf("%w: %d routes, %d losses", ErrTooMuch, routes, len(losses))
-	}
 	for _, loss := range losses {
 		out.Rows = append(out.Rows, m.row(loss))
 	}

@@ -213,6 +213,9 @@ func TestAMatrixThatTakesTooLongIsRefused(t *testing.T) {
 	if _, err := Survive(b.input(), SurvivalOptions{}); !errors.Is(err, ErrTooMuch) {
 		t.Errorf("got %v", err)
 	}
+	if _, err := Capacity(b.input(), CapacityOptions{Survive: policy.SurviveCluster}); !errors.Is(err, ErrTooMuch) {
+		t.Errorf("of capacity: %v", err)
+	}
 }
 
 func TestTheColdFactor(t *testing.T) {

@@ -150,6 +150,9 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["ExplainedCapacity"], structs["ExplainedLoad"], structs["Lever"] = plan.ExplainedCapacity{}, plan.ExplainedLoad{}, plan.Lever{}
 	structs["PlanChange"], structs["PriceChange"], structs["DemandChange"], structs["CapacityChange"] = plan.Change{}, plan.PriceChange{}, plan.DemandChange{}, plan.CapacityChange{}
 	structs["WhatIfAnswer"], structs["SupposedSimulation"], structs["Picture"], structs["Money"] = WhatIfAnswer{}, SupposedSimulation{}, plan.Picture{}, plan.Money{}
+	structs["Survival"], structs["SurvivalRow"], structs["Loss"], structs["Headroom"] = plan.Survival{}, plan.SurvivalRow{}, plan.Loss{}, plan.Headroom{}
+	structs["ShedTier"], structs["StrandedWork"], structs["StrandedTenant"] = plan.Tier{}, plan.Stranded{}, plan.StrandedTenant{}
+	structs["CapacityAdvice"], structs["DemandOutlook"], structs["ClusterAdvice"] = plan.Advice{}, plan.DemandOutlook{}, plan.ClusterAdvice{}
 	structs["DemandPicture"], structs["ClusterShare"], structs["SitePicture"] = plan.DemandPicture{}, plan.ClusterShare{}, plan.SitePicture{}
 	structs["CollectSpec"] = policy.CollectSpec{}
 	structs["Source"], structs["SourceList"] = Source{}, List[Source]{}

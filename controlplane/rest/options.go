@@ -63,6 +63,8 @@ type Options struct {
 	Table Planner
 	// Planned is what the plan is explained by, and what-ifs start from. Nil: neither is answered.
 	Planned Planned
+	// Advisor advises on capacity. Nil: this node does not.
+	Advisor Advisor
 	// CohortOf tells of the routers that a rollout has reached. Nil: nothing is told of them.
 	CohortOf CohortOf
 	// Simulator forecasts for dry runs. Nil: they compare weights only.

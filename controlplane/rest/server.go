@@ -139,6 +139,7 @@ func (s *Server) routes() *echo.Echo {
 	s.changeRoutes(e)
 	s.proposalRoutes(e)
 	s.planRoutes(e)
+	s.adviceRoutes(e)
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)
 	e.GET("/v1/tenants/:name/usage", s.usage, s.may(read, filtered), timed)
 	e.GET("/v1/usage", s.usages, s.may(read, filtered), timed)

@@ -24,6 +24,7 @@ import (
 	"anabranch/controlplane/audit/archive"
 	"anabranch/controlplane/backup"
 	"anabranch/controlplane/billing"
+	"anabranch/controlplane/capacity"
 	"anabranch/controlplane/cloudwatch"
 	"anabranch/controlplane/collect"
 	"anabranch/controlplane/forward"
@@ -53,25 +54,26 @@ type Addresses struct {
 
 // Node is one control plane node. New binds its ports, Run does the rest.
 type Node struct {
-	o       Options
-	log     *slog.Logger
-	store   *store.Store
-	forward *forward.Forward
-	signals *signal.Store
-	leader  *leader.Leader
-	ledger  *ledger.Counter
-	usage   *usage.Gatherer
-	publish *publish.Server
-	rest    *rest.Server
-	backups *backup.Schedule  // nil: none are taken
-	archive *archive.Archiver // nil: the audit trail is not archived
-	collect *collect.Collector
-	prices  *prices.Keeper
-	grpc    *grpc.Server
-	http    *http.Server
-	people  *oidc.Provider // nil: none
-	certs   *certificate.Keeper
-	metrics *prometheus.Registry // of all parts
+	o        Options
+	log      *slog.Logger
+	store    *store.Store
+	forward  *forward.Forward
+	signals  *signal.Store
+	leader   *leader.Leader
+	ledger   *ledger.Counter
+	usage    *usage.Gatherer
+	publish  *publish.Server
+	rest     *rest.Server
+	backups  *backup.Schedule  // nil: none are taken
+	archive  *archive.Archiver // nil: the audit trail is not archived
+	collect  *collect.Collector
+	prices   *prices.Keeper
+	grpc     *grpc.Server
+	http     *http.Server
+	people   *oidc.Provider // nil: none
+	certs    *certificate.Keeper
+	metrics  *prometheus.Registry // of all parts
+	capacity *capacity.Keeper
 	// cloudWatch is nil unless metrics are published there.
 	cloudWatch *cloudwatch.Publisher
 	// reconcile is nil unless the account is held against bills.
@@ -163,7 +165,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}); err != nil {
 		return err
 	}
-	if err := errors.Join(n.wireBackups(registry), n.wireCollect(registry), n.wireCloudWatch(registry), n.wireReconcile(registry), n.wirePrices(registry)); err != nil {
+	if err := errors.Join(n.wireCapacity(registry), n.wireBackups(registry), n.wireCollect(registry), n.wireCloudWatch(registry), n.wireReconcile(registry), n.wirePrices(registry)); err != nil {
 		return err
 	}
 	desks, err := inquiry.NewDesks(inquiry.Options{
@@ -197,6 +199,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 			return leader.Table(v, before, signals, signals.At)
 		},
 		Planned:   leader.Input,
+		Advisor:   n.capacity,
 		Simulator: simulator{},
 	}); err != nil {
 		return err
@@ -284,6 +287,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "ledger", Run: n.ledger.Run},
 		lifecycle.Part{Name: "usage", Run: n.usage.Run},
 		lifecycle.Part{Name: "prices", Run: n.prices.Run},
+		lifecycle.Part{Name: "capacity", Run: n.capacity.Run},
 		lifecycle.Part{Name: "backup", Run: n.takeBackups},
 		lifecycle.Part{Name: "archive", Run: n.archiveAudit},
 		lifecycle.Part{Name: "cloudwatch", Run: n.publishMetrics},
