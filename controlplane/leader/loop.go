@@ -48,6 +48,8 @@ type loop struct {
 	calendars calendars
 	judged    judged
 	usage     usage
+
+	congestion map[fleet.ClusterID]float64 // as the last plan found it, for the next to begin from
 }
 
 func newLoop(l *Leader) *loop {
@@ -176,7 +178,9 @@ func (l *loop) plan(view *state.View, of state.Config, previous, beside *routerp
 		Usage:     l.usage.latest,
 		Frozen:    view.Frozen() != nil,
 		Prices:    view.Offers(), PricesRevision: view.PricesRevision(),
+		Congestion: l.congestion,
 	})
+	l.congestion = out.Congestion
 	l.metrics.planned(l.o.Now().Sub(began))
 	if out.Table != nil {
 		if err := plan.Sound(out.Table); err != nil {

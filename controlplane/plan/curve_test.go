@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"pgregory.net/rapid"
+	"anabranch/controlplane/policy"
 )
 
 func TestCongestionRisesWithLoad(t *testing.T) {
@@ -37,47 +37,18 @@ func TestMoreSlotsBearMoreLoad(t *testing.T) {
 	}
 }
 
-// The share found analytically is where a slow bisection finds it.
-func TestShareIsWhereTheCurveSaysSo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := newCurve(rapid.SampledFrom([]int{1, 16, 64, 1024}).Draw(t, "slots"))
-		base := rapid.Float64Range(0, 3).Draw(t, "base")
-		use := rapid.Float64Range(1e-6, 10).Draw(t, "use")
-		tilt := rapid.Float64Range(0.5, 100).Draw(t, "tilt")
-		ms := rapid.Float64Range(0, 5000).Draw(t, "ms")
-		got := c.share(ms, base, use, tilt)
-		value := func(x float64) float64 { return c.at(base+x*use) + tilt*x }
-		if got == 0 {
-			if value(0) < ms*(1-1e-9) {
-				t.Fatalf("share 0 costs %v, below %v", value(0), ms)
-			}
-			return
+// Above rhoMax all sites are worse than the way to another: they share what is too much within some percent of load, and
+// no more is asked of any than it does.
+func TestCrampedSitesCostAboutAWay(t *testing.T) {
+	for _, slots := range []int{64, 256, maxSlots} {
+		c := newCurve(slots)
+		if by := c.at(0.9) - c.at(0.89); by < 50 || by > 150 {
+			t.Errorf("%d slots: a percent more load costs %.0f ms more", slots, by)
 		}
-		low, high := 0.0, 1.0
-		for value(high) < ms {
-			high *= 2
-		}
-		for range 200 {
-			if middle := (low + high) / 2; value(middle) < ms {
-				low = middle
-			} else {
-				high = middle
-			}
-		}
-		if math.Abs(got-high) > 1e-6*(1+high) {
-			t.Fatalf("share %v, bisection says %v", got, high)
-		}
-	})
-}
-
-// A demand that is nothing beside a site's load still has its share there.
-func TestAShareIsExactHoweverSmallItsUse(t *testing.T) {
-	c := newCurve(64)
-	for _, base := range []float64{0, 0.1, 0.5, 3} {
-		for _, use := range []float64{1e-6, 1e-12, 1e-18} {
-			if got := c.share(c.at(base)+50, base, use, 100); math.Abs(got-0.5) > 0.01 {
-				t.Errorf("use %g on a load of %g: share %g, want 0.5", use, base, got)
-			}
+		if most := c.at(loadMax); most > shedMs || most > tierOf(policy.TierBatch).step().CostMs {
+			t.Errorf("%d slots: at its limit a site costs %.0f ms, more than not to serve", slots, most)
 		}
 	}
 }
+
+func tierOf(name string) tier { return tier{policy.TierPriority(name), 1} }

@@ -35,9 +35,11 @@ type demand struct {
 	zones  map[fleet.RegionID]string
 	// work asked for in work units per second, and load, the same but never 0, to plan with.
 	work, load float64
-	// requests asked for in a second.
-	requests float64
-	routes   []*route
+	routes     []*route
+	// levelMs is what its last request costs, in ms, wherever it goes.
+	levelMs float64
+	// shed is what of it is more than may be served, by tier, the first to be shed first. Empty: nothing.
+	shed []shed
 	// priced: money plays a part in what routes cost.
 	priced bool
 	// repriced: what moves it is a change of price.
@@ -55,12 +57,12 @@ type demand struct {
 // route is one site that a demand could be sent to.
 type route struct {
 	site *site
-	// costMs is what sending there costs beside congestion: distance, and money as the policy
-	// values it.
-	costMs float64
-	// rttMs is the distance alone. Probe: it gets a trickle to keep it measured.
-	rttMs float64
-	probe bool
+	// costMs is what sending there costs beside congestion: distance, rttMs, and money as the policy
+	// values it, moneyMs.
+	costMs, rttMs, moneyMs float64
+	// congestionMs is what a request more there costs all that are served there: the site's congestion, gain times,
+	// as the model takes more of it or less than of other sites.
+	congestionMs, gain float64
 	// use is the part of the site's capacity that the whole demand would take.
 	use float64
 	// size is the site's part of the capacity of all routes.
@@ -84,9 +86,12 @@ type route struct {
 	// than its bound when there is no room within bounds.
 	bound, floor, share float64
 	elastic             bool
-	// ideal is the share, and idealBound the bound, with all sites in full use; natural the share
-	// without the policy's weights and limits.
-	ideal, idealBound, natural float64
+	// fits is the part of the demand that it has room for, and over what of that is above its bound. Of a demand that
+	// fits whole it is the share. Part is the share that a reduced route is to have, else 0.
+	fits, over, part float64
+	// ideal is the share, idealFits what of it fits, and idealBound the bound, with all sites in full use; natural the
+	// share without the policy's weights and limits.
+	ideal, idealFits, idealBound, natural float64
 	// outweighed by regions of more weight, limited by the policy's limit on its region, stuck as
 	// its health does not let it grow.
 	outweighed, limited, stuck bool
@@ -132,12 +137,9 @@ func (w *world) demands(in Input) []*demand {
 					d.governed, revision = governing.Metadata.Name, governing.Metadata.Revision
 				}
 				for _, name := range slices.Concat([]string{string(model)}, spec.Aliases, spec.Adapters) {
-					asked := in.Signals.Demand(fleet.ModelID(name), class, source)
-					d.work += asked.WorkPerS
-					d.requests += asked.RequestsPerS
+					d.work += in.Signals.Demand(fleet.ModelID(name), class, source).WorkPerS
 				}
 				d.work *= w.supposed.asked(model, class, source)
-				d.requests *= w.supposed.asked(model, class, source)
 				d.before = previous[[3]string{string(model), string(class), string(source)}]
 				w.route(d)
 				for _, r := range d.routes {
@@ -170,7 +172,6 @@ func (w *world) route(d *demand) {
 	for _, s := range sites {
 		r := &route{site: s, use: min(d.load/s.capacity[d.model], mostUse), size: max(s.capacity[d.model]/all, 1e-6), factor: 1, wish: 1}
 		r.rttMs = w.rtt(d.source, s.region)
-		r.costMs = r.rttMs
 		if money {
 			preference := min(max(d.policy.CostPreference, 0), 1)
 			d.priced = d.priced || preference > 0
@@ -178,8 +179,9 @@ func (w *world) route(d *demand) {
 			if !w.unpriced(s, d.model) {
 				part = float64(w.marginal(s, d.model)) / max(dearest, 1)
 			}
-			r.costMs += preference * d.policy.TTFTObjectiveMs * part
+			r.moneyMs = preference * d.policy.TTFTObjectiveMs * part
 		}
+		r.costMs = r.rttMs + r.moneyMs
 		r.judge(d)
 		d.routes = append(d.routes, r)
 	}

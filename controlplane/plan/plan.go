@@ -50,6 +50,9 @@ type Input struct {
 	// quotas, and whose and where they are, hold for this one too: routers count in the same buckets. Nil: this
 	// one is for all.
 	Beside *routerpb.Table
+	// Congestion of clusters as an earlier plan found it, to begin from; see [Output]. It has no say in what is
+	// found. Nil: the search begins from nothing.
+	Congestion map[fleet.ClusterID]float64
 	// Frozen: an operator wants no optimisation. What health, a drain or a changed resource displaces
 	// moves all the same.
 	Frozen bool
@@ -69,6 +72,8 @@ type Output struct {
 	// they were, so they are no change; the reason of one that no longer holds is. Reasons for whole
 	// lists tell figures, and count for nothing here.
 	Changed bool
+	// Congestion of each cluster in ms: what a request more there costs all that are served there.
+	Congestion map[fleet.ClusterID]float64
 }
 
 // Compute makes the plan.
@@ -79,7 +84,9 @@ func Compute(in Input) Output {
 		return Output{}
 	}
 	demands := w.demands(in)
-	w.decide(demands)
+	w.solve(demands)
+	w.occupy(demands)
+	w.shed(demands)
 	var reasons []*statepb.WeightReason
 	for _, d := range demands {
 		d.settle(w, in)
@@ -88,7 +95,7 @@ func Compute(in Input) Output {
 			Model: string(d.model), Class: string(d.class), Source: string(d.source), Text: d.why,
 		})
 	}
-	return Output{Table: table, Reasons: reasons, Changed: !same(table, in.Previous)}
+	return Output{Table: table, Reasons: reasons, Changed: !same(table, in.Previous), Congestion: w.congestion()}
 }
 
 // same compares all that routers obey: not the number or the date of a table.
@@ -99,12 +106,4 @@ func same(table, previous *routerpb.Table) bool {
 	like := proto.CloneOf(previous)
 	like.Ref, like.CreatedUnixMs = table.Ref, table.CreatedUnixMs
 	return proto.Equal(like, table)
-}
-
-// decide finds where demands should go, and what of that load alone can't wait for.
-func (w *world) decide(demands []*demand) {
-	w.solve(demands)
-	w.probe(demands)
-	w.occupy(demands)
-	w.shed(demands)
 }

@@ -1,153 +1,139 @@
 package plan
 
-import "math"
+import (
+	"math"
+
+	"anabranch/api/fleet"
+	"anabranch/controlplane/plan/flow"
+)
 
 const (
 	// tiltMs is a cost of concentrating a demand, relative to sizes: too small to matter beside a
 	// millisecond's distance, it makes the solution unique, and splits an idle fleet by capacity.
 	tiltMs = 1
-	// maxSweeps and settled end the iteration. Shares that move less than they are rounded to do
-	// not matter: where demands compete for the same sites, many divisions cost nearly the same, and
-	// going on would only shift requests between them.
-	maxSweeps = 200
-	settled   = quantum
+	// giveMs is by how much a site must cost less than what the policy wants before its weights and limits give
+	// way: when nothing else has room, and before anything is shed.
+	giveMs = 13_000
+	// leastServed is the part of a demand by which its weights are told from what is served. Where less is, they are where it
+	// would be cheapest.
+	leastServed = 1e-3
+	// grain is what shares are brought to multiples of, so that they don't depend on where the search began.
+	grain = 1e-9
 )
 
-// sweep pours each demand in turn, from the shares that there are, until all have settled.
+// sweep finds the shares of all demands that together cost least within the bounds of their routes, and what of
+// them can't be served at all.
 func (w *world) sweep(demands []*demand) {
-	for range maxSweeps {
-		for _, s := range w.sites {
-			s.load = 0
-		}
-		for _, d := range demands {
-			d.add(1)
-		}
-		moved := 0.0
-		for _, d := range demands {
-			d.add(-1)
-			moved = max(moved, d.pour())
-			d.add(1)
-		}
-		if moved < settled {
-			return
-		}
+	heavy := w.heaviness()
+	sites := make([]flow.Site, len(w.sites))
+	for i, s := range w.sites {
+		sites[i] = flow.Site{Curve: s.curve.made, Limit: loadMax, Size: s.weight}
+	}
+	p := flow.NewProblem(sites)
+	ways := 0
+	for _, d := range demands {
+		ways += len(d.routes) + 2
+	}
+	p.Grow(len(demands), ways)
+	var b basin
+	for _, d := range demands {
+		b.put(p, d, heavy[d.model])
+	}
+	w.solution = flow.Solve(p, w.solution)
+	for i, s := range w.sites {
+		s.load, s.congestionMs = w.solution.Load[i], w.solution.CongestionMs[i]
+	}
+	for i, d := range demands {
+		d.read(w.solution, i)
 	}
 }
 
-// add puts the demand on its sites, or with -1 takes it off.
-func (d *demand) add(sign float64) {
-	for _, r := range d.routes {
-		r.site.load += sign * r.share * r.use
+// congestion of each site, for the next plan to begin from.
+func (w *world) congestion() map[fleet.ClusterID]float64 {
+	out := map[fleet.ClusterID]float64{}
+	for _, s := range w.sites {
+		out[s.id] = s.congestionMs
+	}
+	return out
+}
+
+// recall begins from the congestion that an earlier plan found; a site that it knew nothing of is idle.
+func (w *world) recall(congestion map[fleet.ClusterID]float64) {
+	if congestion == nil {
+		return
+	}
+	w.solution = &flow.Solution{CongestionMs: make([]float64, len(w.sites))}
+	for i, s := range w.sites {
+		w.solution.CongestionMs[i] = congestion[s.id]
 	}
 }
 
-// pour finds the shares of one demand, and how far the largest of them moved.
-func (d *demand) pour() float64 {
-	room := 0.0
-	for _, r := range d.routes {
-		room += r.bound
+// basin is room to write a demand of the flow in.
+type basin struct {
+	arcs  []flow.Arc
+	steps []flow.Step
+}
+
+// put adds a demand to the flow. Its load weighs as much as the work takes of sites, whatever the model.
+func (b *basin) put(p *flow.Problem, d *demand, heavy float64) {
+	load := d.load * heavy
+	b.arcs, b.steps = b.arcs[:0], b.steps[:0]
+	bounds := d.bounds()
+	for i, r := range d.routes {
+		bound := r.bound
+		if bounds != nil {
+			bound = bounds[i]
+		}
+		a := flow.Arc{Site: r.site.index, CostMs: r.costMs, Use: r.use / load, Floor: r.floor, Bound: bound, TiltMs: tiltMs / r.size}
+		b.arcs = append(b.arcs, a)
+		r.gain = r.site.weight * a.Use
 	}
-	var shares []float64
-	if room <= 1 {
-		shares = d.crowd(room)
+	for _, r := range d.routes {
+		if bounds == nil && r.gives() {
+			b.arcs = append(b.arcs, flow.Arc{Site: r.site.index, CostMs: r.costMs + giveMs, Use: r.use / load, Bound: 1 - r.bound, TiltMs: tiltMs / r.size})
+		}
+	}
+	for _, t := range d.tiers() {
+		b.steps = append(b.steps, t.step())
+	}
+	p.Add(flow.Demand{Load: load, Arcs: b.arcs, Shed: b.steps})
+}
+
+// gives says that a route's bound is one that gives way when nothing else has room.
+func (r *route) gives() bool {
+	return r.elastic && !r.stuck && r.bound < 1 && (r.outweighed || r.limited)
+}
+
+// read takes a demand's part of a solution.
+func (d *demand) read(s *flow.Solution, index int) {
+	d.levelMs = s.LevelMs[index]
+	served, next := 0.0, len(d.routes)
+	roomy := d.bounds() == nil
+	shares := s.Shares(index)
+	for i, r := range d.routes {
+		r.fits, r.over = shares[i], 0
+		if roomy && r.gives() {
+			r.over = shares[next]
+			r.fits += r.over
+			next++
+		}
+		served += r.fits
+	}
+	d.shed = d.shed[:0]
+	for i, t := range d.tiers() {
+		if x := s.Shed(index)[i]; x > quantum*t.part && t.part > 0 {
+			d.shed = append(d.shed, shed{t.priority, min(x/t.part, 1)})
+		}
+	}
+	for _, r := range d.routes {
+		r.congestionMs = r.gain * r.site.congestionMs
+	}
+	if served < leastServed {
+		d.wait()
 	} else {
-		shares = d.level()
+		d.spread(served)
 	}
-	sum := 0.0
-	for _, x := range shares {
-		sum += x
-	}
-	if sum <= 0 { // nothing may be used
-		return 0
-	}
-	moved := 0.0
-	for i, r := range d.routes {
-		x := shares[i] / sum
-		moved = max(moved, math.Abs(x-r.share))
-		r.share = x
-	}
-	return moved
-}
-
-// level finds shares within the bounds, which leave room for more than the demand, such that all
-// routes that are not at a bound have the same marginal cost.
-func (d *demand) level() []float64 {
-	low, high := math.Inf(1), 0.0
 	for _, r := range d.routes {
-		if r.bound > 0 {
-			base := max(r.site.load, 0)
-			low = min(low, r.costMs+r.site.curve.at(base))
-			high = max(high, r.costMs+r.site.curve.at(base+r.use)+tiltMs/r.size)
-		}
+		r.share = math.Round(r.share/grain) * grain
 	}
-	at := func(r *route, level float64) float64 {
-		if r.bound <= 0 {
-			return 0
-		}
-		x := r.site.curve.share(level-r.costMs, max(r.site.load, 0), r.use, tiltMs/r.size)
-		return min(max(x, r.floor), r.bound)
-	}
-	for range 100 {
-		if high-low <= 1e-8*high {
-			break
-		}
-		level, sum := (low+high)/2, 0.0
-		for _, r := range d.routes {
-			sum += at(r, level)
-		}
-		if sum < 1 {
-			low = level
-		} else {
-			high = level
-		}
-	}
-	shares := make([]float64, len(d.routes))
-	for i, r := range d.routes {
-		shares[i] = at(r, high)
-	}
-	return shares
-}
-
-// crowd finds shares where bounds leave no room for all of the demand: what is left has to go
-// somewhere. It goes to sites in full use that may grow, by region weight and size where no limit
-// binds, or else in proportion to their bounds; only then to sites in full use, and only when there
-// are none to those whose use is reduced.
-func (d *demand) crowd(room float64) []float64 {
-	takes := []func(*route) float64{
-		func(r *route) float64 {
-			if !r.elastic || r.limited || r.stuck {
-				return 0
-			}
-			return r.wish * r.size
-		},
-		func(r *route) float64 {
-			if !r.elastic || r.stuck {
-				return 0
-			}
-			return r.bound
-		},
-		func(r *route) float64 {
-			if !r.elastic {
-				return 0
-			}
-			return r.bound
-		},
-		func(r *route) float64 { return r.bound },
-	}
-	shares := make([]float64, len(d.routes))
-	for _, take := range takes {
-		sum := 0.0
-		for i, r := range d.routes {
-			shares[i] = take(r)
-			sum += shares[i]
-		}
-		if sum <= 0 {
-			continue
-		}
-		for i, r := range d.routes {
-			shares[i] = r.bound + max(1-room, 0)*shares[i]/sum
-		}
-		break
-	}
-	return shares
 }

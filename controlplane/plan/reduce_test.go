@@ -124,12 +124,16 @@ func TestWhereBoundsLeaveNoRoom(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := three(0, 0, 0)
+			d.load = 100
+			w := &world{}
 			for i, bound := range []float64{0.1, 0.2, 0.2} {
 				r := d.routes[i]
 				r.elastic, r.bound, r.use, r.site.curve = true, bound, 0.1, newCurve(64)
+				r.site.index, r.site.capacity = i, map[fleet.ModelID]float64{"m": 1000}
+				w.sites = append(w.sites, r.site)
 			}
 			tt.change(d.routes[0], d.routes[1], d.routes[2])
-			d.pour()
+			w.sweep([]*demand{d})
 			for i, r := range d.routes {
 				near(t, string(r.site.id), r.share, tt.want[i], 1e-9)
 			}

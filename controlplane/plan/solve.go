@@ -7,9 +7,7 @@ import (
 	"anabranch/api/fleet"
 )
 
-// solve finds the shares that together cost least. Each demand in turn is poured over its sites
-// until all that take of it have the same marginal cost, given what the others send there; as the
-// total cost is convex, repeating this converges to the optimum.
+// solve finds the shares that together cost least, see sweep.
 //
 // Where a ramp or a failover in steps reduces a site, the shares are found without reductions
 // first: a site's cap is a part of what it would get then. The weights in force play no part but
@@ -19,7 +17,7 @@ func (w *world) solve(demands []*demand) {
 	reduced := false
 	for _, d := range demands {
 		for _, r := range d.routes {
-			r.ideal, r.idealBound = r.share, max(r.share, r.bound)
+			r.ideal, r.idealFits, r.idealBound = r.share, r.fits, max(r.share, r.bound)
 			reduced = reduced || r.barred == "" && r.factor < 1
 		}
 	}
@@ -36,7 +34,7 @@ func (w *world) ideal(demands []*demand, may func(*route) bool) {
 	for _, d := range demands {
 		for _, r := range d.routes {
 			r.elastic = r.barred == "" && may(r)
-			r.bound, r.floor, r.share = 0, 0, 0
+			r.bound, r.floor, r.part, r.share, r.fits, r.over = 0, 0, 0, 0, 0, 0
 			if r.elastic {
 				r.bound = 1
 			}
@@ -97,8 +95,8 @@ func (w *world) reduce(demands []*demand) {
 			switch {
 			case r.barred != "":
 			case r.factor < 1:
-				r.bound = r.factor * r.ideal
-				r.floor = r.bound
+				r.bound, r.floor = r.factor*r.ideal, r.factor*r.idealFits
+				r.part = r.bound
 			default:
 				r.bound = (1-part)*r.idealBound + part*max(r.share, r.bound)
 			}
@@ -176,7 +174,7 @@ func limitShares(demands []*demand) bool {
 		g := group{d.governed, d.class}
 		total[g] += d.load
 		for _, r := range d.routes {
-			taken[part{g, r.site.region}] += d.load * r.share
+			taken[part{g, r.site.region}] += d.load * max(r.share-r.over, 0)
 		}
 		for _, wish := range d.policy.Regions {
 			if wish.MaxShare != nil && *wish.MaxShare < 1 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/controlplane/plan/flow"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
 	"anabranch/costmodel"
@@ -24,8 +25,13 @@ type site struct {
 	capacity map[fleet.ModelID]float64
 	curve    *curve
 	revision uint64
-	// load is the part of its capacity that the present solution uses.
-	load float64
+	// index among the sites of the world.
+	index int
+	// load is the part of its capacity that the present solution uses, and congestionMs what a request more costs
+	// all that is served there.
+	load, congestionMs float64
+	// weight is its size beside other sites, see heaviness.
+	weight float64
 	// inForce is the part that the weights in force use.
 	inForce float64
 	// book of the prices that are supposed to hold on it. Nil: those of the world do.
@@ -55,6 +61,8 @@ type world struct {
 	asks      map[*policy.TrafficPolicySpec][]fleet.ModelID // see targets
 	tokens    map[string]costmodel.TokenPrice               // by model
 	supposed  suppositions
+	// solution is the last, where the search for the next begins. Nil: none yet.
+	solution *flow.Solution
 }
 
 // direct says that every router reaches a member itself, and none of ours stands beside it: what it
@@ -127,6 +135,10 @@ func survey(in Input) *world {
 	w.believe()
 	w.suppose(in)
 	slices.SortFunc(w.sites, func(a, b *site) int { return cmp.Compare(a.id, b.id) })
+	for i, s := range w.sites {
+		s.index = i
+	}
+	w.recall(in.Congestion)
 	return w
 }
 

@@ -48,8 +48,6 @@ type bench struct {
 	// fleet by region: demand in work/s by model, capacity by cluster.
 	demand   map[string]map[string]float64
 	capacity map[string]float64
-	// perRequest is the work of one request, by which their number is told; 0: it is not.
-	perRequest float64
 }
 
 // emptyBench has nothing yet.
@@ -137,11 +135,7 @@ func (b *bench) reportFrom(region string) {
 		}
 	}
 	for model, work := range b.demand[region] {
-		d := &routerpb.DemandSignal{Model: model, Class: "interactive", WorkPerS: work}
-		if b.perRequest > 0 {
-			d.RequestsPerS = work / b.perRequest
-		}
-		r.Demand = append(r.Demand, d)
+		r.Demand = append(r.Demand, &routerpb.DemandSignal{Model: model, Class: "interactive", WorkPerS: work})
 	}
 	b.signals.Put(signal.Observation{
 		Node: "n1", Hello: &routerpb.Hello{RouterId: "r-" + region, Region: region},

@@ -26,8 +26,8 @@ const (
 	coarse    = 1e-4
 )
 
-// Solve finds the division of least cost. Warm may be any earlier solution, or nil: it is where the search
-// begins, and has no say in what is found.
+// Solve finds the division of least cost. Warm may be any earlier solution, or one with nothing but CongestionMs, or nil:
+// it is where the search begins, and has no say in what is found.
 //
 // Sites ask prices for their load, and each demand goes where that is cheapest for it (pour). Wanted are the
 // prices at which each site gets as much load as its curve would offer at its price: they are the maximum
@@ -95,22 +95,32 @@ func begin(p *Problem, warm *Solution) *search {
 		s.limit[j] = max(s.limit[j], site.Limit)
 	}
 	s.restart()
-	if warm != nil && len(warm.CongestionMs) == n {
-		copy(s.price, warm.CongestionMs)
+	if warm == nil || len(warm.CongestionMs) != n {
+		return s
 	}
-	if warm != nil && len(warm.LevelMs) == len(p.load) {
+	for j, ms := range warm.CongestionMs {
+		s.price[j] = within(ms, -mostPrice, mostPrice)
+	}
+	if len(warm.LevelMs) == len(p.load) {
 		copy(s.level, warm.LevelMs)
+	} else {
+		s.guess()
 	}
 	return s
 }
 
-// restart sets the prices of idle sites, and for a demand's level what the cheapest of its ways costs then.
+// restart sets the prices of idle sites.
 func (s *search) restart() {
 	s.cost, s.from = s.Problem.cost, nil
 	for j, site := range s.sites {
 		s.price[j], s.base[j] = site.Curve.ms[0], 0
 		s.stiff[j] = stiffness
 	}
+	s.guess()
+}
+
+// guess takes for a demand's level what the cheapest of its ways costs at the present prices.
+func (s *search) guess() {
 	for i := range s.level {
 		least := math.Inf(1)
 		for w := s.start[i]; w < s.start[i+1]; w++ {

@@ -1,0 +1,67 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"anabranch/controlplane/plan/flow"
+	"anabranch/controlplane/policy"
+)
+
+const (
+	// shedMs is what it costs in ms not to serve a request of priority 0. It is ten times that for each shedRise
+	// of priority more, between priorities of leastPriority and mostPriority. Within a tier it rises by the
+	// shedSpread part while all is shed, so that demands alike lose like parts.
+	shedMs        = 25_000
+	shedRise      = 60
+	shedSpread    = 0.2
+	leastPriority = -30
+	mostPriority  = 120
+)
+
+// shed is what of a demand is not served.
+type shed struct {
+	priority int32
+	// part of what is asked for at that priority, 0..1.
+	part float64
+}
+
+// tier is a part of a demand of one priority.
+type tier struct {
+	priority int32
+	part     float64 // of the demand
+}
+
+// tiers of a demand, the first to be shed first.
+func (d *demand) tiers() []tier {
+	return []tier{{policy.TierPriority(policy.DefaultTier), 1}}
+}
+
+// step is what it costs not to serve a tier.
+func (t tier) step() flow.Step {
+	ms := shedMs * math.Pow(10, float64(min(max(t.priority, leastPriority), mostPriority))/shedRise)
+	return flow.Step{CostMs: ms, TiltMs: shedSpread * ms, Part: t.part}
+}
+
+// overflow tells what is shed, or "".
+func (d *demand) overflow() string {
+	if d.work <= 0 || len(d.shed) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, s := range d.shed {
+		parts = append(parts, fmt.Sprintf("%.0f %% of %s", math.Ceil(100*s.part), tierName(s.priority)))
+	}
+	return "more is asked for than may be served: " + strings.Join(parts, ", ") + " is to be shed"
+}
+
+// tierName is the tier whose requests have a priority by default, or says the priority.
+func tierName(priority int32) string {
+	for _, name := range policy.Tiers() {
+		if policy.TierPriority(name) == priority {
+			return name
+		}
+	}
+	return fmt.Sprintf("priority %d", priority)
+}
