@@ -23,9 +23,10 @@ import (
 )
 
 const (
-	// DefaultInterval is the default of Options.Interval, MinInterval the least: prices are no emergency.
+	// DefaultInterval is the default of Options.Interval: prices are no emergency.
 	DefaultInterval = time.Hour
-	MinInterval     = time.Minute
+	// MinInterval is the least time between two questions to AWS.
+	MinInterval = time.Minute
 	// fileInterval is how often price files are read: what somebody has written is to hold soon.
 	fileInterval = 10 * time.Second
 )
