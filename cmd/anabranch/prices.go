@@ -19,6 +19,7 @@ type priceFlags struct {
 	regions, files, instances []string
 	cards, shipped            bool
 	class, region, purchase   string // what is shown; empty: all
+	cluster                   string
 	every                     time.Duration
 	count                     int
 }
@@ -27,11 +28,15 @@ func (a *app) prices() *cobra.Command {
 	var f priceFlags
 	cmd := &cobra.Command{
 		Use:   "prices",
-		Short: "Show what GPUs cost, by AWS, price files and rate cards",
-		Long: `Show what GPUs cost, how old each price is and where it is from, and which price is used where several are
-known: an operator's (a rate card of the control plane) before a live one (AWS), that before a price file's,
-and that before one that comes with the program. Then each source: how many prices it has, when they were
-read, and what went wrong since.
+		Short: "Show what clusters cost and why, or ask AWS and price files from here",
+		Long: `Show what the GPUs of each cluster cost now, how old each price is and where it is from, and why it is used
+where several are known: an operator's (a rate card of the control plane) before a live one (AWS), that
+before a price file's, and that before one that comes with the program. Then each source that the control
+plane asks: how many prices it has, when they were read, what went wrong since, and when it is asked again,
+which the node that leads knows.
+
+With --aws, --file, --cards or --shipped nothing of that is shown, but what these sources say when they are
+asked from here: to see whether credentials and files are good, or what other instances cost.
 
 Of AWS each region is asked for prices on demand (Price List), on the spot market and in capacity blocks
 (EC2). Credentials are found as AWS's own tools find them; to have none is no error. Needed are
@@ -41,7 +46,9 @@ A price file is .csv, .yaml or .json with class, region and usdPerHour, and wher
 usdPerHour buys), zone, purchase, from, until, asOf, source and estimate.
 
 With --watch sources are asked again and again; the last good prices of one that fails stay.`,
-		Example: `  anabranch prices --aws us-east-1,eu-central-1 --class h100
+		Example: `  anabranch prices
+  anabranch prices --cluster eu-1 -o json
+  anabranch prices --aws us-east-1,eu-central-1 --class h100
   anabranch prices --aws eu=eu-central-1 --instance p5.48xlarge,p9.48xlarge=x100:8 --purchase spot
   anabranch prices --cards --file contract.csv
   anabranch prices --aws us-east-1 --watch 1h -o json`,
@@ -53,20 +60,30 @@ With --watch sources are asked again and again; the last good prices of one that
 	fl.BoolVar(&f.cards, "cards", false, "also rate cards of the control plane")
 	fl.BoolVar(&f.shipped, "shipped", false, "also what AWS asked on demand when prices were last put into the program")
 	fl.StringSliceVar(&f.instances, "instance", nil, "ask AWS for these instance `types` only; TYPE=CLASS:GPUS tells of one that is not known")
+	fl.StringVar(&f.cluster, "cluster", "", "show only this cluster of the control plane")
 	fl.StringVar(&f.class, "class", "", "show only this class of GPU")
 	fl.StringVar(&f.region, "region", "", "show only this region")
 	fl.StringVar(&f.purchase, "purchase", "", "show only what is bought so: on-demand, spot, reserved, capacity-block, owned")
 	fl.DurationVar(&f.every, "watch", 0, "ask again at this interval, until it is interrupted")
 	fl.IntVar(&f.count, "count", 0, "end after asking so many times; 0: never. Of --watch")
+	for flag, kind := range map[string]string{"cluster": "cluster", "region": "region"} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, completeEach(func(ctx context.Context, begun string) []string { return a.names(ctx, kind, begun) })) // the flag is there
+	}
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		here := len(f.regions) > 0 || len(f.files) > 0 || f.cards || f.shipped
 		switch {
-		case len(f.regions) == 0 && len(f.files) == 0 && !f.cards && !f.shipped:
-			return misused(errors.New("whose prices? give --aws REGION, --file FILE, --cards or --shipped"))
+		case !here && len(f.instances) > 0:
+			return misused(errors.New("--instance says what to ask AWS from here: give --aws REGION too"))
+		case here && f.cluster != "":
+			return misused(errors.New("--cluster is of the control plane's prices: leave out --aws, --file, --cards and --shipped"))
 		case f.every != 0 && f.every < leastInterval:
 			return misused(fmt.Errorf("--watch: %s is too short: use %s or more", f.every, leastInterval))
 		case f.count < 0:
 			return misused(errors.New("--count can't be below 0"))
+		}
+		if !here {
+			return f.watch(cmd.Context(), func(ctx context.Context) error { return a.printPricesNow(ctx, f, *format) })
 		}
 		sources, err := a.priceSources(cmd.Context(), f)
 		if err != nil {
@@ -137,25 +154,28 @@ func (a *app) priceSources(ctx context.Context, f priceFlags) ([]pricelist.Sourc
 
 // showPrices asks once, or at each interval. To be asked once and fail is an error; a watch goes on.
 func (a *app) showPrices(ctx context.Context, f priceFlags, list *pricelist.List, format string) error {
-	if f.every == 0 {
+	return f.watch(ctx, func(ctx context.Context) error {
 		list.Refresh(ctx)
-		if err := a.printPrices(f, list, format); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was interrupted, and what is known of it is not all
+		}
+		if err := a.printPrices(f, list, format); err != nil || f.every > 0 {
 			return err
 		}
 		return failing(list.States())
+	})
+}
+
+// watch shows once, or at each interval.
+func (f priceFlags) watch(ctx context.Context, show func(context.Context) error) error {
+	if f.every == 0 {
+		return show(ctx)
 	}
 	again := time.NewTicker(f.every)
 	defer again.Stop()
 	for n := 1; ; n++ {
-		list.Refresh(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err := a.printPrices(f, list, format); err != nil {
+		if err := show(ctx); err != nil || n == f.count {
 			return err
-		}
-		if n == f.count {
-			return nil
 		}
 		select {
 		case <-again.C:

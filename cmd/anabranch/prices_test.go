@@ -220,7 +220,8 @@ func TestPricesSayHowTheyAreUsed(t *testing.T) {
 	s := begin(t)
 	withoutAWS(t)
 	for args, want := range map[string]string{
-		"":                                 "whose prices?",
+		"--instance p5.48xlarge":           "give --aws REGION too",
+		"--cards --cluster us-1":           "--cluster is of the control plane's prices",
 		"--aws ,":                          "no region",
 		"--aws a --aws a":                  "two sources",
 		"--aws a --instance p9.metal":      "not known",

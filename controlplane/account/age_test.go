@@ -89,7 +89,7 @@ func TestTheLargestAccountIsBounded(t *testing.T) {
 	for i := range 50 {
 		bills = append(bills, bill(fmt.Sprintf("cluster-%d", i), 1e6, 1e9))
 	}
-	for i := range 5 * 60 {
+	for i := range 3 * 60 {
 		start := at(time.Duration(i+1) * time.Minute)
 		if i%20 == 0 { // the rest is like it
 			var lines []*statepb.CountedLine
@@ -100,7 +100,7 @@ func TestTheLargestAccountIsBounded(t *testing.T) {
 		}
 		b.shut(start, bills...)
 	}
-	if len(b.minutes) > MinutesKept || len(b.hours) > 5 {
+	if len(b.minutes) > MinutesKept || len(b.hours) > 3 {
 		t.Errorf("%d minutes, %d hours", len(b.minutes), len(b.hours))
 	}
 	for _, s := range b.minutes {
@@ -113,7 +113,7 @@ func TestTheLargestAccountIsBounded(t *testing.T) {
 			t.Errorf("an hour of %d bytes", len(s.GetBody()))
 		}
 	}
-	if s := b.ask(Query{From: at(0), Until: b.Closed()}).total(); s.Paid() != 5*60*50*1e6 || s.Succeeded != 15*1500 {
+	if s := b.ask(Query{From: at(0), Until: b.Closed()}).total(); s.Paid() != 3*60*50*1e6 || s.Succeeded != 9*1500 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -187,6 +187,9 @@ func (q Query) gather(r costmodel.Rollup) costmodel.Rollup {
 	if q.SpreadIdle {
 		r = r.SpreadIdle()
 	}
+	if len(q.Tenants)+len(q.Models)+len(q.Classes)+len(q.Regions)+len(q.Clusters)+len(q.Sources) == 0 {
+		return r.By(q.By)
+	}
 	chosen := costmodel.Rollup{}
 	for _, k := range r.Keys() {
 		if among(q.Tenants, k.Tenant) && among(q.Models, k.Model) && among(q.Classes, k.Class) &&

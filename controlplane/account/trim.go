@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"maps"
+	"math/bits"
 	"slices"
 	"sort"
 
@@ -23,43 +24,77 @@ func nobodys(k costmodel.Key) bool {
 	return k.Tenant == "" && k.Model == "" && k.Class == "" && k.Source == ""
 }
 
-// leastKey and leastCluster are the fewest bytes that a sum, and a cluster with its bill or sum, can take.
-const (
-	leastKey     = 18
-	leastCluster = 7
-)
-
 // within writes a body in so many bytes. If it does not fit, the least keys are put together with others of
-// their cluster, as few as it takes; and if that is not enough the least clusters are. Sums stay what they are.
+// their cluster, about as few as it takes; and if that is not enough the least clusters are. Sums stay what
+// they are.
 func (b body) within(limit int) []byte {
 	data := b.encode()
 	if len(data) <= limit {
 		return data
 	}
 	keys := slices.DeleteFunc(b.sums.Keys(), nobodys)
-	slices.SortStableFunc(keys, func(k, l costmodel.Key) int { return b.weigh(b.sums[k], b.sums[l]) })
-	surely := max(len(keys)-limit/leastKey, 0) // more than so many don't fit anyway
-	most := b.fold(keys[:surely])
-	keys = keys[surely:]
-	if data, ok := fewest(len(keys), limit, func(n int) body { return most.fold(keys[:n]) }); ok {
-		return data
+	slices.SortStableFunc(keys, func(k, l costmodel.Key) int { return b.weigh(b.sums[l], b.sums[k]) })
+	if kept, ok := b.fit(keys, limit); ok {
+		return b.fold(keys[kept:]).encode()
 	}
-	b = most.fold(keys)
+	b = b.fold(keys)
 	clusters := b.clusters()
-	surely = max(len(clusters)-limit/leastCluster, 0)
+	surely := max(len(clusters)-limit/leastCluster, 0) // more than so many don't fit anyway
 	b = b.gather(clusters[:surely])
 	clusters = clusters[surely:]
-	data, _ = fewest(len(clusters), limit, func(n int) body { return b.gather(clusters[:n]) })
+	data = b.gather(clusters).encode()
+	if at := sort.Search(len(clusters), func(n int) bool { return len(b.gather(clusters[:n]).encode()) <= limit }); at < len(clusters) {
+		data = b.gather(clusters[:at]).encode()
+	}
 	return data
 }
 
-// fewest writes a body without the first few of n things, of as few as it takes to have it fit. Not ok: it fits
-// not even without all of them.
-func fewest(n, limit int, without func(int) body) (data []byte, ok bool) {
-	if data = without(n).encode(); len(data) > limit {
-		return data, false
+// leastCluster is the fewest bytes that a cluster with its bill or sum can take.
+const leastCluster = 7
+
+// fit is how many of the first keys can be told apart within a limit, if the others are put together. Not ok:
+// there is no room for the clusters alone.
+func (b body) fit(keys []costmodel.Key, limit int) (int, bool) {
+	least := b.fold(keys)
+	names, places := map[string]bool{"": true}, 0
+	for _, k := range least.sums.Keys() {
+		places += len(namesOf(k))
+		for _, n := range namesOf(k) {
+			names[n] = true
+		}
 	}
-	return without(sort.Search(n, func(i int) bool { return len(without(i).encode()) <= limit })).encode(), true
+	for _, v := range b.bills {
+		places += 2 + len(v.Models)
+		for _, m := range v.Models {
+			names[string(m.Model)] = true
+		}
+		names[string(v.Cluster)], names[string(v.Region)] = true, true
+	}
+	// Numbers of what is put together are no larger than those of all. Places of names and lengths of lists take
+	// width bytes at most: more names than that can tell apart would not fit.
+	const width = 2
+	size := len(least.encode()) + (width-1)*(places+2)
+	if size > limit {
+		return 0, false
+	}
+	for i, k := range keys {
+		s := b.sums[k]
+		size++ // flags
+		for _, n := range numbers(&s) {
+			size += (bits.Len64(uint64(*n)|1) + 6) / 7
+		}
+		for _, n := range namesOf(k) {
+			size += width
+			if !names[n] {
+				names[n] = true
+				size += 2 + len(n)
+			}
+		}
+		if size > limit {
+			return i, true
+		}
+	}
+	return len(keys), true
 }
 
 // weigh orders sums by what they cost; while that is not attributed, by the work that it will be by.

@@ -23,6 +23,7 @@ type shownCosts struct {
 	mu      sync.Mutex // guards what is below
 	counted time.Time  // the end of what is in sums; zero: nothing was looked at
 	sums    costmodel.Rollup
+	latest  []account.Row // of the time before counted: to unpack it at each look takes too long
 }
 
 func newShownCosts(view func() *state.View) *shownCosts {
@@ -66,7 +67,7 @@ func (s *shownCosts) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	unpriced := 0
-	for _, r := range byCluster(a, end.Add(-unitWindow), end) {
+	for _, r := range s.latest {
 		if r.Unpriced {
 			unpriced++
 		}
@@ -80,14 +81,17 @@ func (s *shownCosts) Collect(to chan<- prometheus.Metric) {
 // count adds the minutes that were closed since the last look, if they still are minutes. The first look counts
 // nothing: how much there was before says nothing of what it costs now.
 func (s *shownCosts) count(a account.Account, end time.Time) {
+	if s.counted.Equal(end) {
+		return
+	}
+	s.latest = byCluster(a, end.Add(-unitWindow), end)
 	if s.counted.IsZero() {
 		s.counted = end
-		for _, r := range byCluster(a, end.Add(-unitWindow), end) {
+		for _, r := range s.latest {
 			s.sums.Add(r.Key, costmodel.Sum{}) // counters are there before they count
 		}
 	}
-	oldest := end.Add(-account.MinutesKept * time.Minute)
-	if s.counted.Before(oldest) {
+	if oldest := end.Add(-account.MinutesKept * time.Minute); s.counted.Before(oldest) {
 		s.counted = oldest
 	}
 	for _, r := range byCluster(a, s.counted, end) {

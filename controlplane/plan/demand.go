@@ -35,7 +35,9 @@ type demand struct {
 	zones  map[fleet.RegionID]string
 	// work asked for in work units per second, and load, the same but never 0, to plan with.
 	work, load float64
-	routes     []*route
+	// requests asked for in a second.
+	requests float64
+	routes   []*route
 	// levelMs is what its last request costs, in ms, wherever it goes.
 	levelMs float64
 	// shed is what of it is more than may be served, by tier, the first to be shed first. Empty: nothing.
@@ -63,6 +65,8 @@ type route struct {
 	// congestionMs is what a request more there costs all that are served there: the site's congestion, gain times,
 	// as the model takes more of it or less than of other sites.
 	congestionMs, gain float64
+	// probe: it gets a trickle to keep it measured.
+	probe bool
 	// use is the part of the site's capacity that the whole demand would take.
 	use float64
 	// size is the site's part of the capacity of all routes.
@@ -137,9 +141,12 @@ func (w *world) demands(in Input) []*demand {
 					d.governed, revision = governing.Metadata.Name, governing.Metadata.Revision
 				}
 				for _, name := range slices.Concat([]string{string(model)}, spec.Aliases, spec.Adapters) {
-					d.work += in.Signals.Demand(fleet.ModelID(name), class, source).WorkPerS
+					asked := in.Signals.Demand(fleet.ModelID(name), class, source)
+					d.work += asked.WorkPerS
+					d.requests += asked.RequestsPerS
 				}
 				d.work *= w.supposed.asked(model, class, source)
+				d.requests *= w.supposed.asked(model, class, source)
 				d.before = previous[[3]string{string(model), string(class), string(source)}]
 				w.route(d)
 				for _, r := range d.routes {

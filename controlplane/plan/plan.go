@@ -84,9 +84,7 @@ func Compute(in Input) Output {
 		return Output{}
 	}
 	demands := w.demands(in)
-	w.solve(demands)
-	w.occupy(demands)
-	w.shed(demands)
+	w.decide(demands)
 	var reasons []*statepb.WeightReason
 	for _, d := range demands {
 		d.settle(w, in)
@@ -106,4 +104,12 @@ func same(table, previous *routerpb.Table) bool {
 	like := proto.CloneOf(previous)
 	like.Ref, like.CreatedUnixMs = table.Ref, table.CreatedUnixMs
 	return proto.Equal(like, table)
+}
+
+// decide finds where demands should go, and what of that load alone can't wait for.
+func (w *world) decide(demands []*demand) {
+	w.solve(demands)
+	w.probe(demands)
+	w.occupy(demands)
+	w.shed(demands)
 }

@@ -92,6 +92,8 @@ func (r *route) ruled(d *demand, share float64) string {
 		return r.because
 	case d.repriced && math.Abs(r.share-share) > quantum:
 		return repriced
+	case r.probe && share > 0 && share <= 2*probePart:
+		return probing
 	case r.last:
 		return "nothing is alive that the policy gives weight"
 	case share == 0 || r.site.region == d.source:

@@ -50,7 +50,7 @@ func (d *demand) settle(w *world, in Input) {
 	switch {
 	case d.displaced != "" && !in.Warm && d.keepUsable(before):
 		d.take(before, "held until enough routers have reported; "+d.displaced)
-	case d.displaced != "" && furthest < quantum/2 && d.same(), d.displaced == "" && furthest <= deadBand:
+	case d.displaced != "" && furthest < quantum/2 && d.same(), d.displaced == "" && furthest <= deadBand && !d.unprobed():
 		d.keep(in, "in force: "+d.describe())
 	case d.displaced != "":
 		d.warmUp(target)
@@ -63,6 +63,8 @@ func (d *demand) settle(w *world, in Input) {
 		d.keep(in, "held: no fresh report from "+string(silent))
 	case newcomer != "":
 		d.keep(in, "held: a router in "+string(newcomer)+" has only just begun to report")
+	case furthest <= deadBand:
+		d.take(d.reprobed(before, target), "in force but for probes: "+d.describe())
 	default:
 		d.approach(before, target, in)
 	}

@@ -48,6 +48,8 @@ type bench struct {
 	// fleet by region: demand in work/s by model, capacity by cluster.
 	demand   map[string]map[string]float64
 	capacity map[string]float64
+	// perRequest is the work of one request, by which their number is told; 0: it is not.
+	perRequest float64
 }
 
 // emptyBench has nothing yet.
@@ -135,7 +137,11 @@ func (b *bench) reportFrom(region string) {
 		}
 	}
 	for model, work := range b.demand[region] {
-		r.Demand = append(r.Demand, &routerpb.DemandSignal{Model: model, Class: "interactive", WorkPerS: work})
+		d := &routerpb.DemandSignal{Model: model, Class: "interactive", WorkPerS: work}
+		if b.perRequest > 0 {
+			d.RequestsPerS = work / b.perRequest
+		}
+		r.Demand = append(r.Demand, d)
 	}
 	b.signals.Put(signal.Observation{
 		Node: "n1", Hello: &routerpb.Hello{RouterId: "r-" + region, Region: region},

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"anabranch/controlplane/access"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
+	"anabranch/costmodel"
 	"anabranch/costmodel/focus/focustest"
 )
 
@@ -30,7 +32,7 @@ func billed(t *testing.T) *double {
 	line := func(tenant, cluster, region, source string, work int64) *statepb.CountedLine {
 		return &statepb.CountedLine{
 			Tenant: tenant, Model: "m", Class: "interactive", Cluster: cluster, Region: region, Source: source,
-			Input: work, Cached: work / 10, Output: work / 2, Succeeded: work / 100, Failed: 1, Work: work,
+			Input: work, Output: work / 2, Succeeded: work / 100, Failed: 1, Work: work,
 		}
 	}
 	sent := line("acme", "us-a", "us", "eu", 300)
@@ -121,7 +123,7 @@ func TestWhatAnAccountSaysOfItself(t *testing.T) {
 	if c.Keys != 3 || c.Folded || c.Step != "none" || c.Idle != "apart" || strings.Join(c.By, ",") != "tenant,model" {
 		t.Errorf("%+v", c)
 	}
-	if s := c.Total; s.PaidUSD != "1.20004" || s.InputTokens != 1600 || s.CachedInputTokens != 160 || s.OutputTokens != 800 || s.Succeeded != 16 || s.Failed != 4 ||
+	if s := c.Total; s.PaidUSD != "1.20004" || s.InputTokens != 1600 || s.OutputTokens != 800 || s.Succeeded != 16 || s.Failed != 4 ||
 		s.EgressBytes != 2_000_000 || s.Work != 1.6 || s.CarbonUSD != "0.002" || !s.Estimate || !s.Unpriced {
 		t.Errorf("total %+v", s)
 	}
@@ -137,6 +139,22 @@ func TestWhatAnAccountSaysOfItself(t *testing.T) {
 	empty := newDouble(t).costsOf("viewer", "")
 	if empty.Complete || empty.Rows == nil || len(empty.Rows) != 0 || !empty.CompleteUntil.IsZero() || empty.Total.PaidUSD != "0.00" || !empty.From.Equal(empty.Until) {
 		t.Errorf("an account that has not begun: %+v", empty)
+	}
+}
+
+func TestEveryFigureOfASumIsTold(t *testing.T) {
+	got := sumOf(costmodel.Sum{
+		Usage: costmodel.Usage{Input: 1, Cached: 2, Output: 3, Succeeded: 4, Failed: 5, Bytes: 6},
+		Work:  7500, Cost: 8, Idle: 9, Egress: 10, Carbon: 11, Estimate: true,
+	})
+	perMTok, perAnswer := "4.50", "0.000005" // rounded up
+	want := CostSum{
+		InputTokens: 1, CachedInputTokens: 2, OutputTokens: 3, Succeeded: 4, Failed: 5, EgressBytes: 6, Work: 7.5,
+		PaidUSD: "0.000027", WorkUSD: "0.000008", EgressUSD: "0.00001", IdleUSD: "0.000009", CarbonUSD: "0.000011", Estimate: true,
+		PerMillionTokensUSD: &perMTok, PerAnswerUSD: &perAnswer,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

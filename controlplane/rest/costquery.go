@@ -26,7 +26,7 @@ const (
 	// maxCostRows bounds an answer: a row takes about 600 bytes.
 	maxCostRows = 50_000
 	// maxReckonings is how many such questions a node answers at a time.
-	maxReckonings = 4
+	maxReckonings = 2
 )
 
 // costQuery is a question about costs.

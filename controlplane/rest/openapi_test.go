@@ -156,6 +156,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["DemandPicture"], structs["ClusterShare"], structs["SitePicture"] = plan.DemandPicture{}, plan.ClusterShare{}, plan.SitePicture{}
 	structs["CollectSpec"] = policy.CollectSpec{}
 	structs["Source"], structs["SourceList"] = Source{}, List[Source]{}
+	structs["PriceList"], structs["ClusterPrice"], structs["GPUsCost"], structs["PriceDoubt"], structs["PriceSource"] = PriceList{}, ClusterPrice{}, GPUsCost{}, PriceDoubt{}, PriceSource{}
 	structs["Usage"], structs["LimitUsage"], structs["LimitUsageList"], structs["RegionLimitUsage"] = Usage{}, LimitUsage{}, List[LimitUsage]{}, RegionLimitUsage{}
 	structs["Bills"], structs["BilledDay"], structs["BilledGoods"] = Bills{}, BilledDay{}, BilledGoods{}
 	structs["Costs"], structs["CostGap"], structs["CostRow"], structs["CostSum"] = Costs{}, CostGap{}, CostRow{}, CostSum{}

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"anabranch/api/fleet"
+	"anabranch/controlplane/prices"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
@@ -81,6 +82,8 @@ type Options struct {
 	Signals   *signal.Store
 	// Inquiries ask routers about requests. Nil: there are no routers to ask.
 	Inquiries Inquiries
+	// Prices tells of the sources of prices that this node asks, by name. Nil: it asks none.
+	Prices func() map[string]prices.Asked
 	// SignIn knows people by an OpenID provider. Nil: static tokens only.
 	SignIn SignIn
 	// Console holds index.html and assets. Nil, or without index.html: "/" says how to build it.

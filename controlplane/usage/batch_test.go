@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
@@ -187,6 +188,67 @@ func TestAMessageOfTooManyLinesIsFolded(t *testing.T) {
 		}
 		if l := all[0].GetMinutes()[0].GetLines()[0]; l.GetInput() != 6000 || l.GetTenant() != costmodel.Other || l.GetCluster() != "us-a" || l.GetSource() != string(far) {
 			t.Errorf("line %v", l)
+		}
+	})
+}
+
+// Whatever routers tell, commands have all of it, within bounds, and each message is in one of them.
+func TestCommandsHaveAllThatIsTold(t *testing.T) {
+	c := open(t)
+	rapid.Check(t, func(t *rapid.T) {
+		var want, got costmodel.Usage
+		runs := map[string]uint64{}
+		var waiting []*message
+		names := []string{"acme", "globex", "nobody", "", costmodel.Other}
+		count := rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64())
+		for i := range rapid.IntRange(1, 8).Draw(t, "messages") {
+			r := &routerpb.UsageReport{Run: "a", Sequence: rapid.Uint64Range(1, 9).Draw(t, "sequence")}
+			for range rapid.IntRange(0, 4).Draw(t, "minutes") {
+				m := &routerpb.UsageMinute{MinuteUnixS: rapid.OneOf(rapid.Int64Range(0, 600), rapid.Int64()).Draw(t, "minute")}
+				for range rapid.IntRange(0, 5).Draw(t, "lines") {
+					l := &routerpb.UsageLine{
+						Tenant: rapid.SampledFrom(names).Draw(t, "tenant"), Model: "llama", Class: "interactive", Cluster: rapid.SampledFrom([]string{"us-a", "moon"}).Draw(t, "cluster"),
+						Input: count.Draw(t, "input"), Cached: count.Draw(t, "cached"), Output: count.Draw(t, "output"), Succeeded: count.Draw(t, "ok"), Failed: count.Draw(t, "failed"), Bytes: count.Draw(t, "bytes"),
+					}
+					m.Lines = append(m.Lines, l)
+					want = want.Plus(usageOf(l))
+				}
+				r.Minutes = append(r.Minutes, m)
+			}
+			m := &message{run: fmt.Sprint("r", 9-i, "/a"), from: "us", bytes: proto.Size(r), said: r}
+			waiting = append(waiting, m)
+			runs[m.run] = r.GetSequence()
+		}
+		g := c.gatherer()
+		known := g.names.of(c.View())
+		for most := rapid.IntRange(1, 2000).Draw(t, "bytes"); len(waiting) > 0; {
+			b := gather(waiting, known, most)
+			g.price(c.View(), b)
+			waiting = waiting[len(b.command.GetRuns()):]
+			last := ""
+			for _, r := range b.command.GetRuns() {
+				if r.GetRun() <= last || runs[r.GetRun()] != r.GetSequence() {
+					t.Fatalf("run %v", r)
+				}
+				last = r.GetRun()
+				delete(runs, r.GetRun())
+			}
+			for _, m := range b.command.GetMinutes() {
+				if m.GetMinuteUnixS() < 0 || m.GetMinuteUnixS()%60 != 0 {
+					t.Fatalf("minute %d", m.GetMinuteUnixS())
+				}
+				for _, l := range m.GetLines() {
+					if l.GetTenant() == "nobody" || l.GetCluster() == "moon" || l.GetSource() != "us" {
+						t.Fatalf("line %v", l)
+					}
+					got = got.Plus(costmodel.Usage{
+						Input: l.GetInput(), Cached: l.GetCached(), Output: l.GetOutput(), Succeeded: l.GetSucceeded(), Failed: l.GetFailed(), Bytes: l.GetBytes(),
+					})
+				}
+			}
+		}
+		if got != want || len(runs) > 0 {
+			t.Fatalf("%+v of %+v, %d runs are in no command", got, want, len(runs))
 		}
 	})
 }

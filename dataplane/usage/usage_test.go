@@ -234,3 +234,104 @@ func BenchmarkCount(b *testing.B) {
 		}
 	})
 }
+
+// In ten hours without a control plane nothing is lost, and memory stays within its bounds; the last hours are
+// still told by the minute.
+func TestHoursWithoutControlPlaneAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := running(t)
+		const tenants, hours = 150, 10
+		began := time.Now()
+		keys := make([]Key, tenants)
+		for i := range keys {
+			keys[i] = key(fmt.Sprint("t", i))
+		}
+		for range hours * 60 {
+			for _, k := range keys {
+				c.Count(k, Use{Input: 2, Succeeded: 1})
+			}
+			pass(time.Minute)
+			if lines, _ := c.waiting(); lines > MaxLines {
+				t.Fatalf("%d lines are kept", lines)
+			}
+		}
+		if got := testutil.ToFloat64(c.metrics.coarsened); got == 0 || got > hours*60 {
+			t.Errorf("%v minutes are told to be put together", got)
+		}
+		var sum int64
+		var fine, coarse int
+		for all := c.TakeUsage(time.Now(), false); len(all) > 0; all = c.TakeUsage(time.Now(), false) {
+			for _, m := range all {
+				if m.GetMinutes() > 1 {
+					coarse++
+				} else {
+					fine++
+				}
+				if m.GetMinutes() > 60 {
+					t.Errorf("%d minutes are one", m.GetMinutes())
+				}
+				for _, l := range m.GetLines() {
+					sum += l.GetInput()
+				}
+			}
+		}
+		if sum != 2*tenants*hours*60 {
+			t.Errorf("%d of %d are told", sum, 2*tenants*hours*60)
+		}
+		if fine < 240 || coarse == 0 || time.Since(began) < hours*time.Hour {
+			t.Errorf("%d minutes by themselves, %d times longer ones", fine, coarse)
+		}
+	})
+}
+
+// A clock that is set back counts for an earlier minute, and takes nothing away.
+func TestAClockThatIsSetBackLosesNothing(t *testing.T) {
+	now := time.Unix(1_000_000_020, 0)
+	c, err := New(Options{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []time.Duration{0, time.Minute, -3 * time.Minute, 0, time.Minute, 10 * time.Minute} {
+		now = now.Add(step)
+		c.roll(now)
+		c.Count(key("acme"), Use{Input: 1})
+	}
+	now = now.Add(time.Minute)
+	c.roll(now)
+	var sum int64
+	last := int64(0)
+	for _, m := range c.TakeUsage(now, false) {
+		if m.GetMinuteUnixS() <= last {
+			t.Errorf("minute %d after %d", m.GetMinuteUnixS(), last)
+		}
+		last = m.GetMinuteUnixS()
+		sum += m.GetLines()[0].GetInput()
+	}
+	if sum != 6 {
+		t.Errorf("%d of 6 are told", sum)
+	}
+}
+
+// The last minute is handed over in parts, too, and after it there is nothing.
+func TestTheLastMinuteComesInParts(t *testing.T) {
+	c := counter(t)
+	const tenants = 3000
+	for i := range tenants {
+		c.Count(key(fmt.Sprint("tenant-with-a-long-name-", i)), Use{Input: 1})
+	}
+	parts, lines := 0, 0
+	for all := c.TakeUsage(time.Now(), true); len(all) > 0; all = c.TakeUsage(time.Now(), true) {
+		parts++
+		size := 0
+		for _, m := range all {
+			lines += len(m.GetLines())
+			size += proto.Size(m)
+		}
+		if size > maxMessage+1000 {
+			t.Errorf("a part of %d bytes", size)
+		}
+	}
+	if parts < 2 || lines != tenants {
+		t.Errorf("%d lines in %d parts", lines, parts)
+	}
+}

@@ -188,7 +188,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		Node: id, View: n.store.View, Changed: n.store.Changed,
 		Propose: n.forward.Propose, ReadBarrier: n.forward.ReadIndex,
 		Members: n.members, Membership: n.forward, Leader: n.store.Leader, Ready: n.ready, Staleness: n.staleness,
-		SignIn: people, Inquiries: desks, Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
+		SignIn: people, Prices: n.prices.Asked, Inquiries: desks, Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
 		Logger: n.o.Logger, Version: n.o.Version, ReadRate: n.o.ReadRate, WriteRate: n.o.WriteRate,
 		CohortOf: leader.Cohort,
 		TableSize: func(v *state.View) (int, error) {
