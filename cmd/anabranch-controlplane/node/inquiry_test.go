@@ -43,7 +43,7 @@ func serve(t *testing.T, region fleet.RegionID, at *member) *serving {
 	}
 	control, err := subscribe.New(subscribe.Options{
 		Addresses: []string{at.Addresses().GRPC}, Router: id, Region: region, Holder: tables,
-		Report: router.Report, Applied: router.Applied, Requests: router, Logger: quiet,
+		Report: router.Report, Applied: router.Applied, Requests: router, Usage: router.Usage(), Logger: quiet,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/account"
-	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/usage"
 	"anabranch/costmodel"
@@ -78,25 +77,40 @@ func desks(t *testing.T, n int, members []*member) (all []*desk, stop func()) {
 	})
 }
 
+// begins has the account begin with the minute before this one, as leaders do once they have led for a while.
+func (m *member) begins(t *testing.T) {
+	t.Helper()
+	c := &statepb.Command{Op: &statepb.Command_CloseMinutes{CloseMinutes: &statepb.CloseMinutes{
+		Minutes: []*statepb.MinuteBills{{MinuteUnixS: time.Now().Add(-time.Minute).Truncate(time.Minute).Unix()}},
+	}}}
+	if out, err := m.forward.Propose(t.Context(), c); err != nil || out.GetCode() != "" {
+		t.Fatal(out, err)
+	}
+}
+
 // used is all that the account has as of a node, the minute that is open included.
-func used(t *testing.T, m *member) costmodel.Usage {
+func used(t *testing.T, m *member) costmodel.Usage { return sumOf(t, m, account.Query{}).Usage }
+
+// sumOf adds up what the account has.
+func sumOf(t *testing.T, m *member, q account.Query) costmodel.Sum {
 	t.Helper()
 	a := m.store.View().Account()
 	if a.Begun().IsZero() {
-		return costmodel.Usage{}
+		return costmodel.Sum{}
 	}
 	next := time.Now().Truncate(time.Minute).Add(time.Minute)
 	a, refused := a.Close(&statepb.CloseMinutes{Minutes: []*statepb.MinuteBills{{MinuteUnixS: next.Unix()}}}, 1<<40)
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	r, err := a.Ask(account.Query{From: a.Begun(), Until: a.Closed()})
+	q.From, q.Until = a.Begun(), a.Closed()
+	r, err := a.Ask(q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sum costmodel.Usage
+	var sum costmodel.Sum
 	for _, row := range r.Rows {
-		sum = sum.Plus(row.Usage)
+		sum = sum.Plus(row.Sum)
 	}
 	return sum
 }
@@ -109,19 +123,8 @@ func TestUsageCountsOnceThoughTheLeaderDies(t *testing.T) {
 	members[0].await(t, "of the level that knows the account", func() bool {
 		return members[0].store.View().FeatureLevel() >= usage.FirstLevel
 	})
+	members[0].begins(t)
 	leader, _ := members[0].store.Leader()
-	for _, m := range members {
-		if m.ID() != leader {
-			continue
-		}
-		c := &statepb.Command{AtUnixMs: time.Now().UnixMilli(), Op: &statepb.Command_CloseMinutes{CloseMinutes: &statepb.CloseMinutes{
-			Minutes: []*statepb.MinuteBills{{MinuteUnixS: time.Now().Add(-time.Minute).Truncate(time.Minute).Unix()}},
-		}}}
-		c.Format = state.FormatOf(c)
-		if out, err := m.store.Propose(t.Context(), c); err != nil || out.GetCode() != "" {
-			t.Fatal(out, err)
-		}
-	}
 	all, stop := desks(t, 4, members)
 	defer stop()
 	members[0].await(t, "counting", func() bool { return used(t, members[0]).Input >= 4 })
