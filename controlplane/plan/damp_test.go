@@ -2,10 +2,15 @@ package plan
 
 import (
 	"maps"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/policy"
+	"anabranch/controlplane/signal"
 	"anabranch/failover"
 )
 
@@ -272,5 +277,97 @@ func TestWhileFrozenLoadMovesNothingAndHealthDoes(t *testing.T) {
 	b.after(1)
 	if maps.Equal(b.shares("us"), before) {
 		t.Error("nothing moves after the freeze")
+	}
+}
+
+func TestASiteWithColdCachesGetsMoreAsItHasDoneMore(t *testing.T) {
+	tests := map[string]struct {
+		load   float64 // of the demand, in work/s; sites do 10,000
+		served float64 // by eu for us
+		before []float64
+		shares []float64
+		change func(*demand)
+		want   []float64
+	}{
+		"a first part":                    {10_000, 0, []float64{1, 0, 0}, []float64{0.6, 0.4, 0}, nil, []float64{0.95, 0.05, 0}},
+		"more for what it has done":       {10_000, 20_000, []float64{0.9, 0.1, 0}, []float64{0.6, 0.4, 0}, nil, []float64{0.75, 0.25, 0}},
+		"all when it has done much":       {10_000, 60_000, []float64{0.9, 0.1, 0}, []float64{0.6, 0.4, 0}, nil, []float64{0.6, 0.4, 0}},
+		"never less than it has":          {10_000, 0, []float64{0.7, 0.3, 0}, []float64{0.6, 0.4, 0}, nil, []float64{0.698, 0.302, 0}},
+		"all of a little":                 {400, 0, []float64{1, 0, 0}, []float64{0.6, 0.4, 0}, nil, []float64{0.6, 0.4, 0}},
+		"two with cold caches":            {10_000, 0, []float64{1, 0, 0}, []float64{0.4, 0.3, 0.3}, nil, []float64{0.9, 0.05, 0.05}},
+		"all where nobody else could":     {10_000, 0, []float64{0, 0, 0}, []float64{0, 1, 0}, nil, []float64{0, 1, 0}},
+		"all where the others are barred": {10_000, 0, []float64{1, 0, 0}, []float64{0, 1, 0}, func(d *demand) { d.routes[0].barred = "drained" }, []float64{0, 1, 0}},
+		"all where the others must not grow": {10_000, 0, []float64{1, 0, 0}, []float64{0.6, 0.4, 0}, func(d *demand) {
+			d.routes[0].site.health.State = failover.Suspect
+		}, []float64{0.6, 0.4, 0}},
+		"its part where it ramps": {10_000, 0, []float64{1, 0, 0}, []float64{0.75, 0.25, 0}, func(d *demand) { d.routes[1].factor = 0.25 }, []float64{0.75, 0.25, 0}},
+		"all where it is a provider": {10_000, 0, []float64{1, 0, 0}, []float64{0.6, 0.4, 0}, func(d *demand) {
+			d.routes[1].site.spec.Type = policy.TypeProvider
+		}, []float64{0.6, 0.4, 0}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := three(tt.before...)
+			d.load = tt.load
+			for _, r := range d.routes {
+				r.capacity = 10_000
+			}
+			d.routes[1].served = tt.served
+			if tt.change != nil {
+				tt.change(d)
+			}
+			shares := slices.Clone(tt.shares)
+			d.warmUp(shares)
+			if distance(shares, tt.want) > quantum {
+				t.Errorf("got %v, want %v", shares, tt.want)
+			}
+		})
+	}
+}
+
+func TestColdCachesMakeMoreWork(t *testing.T) {
+	r := &route{site: &site{spec: &policy.ClusterSpec{}}, capacity: 1000}
+	for served, want := range map[float64]float64{0: 1.7, 15_000: 1.35, 30_000: 1, 90_000: 1} {
+		if r.served = served; math.Abs(r.coldFactor()-want) > 1e-9 {
+			t.Errorf("after %v work units it is %v times, want %v", served, r.coldFactor(), want)
+		}
+	}
+}
+
+// A router that has only just begun to report tells of the first seconds of its clients.
+func TestARouterThatHasJustBegunMovesNothing(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 3000)
+	b.report()
+	b.plan()
+	before := b.shares("us")
+	second := func() {
+		b.now = b.now.Add(time.Second)
+		for _, region := range []string{"us", "eu", "ap"} {
+			b.reportFrom(region)
+		}
+		b.signals.Put(signal.Observation{
+			Node: "n1", Hello: &routerpb.Hello{RouterId: "r-us-2", Region: "us"}, Received: b.now, Connected: true,
+			Report: &routerpb.Report{
+				AtUnixMs: b.now.UnixMilli(), WindowMs: 1000,
+				Demand: []*routerpb.DemandSignal{{Model: "m", Class: "interactive", WorkPerS: 30_000}},
+			},
+		})
+		b.plan()
+	}
+	for range 10 {
+		second()
+	}
+	if got := b.shares("us"); !maps.Equal(before, got) {
+		t.Errorf("within ten seconds %v became %v", before, got)
+	}
+	if why := b.reasons["m/interactive/us"]; !strings.Contains(why, "a router in us has only just begun to report") {
+		t.Errorf("the reason is %q", why)
+	}
+	for range 10 {
+		second()
+	}
+	if local := region(b.shares("us"), "us"); local > 0.8 {
+		t.Errorf("after twenty, %.2f is still at home", local)
 	}
 }

@@ -38,7 +38,7 @@ import (
 //	expect 60s why SOURCE TEXT
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 12 {
+	if err != nil || len(files) < 13 {
 		t.Fatalf("found %d scenarios, error %v", len(files), err)
 	}
 	for _, file := range files {
@@ -167,7 +167,10 @@ func (p *play) apply(x step) {
 			more = strings.Split(strings.Trim(spec, "{}"), ";")
 		}
 		p.cluster(w[1], w[3], number(5), more...)
-		p.fluids[w[1]] = &fluid{region: w[3], does: number(5), warm: map[string]float64{w[3]: 1}}
+		p.fluids[w[1]] = &fluid{region: w[3], does: number(5), warm: map[string]float64{}}
+		if x.at == 0 { // it has been there for long
+			p.fluids[w[1]].warm[w[3]] = 1
+		}
 	case w[0] == "telemetry":
 		p.every, p.late = duration(p.t, w[2]), duration(p.t, w[4])
 	case w[0] == "ask":
