@@ -38,7 +38,7 @@ import (
 //	expect 60s why SOURCE TEXT
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 13 {
+	if err != nil || len(files) < 14 {
 		t.Fatalf("found %d scenarios, error %v", len(files), err)
 	}
 	for _, file := range files {
