@@ -45,7 +45,7 @@ It makes no traffic and restarts nothing by itself. Ctrl-C ends everything; once
 		},
 	}
 	cmd.Flags().BoolVar(&detach, "detach", false, "run in the background, and return once everything is ready")
-	cmd.AddCommand(a.devStatus(), a.devStop(), a.devBreak(), a.devHeal(), a.devLoad())
+	cmd.AddCommand(a.devStatus(), a.devStop(), a.devBreak(), a.devHeal(), a.devLoad(), a.devPrice())
 	return cmd
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"anabranch/costmodel"
 )
 
 // soundFleet has nothing to warn of.
@@ -133,6 +135,26 @@ func TestLint(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestPricesThatAreKnownBesideRateCardsAreNotMissed(t *testing.T) {
+	all := fleetWith(t, "TrafficPolicy main {costPreference: 0.5}", "Region us-east-1 {peerURLs: ['https://r']}",
+		"Cluster us-1 {region: us, models: [m], endpoints: [{id: p, url: 'http://10.0.0.1', class: h100}], gpus: [{class: h100, count: 8, purchase: spot}]}",
+		"Cluster us-2 {region: us-east-1, models: [m], endpoints: [{id: p, url: 'http://10.0.0.2', class: h100}], gpus: [{class: h100, count: 8}]}")
+	told := func(offers ...costmodel.Offer) (clusters []string) {
+		for _, w := range Lint(all, offers...) {
+			if strings.Contains(w.Reason, "nobody knows a price") {
+				clusters = append(clusters, w.Resource)
+			}
+		}
+		return clusters
+	}
+	if got := told(); !slices.Equal(got, []string{"clusters/us-1"}) { // the other has one that comes with the program
+		t.Errorf("without sources: %q", got)
+	}
+	if got := told(costmodel.Offer{Class: "h100", Region: "us", Purchase: costmodel.Spot, PerHour: 1, Origin: costmodel.Live}); len(got) != 0 {
+		t.Errorf("a source has found it: %q", got)
 	}
 }
 

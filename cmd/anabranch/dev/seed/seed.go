@@ -27,6 +27,12 @@ const (
 	LargeModel = "llama-3.1-70b"
 )
 
+// Policy is the one that steers all traffic at first, RateCard what GPUs and tokens cost.
+const (
+	Policy   = "default"
+	RateCard = "aws-2026"
+)
+
 // Adapters of [SmallModel].
 var Adapters = []string{"support-lora", "legal-lora"}
 
