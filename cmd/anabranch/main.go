@@ -124,7 +124,7 @@ control plane, 4 control plane not reachable; ` + "`anabranch diff`" + ` has its
 		a.get(), a.describe(), a.apply(), a.diff(), a.plan(), a.edit(), a.remove(), a.proposalCommand(), a.history(), a.rollback(), a.watch(),
 		a.contextCommand(), a.login(), a.logout(), a.tokens(), a.whoami(), a.key(), a.quota(),
 		a.status(), a.rollouts(), a.freeze(), a.unfreeze(), a.members(), a.controlplane(), a.explain(), a.tail(), a.audits(),
-		a.sim(), a.replay(), a.prices(), a.cost(), a.dev(),
+		a.sim(), a.replay(), a.prices(), a.capacity(), a.cost(), a.dev(),
 		newModelserverCommand(),
 	)
 	return root

@@ -80,9 +80,9 @@ var states = []struct {
 	words *regexp.Regexp
 	code  string
 }{
-	{regexp.MustCompile(`\b(HEALTHY|up|ready|healthy)\b`), "32"},
-	{regexp.MustCompile(`\b(DEGRADED|SUSPECT|RECOVERING|RAMPING|FROZEN|DRAINING|PINNED|not ready|stale|starting|stopping)\b`), "33"},
-	{regexp.MustCompile(`\b(FAILING_OVER|EVACUATED|DRAINED|broken|dead|down|unhealthy|absent)\b`), "31"},
+	{regexp.MustCompile(`\b(HEALTHY|up|ready|healthy|survives)\b`), "32"},
+	{regexp.MustCompile(`\b(DEGRADED|SUSPECT|RECOVERING|RAMPING|FROZEN|DRAINING|PINNED|not ready|stale|starting|stopping|degraded)\b`), "33"},
+	{regexp.MustCompile(`\b(FAILING_OVER|EVACUATED|DRAINED|broken|dead|down|unhealthy|absent|fails)\b`), "31"},
 }
 
 // table prints rows under their names, aligned; states in colour on a terminal.

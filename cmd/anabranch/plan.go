@@ -30,13 +30,13 @@ Each document is judged by the control plane as if it alone were applied. One th
 another document of the same call creates can't be: its differences are told, and no more.
 
 plan explain says why traffic goes where it does, and plan what-if what a loss, other prices, demand or
-capacities would do, which no file says.`,
+capacities would do, which no file says. plan survive tells what would be left after each loss.`,
 		Example: `  anabranch plan -f policy.yaml
   anabranch plan -f policies/ --simulate=false
   anabranch get cluster us-east-1-a -o yaml | sed 's/^spec:/&\n  drained: true/' | anabranch plan -f -`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(a.planExplain(), a.planWhatIf())
+	cmd.AddCommand(a.planExplain(), a.planWhatIf(), a.planSurvive())
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "file, folder, or - for standard input; repeatable")
 	cmd.Flags().BoolVar(&simulate, "simulate", true, "compare routing tables, and simulate the fleet; takes seconds for each document")
 	format := formats(cmd, "table", "json", "yaml")

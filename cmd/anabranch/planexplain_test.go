@@ -52,7 +52,7 @@ spec: {objective: latency-leaning, ttftObjectiveMs: 400}
 // planned is a fleet of two regions, of which one asks for some work a second.
 func planned(t *testing.T, work float64) session {
 	t.Helper()
-	s := begin(t, func(o *rest.Options) { o.Planned = leader.Input })
+	s := begin(t, func(o *rest.Options) { o.Planned, o.Advisor = leader.Input, advisor(t, o) })
 	s.do(0, twoRegions, "apply", "-f", "-")
 	const minutes = 5
 	now := time.Now().Add(-minutes * time.Minute)

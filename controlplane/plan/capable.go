@@ -1,15 +1,14 @@
 package plan
 
 import (
-	"math"
-
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
 )
 
-// leastCapable is the part of its capacity that a site is taken to do within an objective that no load at all
-// could hold, since a first token takes longer than that by itself: something has to be counted with.
-const leastCapable = 0.5
+// waitPart is the part of an objective that requests may wait in any case. An objective below what a first token
+// takes by itself (serviceMs, as the curve has it) can't be held by replicas: they can see to it that there is no
+// more waiting than that.
+const waitPart = 0.1
 
 // promptness is the mean time to the first token in ms as a function of load over capacity, for a site of so
 // many slots. It belongs to the curve by which the planner divides work: that is the marginal cost m of a load,
@@ -44,16 +43,19 @@ func (p *promptness) at(rho float64) float64 {
 	return p.ms[i] + (x-float64(i))*(p.ms[i+1]-p.ms[i])
 }
 
-// within gives the largest load over capacity at which the first token comes within an objective in ms, and
-// false if that is so at none: then it is leastCapable.
-func (p *promptness) within(objectiveMs float64) (float64, bool) {
-	switch {
-	case math.IsNaN(objectiveMs) || p.ms[1] > objectiveMs:
-		return leastCapable, false
-	case p.ms[knots] <= objectiveMs:
-		return knots * knot, true
+// within gives the largest load over capacity at which the first token comes within an objective in ms. False: it
+// comes later without any load; then so much of the objective is waited as waitPart says.
+func (p *promptness) within(objectiveMs float64) (rho float64, holds bool) {
+	if !(objectiveMs > 1) { // nor a number
+		objectiveMs = 1
 	}
-	low, high := 1, knots // within at low, not at high
+	least := serviceMs + waitPart*objectiveMs
+	holds = objectiveMs >= least
+	objectiveMs = max(objectiveMs, least)
+	if p.ms[knots] <= objectiveMs {
+		return knots * knot, holds
+	}
+	low, high := 0, knots // within at low, not at high
 	for high-low > 1 {
 		if middle := (low + high) / 2; p.ms[middle] <= objectiveMs {
 			low = middle
@@ -61,7 +63,7 @@ func (p *promptness) within(objectiveMs float64) (float64, bool) {
 			high = middle
 		}
 	}
-	return (float64(low) + (objectiveMs-p.ms[low])/(p.ms[high]-p.ms[low])) * knot, true
+	return (float64(low) + (objectiveMs-p.ms[low])/(p.ms[high]-p.ms[low])) * knot, holds
 }
 
 // clock gives the promptness of sites by their slots. The zero clock is ready for use, by one goroutine.

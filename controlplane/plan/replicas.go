@@ -107,7 +107,7 @@ func (p *placement) finish(s *site, model fleet.ModelID, a *ClusterAdvice, held 
 		a.Reasons = append(a.Reasons, "not lowered: "+a.keep)
 	}
 	if _, holds := p.clock.of(a.Wanted).within(a.ObjectiveMs); !holds {
-		a.Reasons = append(a.Reasons, fmt.Sprintf("a first token takes longer than %g ms by itself, so that no number of replicas holds the objective", a.ObjectiveMs))
+		a.Reasons = append(a.Reasons, fmt.Sprintf("a first token takes about %d ms by itself: replicas can see to it that no more than a tenth of the objective is waited", serviceMs))
 	}
 	if !a.Measured {
 		a.Reasons = append(a.Reasons, "what a replica does is not measured, but believed")
