@@ -22,6 +22,7 @@ type shownCosts struct {
 
 	mu      sync.Mutex // guards what is below
 	counted time.Time  // the end of what is in sums; zero: nothing was looked at
+	early   bool       // somebody looked before the account began, so that all of it is counted
 	sums    costmodel.Rollup
 	latest  []account.Row // of the time before counted: to unpack it at each look takes too long
 }
@@ -31,7 +32,7 @@ func newShownCosts(view func() *state.View) *shownCosts {
 	return &shownCosts{
 		view: view, sums: costmodel.Rollup{},
 		total: prometheus.NewDesc("anabranch_cost_dollars_total",
-			"What minutes that were closed while this node ran cost, by what it was paid for: work (with what providers ask by token), egress, idle.", append(where, "kind"), nil),
+			"What minutes cost that were closed since this node was scraped first, by what was paid for: work (with what providers ask by token), egress, idle.", append(where, "kind"), nil),
 		perMTok: prometheus.NewDesc("anabranch_cost_per_million_tokens_dollars",
 			"Work and egress by a million tokens, in the last hour that is closed; no series where there were none.", where, nil),
 		unpriced: prometheus.NewDesc("anabranch_cost_unpriced_clusters",
@@ -52,13 +53,14 @@ func (s *shownCosts) Describe(to chan<- *prometheus.Desc) {
 func (s *shownCosts) Collect(to chan<- prometheus.Metric) {
 	a := s.view().Account()
 	end := a.Closed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if end.IsZero() {
+		s.early = true
 		to <- prometheus.MustNewConstMetric(s.closed, prometheus.GaugeValue, 0)
 		return
 	}
 	to <- prometheus.MustNewConstMetric(s.closed, prometheus.GaugeValue, float64(end.Unix()))
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.count(a, end)
 	for _, k := range s.sums.Keys() {
 		sum := s.sums[k]
@@ -79,14 +81,16 @@ func (s *shownCosts) Collect(to chan<- prometheus.Metric) {
 }
 
 // count adds the minutes that were closed since the last look, if they still are minutes. The first look counts
-// nothing: how much there was before says nothing of what it costs now.
+// nothing, unless the account began later: how much there was before says nothing of what it costs now.
 func (s *shownCosts) count(a account.Account, end time.Time) {
 	if s.counted.Equal(end) {
 		return
 	}
 	s.latest = byCluster(a, end.Add(-unitWindow), end)
 	if s.counted.IsZero() {
-		s.counted = end
+		if s.counted = end; s.early {
+			s.counted = a.Begun()
+		}
 		for _, r := range s.latest {
 			s.sums.Add(r.Key, costmodel.Sum{}) // counters are there before they count
 		}

@@ -100,8 +100,6 @@ func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func TestCostsAreCountedAsMinutesAreClosed(t *testing.T) {
 	b := newBooks(t)
-	b.shows("0", "anabranch_account_closed_timestamp_seconds")
-	b.shows("", "anabranch_cost_dollars_total", "anabranch_cost_unpriced_clusters")
 	b.minutes(3)
 	zero := `
 		eu-a egress eu 0
@@ -128,6 +126,20 @@ func TestCostsAreCountedAsMinutesAreClosed(t *testing.T) {
 		us-a egress us 6.2
 		us-a idle us 93
 		us-a work us 31`, "anabranch_cost_dollars_total")
+}
+
+func TestAnAccountThatBeginsIsCountedFromItsBeginning(t *testing.T) {
+	b := newBooks(t)
+	b.shows("0", "anabranch_account_closed_timestamp_seconds")
+	b.shows("", "anabranch_cost_dollars_total", "anabranch_cost_unpriced_clusters")
+	b.minutes(3)
+	b.shows(`
+		eu-a egress eu 0
+		eu-a idle eu 0
+		eu-a work eu 0
+		us-a egress us 0.15
+		us-a idle us 2.25
+		us-a work us 0.75`, "anabranch_cost_dollars_total")
 }
 
 func TestWhatCostsAreShownOfTheLastHour(t *testing.T) {
