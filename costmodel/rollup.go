@@ -109,6 +109,14 @@ func (s Sum) PerMillionTokens() (cost Micros, ok bool) {
 	return ceil(s.Spent(), million, tokens), true
 }
 
+// PerMillionWork is what is spent on a million units of work, rounded up. Not ok: there was none.
+func (s Sum) PerMillionWork() (cost Micros, ok bool) {
+	if s.Work <= 0 {
+		return 0, false
+	}
+	return ceil(s.Spent(), 1000*million, int64(s.Work)), true
+}
+
 // PerSuccess is what is spent on an answer that succeeded, rounded up; what was spent on failed ones is part of
 // it. Not ok: none succeeded.
 func (s Sum) PerSuccess() (cost Micros, ok bool) {

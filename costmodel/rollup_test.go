@@ -37,6 +37,26 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 	}
 }
 
+func TestWhatWorkCosts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sum  Sum
+		want Micros
+		ok   bool
+	}{
+		"nothing":            {Sum{Cost: 5}, 0, false},
+		"a million units":    {Sum{Work: 1_000_000_000, Cost: 5, Egress: 2, Idle: 100}, 7, true},
+		"rounded up":         {Sum{Work: 3_000_000_000, Cost: 1}, 1, true},
+		"a unit":             {Sum{Work: 1000, Cost: 3}, 3_000_000, true},
+		"beyond all bounds":  {Sum{Work: 1, Cost: math.MaxInt64}, math.MaxInt64, true},
+		"free":               {Sum{Work: 1}, 0, true},
+		"no work below none": {Sum{Work: -1, Cost: 1}, 0, false},
+	} {
+		if got, ok := tt.sum.PerMillionWork(); got != tt.want || ok != tt.ok {
+			t.Errorf("%s: %s %v", name, got, ok)
+		}
+	}
+}
+
 func TestSumsAreGathered(t *testing.T) {
 	r := Rollup{
 		{"a", "m", "chat", "c1", "us", "src"}:  {Cost: 1},

@@ -7,7 +7,8 @@ import (
 )
 
 // Input is what a leader that knows enough plans the table of all routers from, but for those that a rollout
-// has reached: any node can say with it what the leader does and why, by its own signals.
+// has reached: any node can say with it what the leader does and why, by its own signals. What work was measured
+// to cost is left out, which only budgets go by.
 func Input(view *state.View, signals signal.Snapshot) plan.Input {
 	return plan.Input{
 		Resources: drained{view.Settled(), view}, Signals: signals, Previous: view.Table(), Health: restored(view), Now: signals.At, Warm: true,

@@ -47,6 +47,7 @@ type loop struct {
 
 	calendars calendars
 	judged    judged
+	measured  measured
 	usage     usage
 
 	congestion map[fleet.ClusterID]float64 // as the last plan found it, for the next to begin from
@@ -178,6 +179,7 @@ func (l *loop) plan(view *state.View, of state.Config, previous, beside *routerp
 		Usage:     l.usage.latest,
 		Frozen:    view.Frozen() != nil,
 		Prices:    view.Offers(), PricesRevision: view.PricesRevision(),
+		Measured:   l.measured.of(view.Account()),
 		Congestion: l.congestion,
 	})
 	l.congestion = out.Congestion

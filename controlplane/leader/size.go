@@ -17,7 +17,7 @@ func Table(view *state.View, before *routerpb.Table, signals signal.Snapshot, no
 	return plan.Compute(plan.Input{
 		Resources: view, Signals: signals, Previous: before, Health: restored(view), Now: now, Warm: true,
 		Epoch: view.Epoch(), Older: view.FeatureLevel() < organisedLevel,
-		Prices: view.Offers(), PricesRevision: view.PricesRevision(),
+		Prices: view.Offers(), PricesRevision: view.PricesRevision(), Measured: view.Account().PerWork(),
 	}).Table
 }
 

@@ -37,6 +37,9 @@ type Input struct {
 	Prices []costmodel.Offer
 	// PricesRevision is that of their last change. 0: they never changed.
 	PricesRevision uint64
+	// Measured is what a million units of a model's work were measured to cost. Budgets of money go by it where
+	// no rate card has a price of the model's tokens; one that is missing costs them nothing then.
+	Measured map[fleet.ModelID]costmodel.Micros
 	// Warm: enough has been heard to judge. A leader that is not warm holds the weights.
 	Warm bool
 	// Usage of the limits of organisations, by id: an average of some minutes. One that is missing is not known.

@@ -3,10 +3,13 @@ package plan
 import (
 	"encoding/hex"
 	"maps"
+	"math"
 	"slices"
 
+	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
+	"anabranch/costmodel"
 )
 
 // table is everything but the weights.
@@ -21,7 +24,7 @@ func (w *world) table(in Input) *routerpb.Table {
 	for _, s := range w.sites {
 		t.Clusters = append(t.Clusters, s.proto())
 	}
-	t.Models = w.models()
+	t.Models = w.models(in.Measured)
 	t.Tenants = w.tenants()
 	w.addQuotas(t, in)
 	t.Rules = w.rules()
@@ -64,14 +67,27 @@ func (s *site) proto() *routerpb.Cluster {
 	return c
 }
 
-func (w *world) models() []*routerpb.Model {
+// budgeted is the price of a model's tokens to budgets of money.
+func (w *world) budgeted(id fleet.ModelID, spec *policy.ModelSpec, measured costmodel.Micros) costmodel.TokenPrice {
+	if p, known := w.tokens[string(id)]; known {
+		return p
+	}
+	output := math.Ceil(float64(max(measured, 0)) * max(spec.OutputWeight, 0)) // of micro-dollars, so that none is lost
+	return costmodel.TokenPrice{Input: min(max(measured, 0), mostMeasured), Output: costmodel.Micros(min(output, mostMeasured))}
+}
+
+// mostMeasured bounds a price that was measured, in micro-dollars per million tokens: a million dollars, as
+// rate cards may say.
+const mostMeasured = 1e12
+
+func (w *world) models(measured map[fleet.ModelID]costmodel.Micros) []*routerpb.Model {
 	var out []*routerpb.Model
 	for _, r := range w.resources.List(policy.KindModel) {
 		spec, ok := r.Spec.(*policy.ModelSpec)
 		if !ok {
 			continue
 		}
-		p := w.tokens[r.Metadata.Name]
+		p := w.budgeted(fleet.ModelID(r.Metadata.Name), spec, measured[fleet.ModelID(r.Metadata.Name)])
 		m := &routerpb.Model{
 			Id:                  r.Metadata.Name,
 			Aliases:             spec.Aliases,

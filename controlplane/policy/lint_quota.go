@@ -43,7 +43,8 @@ func (l *lint) quota(r *Resource, prices map[string]bool) {
 	}
 }
 
-// free: a budget for models whose tokens cost nothing, as far as anybody has written down.
+// free: a budget for models of whose tokens nobody has written down what they cost. They are charged what they
+// were measured to cost, which is nothing at first, and where prices of GPUs are not known.
 func (l *lint) free(field, model string, prices map[string]bool) {
 	var missing []string
 	for _, m := range l.all.List(KindModel) {
@@ -52,7 +53,7 @@ func (l *lint) free(field, model string, prices map[string]bool) {
 		}
 	}
 	if len(missing) > 0 {
-		l.warn(field, "no rate card has a price for tokens of "+some(missing)+": they cost the budget nothing", "write the price into a rate card")
+		l.warn(field, "no rate card has a price for tokens of "+some(missing)+": they cost the budget what their work was measured to cost on a day before, and nothing until it was", "write the price into a rate card")
 	}
 }
 

@@ -44,7 +44,8 @@ type LimitSpec struct {
 	Burst int64 `json:"burst,omitempty"`
 	// Max is how many requests may be open at the same time, > 0. Of concurrent-requests.
 	Max int64 `json:"max,omitempty"`
-	// USD is the budget in dollars, by the token prices of RateCards, to six decimal places. Of money.
+	// USD is the budget in dollars, by the token prices of RateCards, to six decimal places. A model that has
+	// none costs what its work was measured to cost on a day before. Of money.
 	USD float64 `json:"usd,omitempty"`
 	// TimeZone is where days and months begin, e.g. "Europe/Berlin"; default UTC. Of money.
 	TimeZone string `json:"timeZone,omitempty"`
