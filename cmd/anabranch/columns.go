@@ -18,7 +18,7 @@ var headers = map[policy.Kind][]string{
 	policy.KindCluster:       {"REGION", "TYPE", "MODELS", "ENDPOINTS", "GPUS", "DRAINED"},
 	policy.KindModel:         {"ALIASES", "ADAPTERS"},
 	policy.KindTenant:        {"TIER", "RESIDENCY", "KEYS"},
-	policy.KindTrafficPolicy: {"CLASS", "PRIORITY", "MODELS", "MATCH", "DOES", "REGIONS", "TTFT MS", "SPILL"},
+	policy.KindTrafficPolicy: {"CLASS", "PRIORITY", "MODELS", "MATCH", "DOES", "REGIONS", "TTFT MS", "OBJECTIVE", "SPILL"},
 	policy.KindQuota:         {"TENANT", "MODEL", "LIMITS", "DEGRADED"},
 	policy.KindRateCard:      {"SOURCE", "GPUS", "MODELS"},
 	policy.KindSafetyRule:    {"STAGED", "CANARY", "BAKES", "MAX MOVED", "APPROVAL"},

@@ -53,7 +53,7 @@ func TestEveryKindHasColumnsForWhatIsSeeded(t *testing.T) {
 		"Tenant/initech":           "batch eu 1",
 		"Quota/globex":             "globex - 60 requests/min share",
 		"Quota/initech-group":      "organization initech - 200 concurrent-requests,$5/day share",
-		"TrafficPolicy/default":    "interactive 0 - - - - 2000 allowed",
+		"TrafficPolicy/default":    "interactive 0 - - - - 2000 latency first allowed",
 	}
 	for _, r := range rs {
 		raw, err := json.Marshal(r.Spec)

@@ -25,7 +25,7 @@ func trafficColumns(s *policy.TrafficPolicySpec) []string {
 	}
 	return []string{
 		dash(strings.Join(matches, " or ")), dash(strings.Join(deeds(s), ", ")), dash(strings.Join(regions, ",")),
-		fmt.Sprintf("%g", s.TTFTObjectiveMs), dash(s.Spill),
+		fmt.Sprintf("%g", s.TTFTObjectiveMs), policy.ObjectiveTitle(s.CostPreference), dash(s.Spill),
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 
 func TestColumnsTellWhatHolds(t *testing.T) {
 	for doc, want := range map[string]string{
-		"TrafficPolicy plain {}": "interactive; 0; -; -; -; -; 2000; allowed",
-		"TrafficPolicy canary {models: [m], priority: 5, match: [{tenants: [acme, globex], headers: [{name: x-team, value: search}]}, {paths: [/v1/emb*]}], split: [{name: stable, weight: 95}, {name: new, weight: 5, model: n}]}": "canary; 5; m; acme|globex+x-team=search or /v1/emb*; split stable=95:new=5; -; 2000; allowed",
-		"TrafficPolicy tame {class: slow, spill: never, clusters: [a, b], residency: [eu], rewrite: {model: n}, shadow: {percent: 2.5, model: o}, hedge: {}, rescue: true, pickMode: prefix-hash}":                                  "slow; 0; -; -; ask for n, pin to a|b, keep in eu, copy 2.5%, pick by prefix-hash, hedge, rescue; -; 2000; never",
-		"TrafficPolicy off {match: [{headers: [{name: a, type: present}, {name: b, value: x, type: prefix}]}], hedge: {enabled: false}, regions: [{region: us, weight: 0}, {region: eu, maxShare: 0.25}]}":                          "off; 0; -; a+b=x*; -; us=0,eu≤25%; 2000; allowed",
+		"TrafficPolicy plain {}": "interactive; 0; -; -; -; -; 2000; latency first; allowed",
+		"TrafficPolicy canary {models: [m], priority: 5, match: [{tenants: [acme, globex], headers: [{name: x-team, value: search}]}, {paths: [/v1/emb*]}], split: [{name: stable, weight: 95}, {name: new, weight: 5, model: n}]}": "canary; 5; m; acme|globex+x-team=search or /v1/emb*; split stable=95:new=5; -; 2000; latency first; allowed",
+		"TrafficPolicy tame {class: slow, spill: never, clusters: [a, b], residency: [eu], rewrite: {model: n}, shadow: {percent: 2.5, model: o}, hedge: {}, rescue: true, pickMode: prefix-hash}":                                  "slow; 0; -; -; ask for n, pin to a|b, keep in eu, copy 2.5%, pick by prefix-hash, hedge, rescue; -; 2000; latency first; never",
+		"TrafficPolicy off {match: [{headers: [{name: a, type: present}, {name: b, value: x, type: prefix}]}], hedge: {enabled: false}, regions: [{region: us, weight: 0}, {region: eu, maxShare: 0.25}]}":                          "off; 0; -; a+b=x*; -; us=0,eu≤25%; 2000; latency first; allowed",
 
 		"Cluster c {region: us, models: [m], discovery: {kind: dns, name: pool}}":                                                                           "us; endpoints; m; dns pool; -; no",
 		"Cluster c {region: us, models: [m], endpoints: [{id: a, url: 'http://a', class: x}], discovery: {kind: inferencepool, namespace: ml, name: pool}}": "us; endpoints; m; 1 + inferencepool ml/pool; -; no",

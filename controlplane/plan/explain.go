@@ -125,8 +125,10 @@ const (
 	ConstraintMaxShare  ConstraintKind = "maxShare"
 	ConstraintSpill     ConstraintKind = "spill"
 	ConstraintFull      ConstraintKind = "full"
+	ConstraintProbe     ConstraintKind = "probe"
 	ConstraintDeadBand  ConstraintKind = "deadBand"
 	ConstraintGrowth    ConstraintKind = "growth"
+	ConstraintCold      ConstraintKind = "cold"
 	ConstraintPrice     ConstraintKind = "pricePace"
 	ConstraintHeld      ConstraintKind = "held"
 )
@@ -247,7 +249,7 @@ func inOrder(home fleet.RegionID) func(a, b ExplainedRoute) int {
 func (d *demand) levelOf(loads map[*site]load) float64 {
 	sum, shares, least := 0.0, 0.0, math.Inf(1)
 	for _, r := range d.routes {
-		if r.share <= 0 {
+		if r.share <= 0 || r.probe {
 			continue
 		}
 		ms := r.costMs + r.site.curve.at(loads[r.site].use)

@@ -1,11 +1,15 @@
 package plan
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/controlplane/signal"
 	"anabranch/failover"
 )
@@ -181,6 +185,56 @@ func TestAMoveIsToldWithItsPace(t *testing.T) {
 	if e.Standing != StandingMoving || !e.to("us-a").bound(ConstraintPrice) || e.SecondsLeft < 200 {
 		t.Errorf("%s for %.0f s: %+v", e.Standing, e.SecondsLeft, e.to("us-a").Constraints)
 	}
+}
+
+// What is explained is what is done: whatever the fleet, Next are the weights that Compute makes.
+func TestWhatIsExplainedIsWhatIsDone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := draw(t)
+		first := Compute(f.input(nil, true)).Table
+		if first == nil {
+			return
+		}
+		first.Ref = &routerpb.TableRef{Revision: 1}
+		in := draw(t).input(first, rapid.Bool().Draw(t, "warm"))
+		in.Frozen = rapid.Bool().Draw(t, "frozen")
+		out := Compute(in)
+		if out.Table == nil {
+			return
+		}
+		weights := map[string]float64{}
+		for _, w := range out.Table.GetWeights() {
+			for _, c := range w.GetClusters() {
+				weights[w.GetModel()+" "+w.GetClass()+" "+w.GetSource()+" "+c.GetCluster()] = c.GetWeight()
+			}
+		}
+		for _, m := range out.Table.GetModels() {
+			e, err := Explain(in, Ask{Model: fleet.ModelID(m.GetId())})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range e.Demands {
+				if d.Summary == "" || d.Why == "" || d.Standing == "" {
+					t.Fatalf("%+v", d)
+				}
+				for _, r := range d.Clusters {
+					at := m.GetId() + " " + string(d.Class) + " " + string(d.Source) + " " + string(r.Cluster)
+					if weights[at] != r.Next {
+						t.Fatalf("%s has %v, and is explained by %+v", at, weights[at], r)
+					}
+					delete(weights, at)
+				}
+			}
+			if _, err := json.Marshal(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for at, x := range weights {
+			if x > 0 {
+				t.Fatalf("%s has %v, and nothing is said of it", at, x)
+			}
+		}
+	})
 }
 
 func TestHeldWeightsSayWhatHoldsThem(t *testing.T) {

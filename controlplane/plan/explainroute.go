@@ -83,10 +83,9 @@ type ExplainedLoad struct {
 
 func (w *world) explainRoute(d *demand, r *route, in Input, l load) ExplainedRoute {
 	s := r.site
-	distance := w.rtt(d.source, s.region)
 	out := ExplainedRoute{
 		Cluster: s.id, Region: s.region, InForce: r.before, Wanted: rounded(r.share), Constraints: []Constraint{}, Changes: []Lever{},
-		Cost: ExplainedCost{DistanceMs: distance, MoneyMs: r.costMs - distance, CongestionMs: s.curve.at(l.use)},
+		Cost: ExplainedCost{DistanceMs: r.rttMs, MoneyMs: r.costMs - r.rttMs, CongestionMs: s.curve.at(l.use)},
 		Load: ExplainedLoad{InForcePerS: l.workInForce, WantedPerS: l.work, InForce: l.useInForce, Wanted: l.use, Limit: rhoMax},
 	}
 	out.Cost.TotalMs = r.costMs + out.Cost.CongestionMs
@@ -169,6 +168,9 @@ func (d *demand) constraints(r *route, e ExplainedRoute, standing Standing) []Co
 	if r.stuck || r.barred == "" && !r.site.health.MayGrow() {
 		add(ConstraintHealth, "%s", r.stall())
 	}
+	if r.probe {
+		add(ConstraintProbe, "it gets %.1f %% so that it stays measured: nothing else would go there", 100*r.share)
+	}
 	if e.Load.Wanted >= rhoMax-0.02 && r.barred == "" {
 		add(ConstraintFull, "at %.2f of its capacity, of which it should use %.2f at most", e.Load.Wanted, rhoMax)
 	}
@@ -183,6 +185,8 @@ func (d *demand) motion(r *route, e ExplainedRoute, standing Standing, add func(
 		return
 	}
 	switch {
+	case (standing == StandingMoving || standing == StandingAtOnce) && e.Wanted > e.Next && e.Next >= r.allowed(d)-quantum:
+		add(ConstraintCold, "its caches are cold for requests from %s (%.0f %% warm): what it gets grows with what it does", d.source, 100*r.warmth())
 	case standing == StandingSettled:
 		add(ConstraintDeadBand, "%.1f points from what is wanted: less than %g moves nothing", 100*left, 100*deadBand)
 	case standing == StandingHeld, standing == StandingLastGood:

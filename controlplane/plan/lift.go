@@ -9,7 +9,7 @@ import (
 )
 
 // rules says what a cluster would get if what binds it was lifted.
-func (p probe) rules(e *ExplainedRoute, base float64) []Lever {
+func (p prober) rules(e *ExplainedRoute, base float64) []Lever {
 	var out []Lever
 	seen := map[string]bool{}
 	for _, c := range e.Constraints {
@@ -30,7 +30,7 @@ func (p probe) rules(e *ExplainedRoute, base float64) []Lever {
 }
 
 // without is the input without a constraint of a cluster, and what that would mean to change.
-func (p probe) without(kind ConstraintKind, e *ExplainedRoute) (in Input, lever LeverKind, of string, possible bool) {
+func (p prober) without(kind ConstraintKind, e *ExplainedRoute) (in Input, lever LeverKind, of string, possible bool) {
 	in = p.in
 	switch kind {
 	case ConstraintHealth, ConstraintRamp:

@@ -75,22 +75,22 @@ func (s *search) of(d *demand, out *ExplainedDemand) {
 	}
 	s.limit = s.solved + (s.budget-s.solved)/max(s.waiting, 1)
 	s.waiting--
-	p := probe{search: s, d: d, related: entangled(s.demands, d), usd: map[fleet.ClusterID]float64{}}
+	p := prober{search: s, d: d, related: entangled(s.demands, d), usd: map[fleet.ClusterID]float64{}}
 	for _, e := range out.Clusters {
 		if !e.Price.Sunk {
 			p.usd[e.Cluster] = e.Price.perGPU()
 		}
 	}
-	base := map[fleet.ClusterID]float64{}
-	for _, r := range d.routes {
-		base[r.site.id] = r.share
+	base := p.shares(s.in) // without probes
+	if base == nil {
+		return
 	}
 	for i := range out.Clusters {
 		e := &out.Clusters[i]
 		e.Changes = append(e.Changes, p.rules(e, base[e.Cluster])...)
 	}
 	if d.work > 0 && d.usable() {
-		out.Changes = append(out.Changes, p.home()...)
+		out.Changes = append(out.Changes, p.home(base)...)
 	}
 	for i := range out.Clusters {
 		e := &out.Clusters[i]
@@ -150,8 +150,8 @@ func entangled(demands []*demand, d *demand) map[stream]bool {
 	return out
 }
 
-// probe solves the problem of one demand under suppositions.
-type probe struct {
+// prober solves the problem of one demand under suppositions.
+type prober struct {
 	*search
 	d       *demand
 	related map[stream]bool
@@ -160,7 +160,7 @@ type probe struct {
 }
 
 // shares are those that an input leads to, by cluster; nil: there may be no more solutions.
-func (p probe) shares(in Input) map[fleet.ClusterID]float64 {
+func (p prober) shares(in Input) map[fleet.ClusterID]float64 {
 	if p.solved >= p.limit {
 		p.cut = true
 		return nil
@@ -182,7 +182,7 @@ func (p probe) shares(in Input) map[fleet.ClusterID]float64 {
 
 // find is the figure nearest to from at which a share has been reached, on the way to another one; false: it
 // isn't there either. The way is geometric where both are above 0.
-func (p probe) find(from, to float64, share func(x float64) (float64, bool), reached func(float64) bool) (at, then float64, found bool) {
+func (p prober) find(from, to float64, share func(x float64) (float64, bool), reached func(float64) bool) (at, then float64, found bool) {
 	then, known := share(to)
 	if !known || !reached(then) {
 		return 0, 0, false
@@ -218,7 +218,7 @@ func loses(base float64) func(float64) bool {
 }
 
 // capacity says what a cluster would have to be able to do to take or lose a point.
-func (p probe) capacity(r *route, base float64) []Lever {
+func (p prober) capacity(r *route, base float64) []Lever {
 	now := r.site.capacity[p.d.model]
 	share := func(work float64) (float64, bool) {
 		x := p.shares(p.in.with(Change{Capacity: []CapacityChange{{r.site.id, work / now}}}))
@@ -242,7 +242,7 @@ func (p probe) capacity(r *route, base float64) []Lever {
 }
 
 // price says what a cluster's GPUs would have to cost for it to take or lose a point.
-func (p probe) price(r *route, price ExplainedPrice, base float64) []Lever {
+func (p prober) price(r *route, price ExplainedPrice, base float64) []Lever {
 	now := p.usd[r.site.id]
 	if len(price.GPUs) == 0 || price.Sunk || p.d.policy.CostPreference <= 0 {
 		return nil
@@ -270,12 +270,12 @@ func (p probe) price(r *route, price ExplainedPrice, base float64) []Lever {
 
 // home says at what demand of the region, and at what capacity and prices of its own clusters, traffic begins
 // to leave, or all of it stays.
-func (p probe) home() []Lever {
+func (p prober) home(shares map[fleet.ClusterID]float64) []Lever {
 	base, metered := 0.0, false
 	var own []*route
 	for _, r := range p.d.routes {
 		if r.site.region == p.d.source && r.barred == "" {
-			base += r.share
+			base += shares[r.site.id]
 			own = append(own, r)
 		}
 	}
