@@ -143,6 +143,7 @@ func TestWhatBindsAShareIsNamed(t *testing.T) {
 		"weight 0":      {func(b *bench) { b.write("TrafficPolicy", "p", "regions: [{region: us, weight: 0}]") }, "us-a", ConstraintWeight},
 		"max share":     {func(b *bench) { b.write("TrafficPolicy", "p", "regions: [{region: us, maxShare: 0.5}]") }, "us-a", ConstraintMaxShare},
 		"no spill":      {func(b *bench) { b.write("TrafficPolicy", "p", "spill: never") }, "eu-a", ConstraintSpill},
+		"probe":         {func(b *bench) { b.perRequest = 1000 }, "eu-a", ConstraintProbe},
 		"full":          {func(b *bench) { b.ask("us", 60_000) }, "us-a", ConstraintFull},
 		"home in a ramp": {func(b *bench) {
 			b.state("us-b", failover.Ramping, 0.5)
