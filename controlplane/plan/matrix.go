@@ -98,16 +98,12 @@ func (m *matrix) row(l Loss) SurvivalRow {
 	}
 	row := SurvivalRow{Lost: l, Clusters: []Headroom{}, Shed: []Tier{}, Stranded: []Stranded{}}
 	m.travel(w, demands, &row)
-	shed := 0.0
 	for _, h := range m.headrooms(w, demands) {
 		if m.shows(w, h.Cluster) {
 			row.Clusters = append(row.Clusters, h)
-			shed += max(-h.HeadroomPerS, 0)
 		}
 	}
-	if shed > 0 {
-		row.Shed = append(row.Shed, Tier{PerS: shed})
-	}
+	row.Shed = shedOf(demands, row.Clusters)
 	row.Stranded = m.stranded(demands)
 	row.Tenants = m.tenants(w)
 	row.SpendPerHour = m.spend(w, demands, l)
@@ -186,6 +182,41 @@ func (m *matrix) headrooms(w *world, demands []*demand) []Headroom {
 		h.HeadroomPerS = h.CanPerS - h.WorkPerS
 		h.Headroom = h.HeadroomPerS / h.CanPerS
 		out = append(out, h)
+	}
+	return out
+}
+
+// shedOf divides what is too much for clusters among the priorities of what comes there, the lowest first.
+func shedOf(demands []*demand, all []Headroom) []Tier {
+	come := map[fleet.ClusterID]map[int]float64{}
+	for _, d := range demands {
+		for _, r := range d.routes {
+			for _, t := range d.tiers() {
+				if come[r.site.id] == nil {
+					come[r.site.id] = map[int]float64{}
+				}
+				come[r.site.id][int(t.priority)] += d.work * r.share * t.part
+			}
+		}
+	}
+	shed := map[int]float64{}
+	for _, h := range all {
+		sum := 0.0
+		for _, x := range come[h.Cluster] {
+			sum += x
+		}
+		left := max(-h.HeadroomPerS, 0)
+		for _, priority := range slices.Sorted(maps.Keys(come[h.Cluster])) {
+			of := min(left, come[h.Cluster][priority]/max(sum, 1e-9)*h.WorkPerS) // with what is cold of it
+			shed[priority] += of
+			left -= of
+		}
+	}
+	out := []Tier{}
+	for _, priority := range slices.Sorted(maps.Keys(shed)) {
+		if shed[priority] > 0 {
+			out = append(out, Tier{priority, shed[priority]})
+		}
 	}
 	return out
 }
@@ -282,12 +313,10 @@ func (r *SurvivalRow) judge() {
 	for _, t := range r.Shed {
 		switch {
 		case t.PerS < 0.5: // nobody would see it
-		case t.Priority == nil:
-			worst = append(worst, fmt.Sprintf("%.0f work/s more than the objectives allow", t.PerS))
-		case *t.Priority < 0:
-			batch = append(batch, fmt.Sprintf("%.0f work/s of priority %d shed", t.PerS, *t.Priority))
+		case t.Priority < 0:
+			batch = append(batch, fmt.Sprintf("%.0f work/s of %s more than the objectives allow", t.PerS, tierName(int32(t.Priority))))
 		default:
-			worst = append(worst, fmt.Sprintf("%.0f work/s of priority %d shed", t.PerS, *t.Priority))
+			worst = append(worst, fmt.Sprintf("%.0f work/s of %s more than the objectives allow", t.PerS, tierName(int32(t.Priority))))
 		}
 	}
 	for _, t := range r.Tenants {

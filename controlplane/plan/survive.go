@@ -107,8 +107,8 @@ type Headroom struct {
 
 // Tier is work of one priority.
 type Tier struct {
-	// Priority; nil: routers don't tell the priorities of this work.
-	Priority *int    `json:"priority"`
+	// Priority; that of the standard tier for work of which it is not told.
+	Priority int     `json:"priority"`
 	PerS     float64 `json:"workPerS"`
 }
 

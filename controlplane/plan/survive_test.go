@@ -111,7 +111,7 @@ func TestTooMuchForTheSurvivorsFails(t *testing.T) {
 	}
 	r := s.row(t, "eu")
 	// 24,000 and 70 % on top of the 8,000 that move, at least, for which 30,000 × 0.784 are there.
-	if r.Verdict != Fails || len(r.Shed) != 1 || r.Shed[0].Priority != nil || !within(r.Shed[0].PerS, 24_000+0.7*r.MovedPerS-0.784*30_000, 60) || r.MovedPerS < 7900 {
+	if r.Verdict != Fails || len(r.Shed) != 1 || r.Shed[0].Priority != 50 || !within(r.Shed[0].PerS, 24_000+0.7*r.MovedPerS-0.784*30_000, 60) || r.MovedPerS < 7900 {
 		t.Errorf("without eu: %s, %s, %+v", r.Verdict, r.Why, r.Shed)
 	}
 	if r := s.row(t, "eu-b"); r.Verdict != Survives {
@@ -336,6 +336,35 @@ func TestTheMeanTimeToTheFirstToken(t *testing.T) {
 			t.Fatalf("it falls at %g", rho)
 		} else {
 			before = at
+		}
+	}
+}
+
+// What is too much is taken from the lowest priorities of each cluster, and a row that sheds batch alone is degraded.
+func TestWhatIsShedIsTheLowestFirst(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 10_000)
+	b.report()
+	w := survey(b.input())
+	demands := w.demands(b.input())
+	w.solve(demands)
+	over := []Headroom{{Cluster: "us-a", WorkPerS: 6000, HeadroomPerS: -1500}, {Cluster: "us-b", WorkPerS: 3000, HeadroomPerS: 20}}
+	got := shedOf(demands, over)
+	if len(got) != 1 || got[0].Priority != 50 || !within(got[0].PerS, 1500, 1e-6) {
+		t.Errorf("%+v", got)
+	}
+	for _, tt := range []struct {
+		shed []Tier
+		want Verdict
+		says string
+	}{
+		{[]Tier{{-10, 500}}, Degrades, "500 work/s of batch more than the objectives allow"},
+		{[]Tier{{-10, 500}, {50, 3}}, Fails, "3 work/s of standard more than the objectives allow; 500 work/s of batch"},
+		{[]Tier{{50, 0.4}}, Survives, "no cluster has the least headroom"},
+	} {
+		r := SurvivalRow{Shed: tt.shed}
+		if r.judge(); r.Verdict != tt.want || !strings.HasPrefix(r.Why, tt.says) {
+			t.Errorf("%+v: %s, %s", tt.shed, r.Verdict, r.Why)
 		}
 	}
 }
