@@ -2,38 +2,53 @@ package flow
 
 import "math"
 
-// settle finds a solution of a problem with ways that have no tilt, by several with one: each time shares are pulled
-// to where they were before, by less and less as they stay. For costs that are linear in pieces that ends exactly,
-// after a few times.
+// settle goes on until the dual proves the cost, or hardly more can be had. Each time shares are pulled to where they
+// were before, which ends at the optimum however strong the pull: for ways without tilt, whose shares prices alone don't
+// tell, and where a search has failed for want of something between all and nothing. For costs that are linear in
+// pieces it ends exactly.
 func (s *search) settle() {
+	pull := 0.0
+	for range mostSettles {
+		s.mend()
+		if s.spent, s.proven = s.value(); s.spent-s.proven <= s.tolerance() {
+			return
+		}
+		s.pull(pull)
+		if s.search(mostRounds, exact) {
+			pull = max(pull/4-leastTilt, 0)
+		} else {
+			pull = min(max(8*pull, 10), mostMs)
+		}
+	}
+	s.mend()
+	s.spent, s.proven = s.value()
+}
+
+// tolerance is what the cost may be above its bound.
+func (s *search) tolerance() float64 {
 	all := 0.0
 	for _, load := range s.Problem.load {
 		all += load
 	}
-	for range mostSettles {
-		s.mend()
-		cost, bound := s.value()
-		if cost-bound <= max(even*max(math.Abs(cost), math.Abs(bound)), finest*all) {
-			return
-		}
-		s.pull()
-		if !s.search(mostRounds, exact) {
-			return
-		}
+	for j, site := range s.sites {
+		all += site.Size * s.load[j] * s.load[j]
 	}
+	return max(even*max(math.Abs(s.spent), math.Abs(s.proven)), finest*all/10)
 }
 
-// pull moves costs so that shares tend to stay, and makes them relative to the present prices.
-func (s *search) pull() {
+// pull moves costs so that shares tend to stay, by so much tilt, and makes them relative to the present prices.
+func (s *search) pull(tilt float64) {
 	s.level, s.from = s.levels(), nil
 	for j := range s.sites {
 		s.price[j], s.base[j] = s.price[j]+s.base[j], 0
+		s.stiff[j] = stiffness
 	}
-	cost := make([]float64, len(s.cost))
-	for w, tilt := range s.tilt {
-		cost[w] = s.Problem.cost[w] - s.share[w]*max(leastTilt-tilt, 0)
+	s.cost, s.swing = make([]float64, len(s.cost)), make([]float64, len(s.swing))
+	for w, own := range s.tilt {
+		more := max(leastTilt-own, 0) + tilt
+		s.cost[w] = s.Problem.cost[w] - s.share[w]*more
+		s.swing[w] = 1 / (own + more)
 	}
-	s.cost = cost
 	s.rebase()
 }
 
@@ -50,7 +65,7 @@ func (s *search) levels() []float64 {
 // mend sheds what a site has above its limit, where the search for prices has ended before that was nothing.
 func (s *search) mend() {
 	for j := range s.sites {
-		for again := 0; again < 3 && s.load[j] > s.limit[j]*(1+1e-9); again++ {
+		for again := 0; again < 3 && s.load[j] > s.limit[j]*(1+exact); again++ {
 			s.relieve(j)
 		}
 	}
@@ -134,6 +149,6 @@ func (s *search) finish() *Solution {
 		LevelMs: s.level, CongestionMs: prices, Load: s.load[:s.n], Rounds: s.rounds,
 		share: s.share, start: s.start, steps: s.steps,
 	}
-	out.Cost, out.Bound = s.value()
+	out.Cost, out.Bound = s.spent, s.proven
 	return out
 }

@@ -7,8 +7,14 @@ import (
 )
 
 // scale is what a difference of costs is relative to: the cost, or a ms for each unit of load where there is hardly
-// any.
-func (in instance) scale(s *Solution) float64 { return math.Abs(s.Cost) + in.load() + 1e-300 }
+// any; and what the least slope of curves is for a site that does no more.
+func (in instance) scale(s *Solution) float64 {
+	sum := math.Abs(s.Cost) + in.load() + 1e-300
+	for j, site := range in.sites {
+		sum += site.Size * s.Load[j] * s.Load[j]
+	}
+	return sum
+}
 
 // check holds a solution to what it promises: shares within their bounds that sum to 1 with what is shed, loads that
 // are what the shares put there and within the limits, the cost that they have, and a bound that the duals prove,
@@ -60,7 +66,7 @@ func check(t testing.TB, in instance, s *Solution) {
 		bound += d.Load * least
 	}
 	for j, site := range in.sites {
-		if math.Abs(load[j]-s.Load[j]) > 1e-9*(1+load[j]) || load[j] > max(site.Limit, floors[j])*(1+1e-8) {
+		if math.Abs(load[j]-s.Load[j]) > 1e-9*(1+load[j]) || load[j] > max(site.Limit, floors[j])*(1+1e-11) {
 			t.Fatalf("site %d: a load of %v, said to be %v, with a limit of %v and floors of %v", j, load[j], s.Load[j], site.Limit, floors[j])
 		}
 		cost += site.Size * site.Curve.Cost(load[j])

@@ -6,8 +6,17 @@ import "math"
 // open, since nothing there answers to prices, is kept in bounds by a term that vanishes with how far it is off.
 func (s *search) newton() {
 	n := s.n
+	s.answers()
 	for j, site := range s.sites {
-		s.curve[j*n+j] *= 1 + 1e-14
+		perMs := s.perMs[j]
+		if perMs == 0 && (s.short[j] < 0 || s.short[j] == s.load[j]) {
+			perMs = s.secant(j)
+		}
+		if perMs == 0 {
+			perMs = 1 / s.stiff[j]
+		}
+		diagonal := &s.curve[j*n+j]
+		*diagonal = (*diagonal + site.Size*max(perMs, leastPerMs)) * (1 + 1e-14)
 		s.step[j] = site.Size * s.short[j]
 	}
 	copy(s.factor, s.curve)

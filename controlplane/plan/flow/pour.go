@@ -2,26 +2,38 @@ package flow
 
 import "math"
 
-// pour sends each demand where it is cheapest at the present prices, and sums up the load that sites get; with
-// curvature, also how that answers to prices.
-func (s *search) pour(curvature bool) {
+// pour sends each demand where it is cheapest at the present prices, and sums up the load that sites get.
+func (s *search) pour() {
 	clear(s.load)
-	if curvature {
-		clear(s.curve)
-	}
 	for i, load := range s.Problem.load {
+		s.divide(i)
 		from, to := s.start[i], s.start[i+1]
-		sites, gain, use, share := s.to[from:to], s.gain[from:to], s.use[from:to], s.share[from:to]
-		free := s.divide(i)
-		for w, x := range share {
+		sites, use := s.to[from:to], s.use[from:to]
+		for w, x := range s.share[from:to] {
 			if x != 0 {
 				s.load[sites[w]] += load * use[w] * x
 			}
 		}
-		if !curvature || len(free) < 2 || load == 0 {
+	}
+}
+
+// answers adds up how the load that sites get answers to prices: by those ways that are neither at their floor nor
+// at their bound. A demand with one such way has nothing to choose.
+func (s *search) answers() {
+	clear(s.curve)
+	for i, load := range s.Problem.load {
+		from, to := s.start[i], s.start[i+1]
+		floor, bound := s.floor[from:to], s.bound[from:to]
+		free := s.free[:0]
+		for w, x := range s.share[from:to] {
+			if x > floor[w] && x < bound[w] {
+				free = append(free, int32(w))
+			}
+		}
+		if len(free) < 2 || load == 0 {
 			continue
 		}
-		swing := s.swing[from:to]
+		sites, gain, swing := s.to[from:to], s.gain[from:to], s.swing[from:to]
 		all := 0.0
 		for _, w := range free {
 			all += swing[w]
@@ -34,9 +46,10 @@ func (s *search) pour(curvature bool) {
 			row := s.curve[int(j)*s.n : int(j)*s.n+int(j)+1]
 			answer := load * gain[w] * swing[w]
 			row[j] += answer * gain[w]
+			answer /= all
 			for _, v := range free {
 				if k := sites[v]; k <= j {
-					row[k] -= answer * gain[v] * swing[v] / all
+					row[k] -= answer * gain[v] * swing[v]
 				}
 			}
 		}
@@ -44,10 +57,10 @@ func (s *search) pour(curvature bool) {
 }
 
 // divide finds a demand's shares at the present prices: its ways cost the same, its level, but for those at their
-// floor, which cost more, and those at their bound, which cost less. It gives the ways in between. The sum of the
+// floor, which cost more, and those at their bound, which cost less. The sum of the
 // shares rises with the level, linear in pieces: Newton's method finds the level, kept between one that is too low and
 // one that is too high.
-func (s *search) divide(i int) []int32 {
+func (s *search) divide(i int) {
 	from, to := s.start[i], s.start[i+1]
 	keys := s.keys[:to-from]
 	sites, cost, gain := s.to[from:to], s.cost[from:to], s.gain[from:to]
@@ -93,8 +106,7 @@ func (s *search) divide(i int) []int32 {
 		level = next
 	}
 	s.level[i] = level
-	free := s.free[:0]
-	rest, largest := 1.0, 0
+	rest, largest := 1.0, -1
 	for w, key := range keys {
 		x := (level - key) * swing[w]
 		switch {
@@ -103,18 +115,16 @@ func (s *search) divide(i int) []int32 {
 		case x >= bound[w]:
 			x = bound[w]
 		default:
-			free = append(free, int32(w))
-			if len(free) == 1 || x > share[largest] {
+			if largest < 0 || x > share[largest] {
 				largest = w
 			}
 		}
 		share[w] = x
 		rest -= x
 	}
-	if len(free) > 0 {
+	if largest >= 0 {
 		share[largest] = min(max(share[largest]+rest, floor[largest]), bound[largest])
 	}
-	return free
 }
 
 // bracket gives levels at which a demand's shares are all at their floors, and all at their bounds.

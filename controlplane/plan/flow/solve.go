@@ -15,15 +15,19 @@ const (
 	exact = 1e-12
 	// nothing is the part of a limit that is but rounding.
 	nothing = 1e-14
-	even    = 1e-11
-	finest  = 1e-6
+	// near is the part that is good enough when a search ends with no better.
+	near   = 1e-10
+	even   = 1e-11
+	finest = 1e-6
 	// stiffness is by how many ms a site at its limit is taken to go up for a load of 1 to begin with, so that a
 	// step of prices has a size before anything responds to them.
 	stiffness = 1e4
 	// mostBlur is the tilt in ms that a search from nothing begins with.
-	mostBlur  = 1e6
-	mostPrice = 1e12
-	coarse    = 1e-4
+	mostBlur   = 1e6
+	mostPrice  = 1e12
+	leastPerMs = 1e-8
+	slack      = 1e3
+	coarse     = 1e-4
 )
 
 // Solve finds the division of least cost. Warm may be any earlier solution, or one with nothing but CongestionMs, or nil:
@@ -35,13 +39,10 @@ const (
 // the piece of the maximum, and then the maximum itself but for rounding.
 func Solve(p *Problem, warm *Solution) *Solution {
 	s := begin(p, warm)
-	if warm == nil || !s.search(wholeRounds, exact) {
+	if !s.search(wholeRounds, exact) {
 		s.anneal()
 	}
-	if p.flat {
-		s.settle()
-	}
-	s.mend()
+	s.settle()
 	return s.finish()
 }
 
@@ -64,11 +65,12 @@ type search struct {
 	short []float64
 	curve []float64 // of the dual: n x n, its second derivatives by prices, negated
 	// what steps need
-	step, before, was, offered, factor []float64
-	keys                               []float64
-	free                               []int32
-	stiff                              []float64 // of each site, see stiffness
-	rounds                             int
+	step, before, was, perMs, factor []float64
+	keys                             []float64
+	free                             []int32
+	stiff                            []float64 // of each site, see stiffness
+	rounds                           int
+	spent, proven                    float64 // the cost, and what the dual proves, at the last look
 }
 
 func begin(p *Problem, warm *Solution) *search {
@@ -77,7 +79,7 @@ func begin(p *Problem, warm *Solution) *search {
 		Problem: p, n: n, limit: make([]float64, n), price: make([]float64, n+1), base: make([]float64, n+1), level: make([]float64, len(p.load)),
 		share: make([]float64, len(p.to)), load: make([]float64, n+1), cost: p.cost, swing: p.swing,
 		short: make([]float64, n), curve: make([]float64, n*n), step: make([]float64, n), before: make([]float64, n), was: make([]float64, n),
-		offered: make([]float64, n), factor: make([]float64, n*n), stiff: make([]float64, n),
+		perMs: make([]float64, n), factor: make([]float64, n*n), stiff: make([]float64, n),
 	}
 	most := 0
 	for i := range p.load {
@@ -143,11 +145,8 @@ func (s *search) anneal() {
 		switch found := s.search(blurRounds, coarse); {
 		case found && blur < 1:
 			s.swing = s.Problem.swing
-			if s.search(wholeRounds, exact) {
-				return
-			}
-			s.swing = make([]float64, len(s.Problem.swing))
-			last, blur = blur, blur/2
+			s.search(mostRounds, exact)
+			return
 		case found:
 			last, blur = blur, blur/8
 		case math.IsInf(last, 1):
@@ -156,13 +155,11 @@ func (s *search) anneal() {
 			blur = math.Sqrt(last * blur)
 		}
 	}
-	s.swing = s.Problem.swing
-	s.search(mostRounds, exact)
 }
 
 // search finds the prices, or gives up after some rounds and says so.
 func (s *search) search(most int, enough float64) bool {
-	s.pour(true)
+	s.pour()
 	far := s.shortage()
 	best, idle, rebased := far, 0, 0
 	for range most {
@@ -174,7 +171,7 @@ func (s *search) search(most int, enough float64) bool {
 				return true
 			}
 			s.rebase()
-			s.pour(true)
+			s.pour()
 			far = s.shortage()
 			best, idle = far, 0
 		}
@@ -188,27 +185,20 @@ func (s *search) search(most int, enough float64) bool {
 			idle++
 		}
 	}
-	return false
+	return far <= near
 }
 
 // shortage compares what sites get with what they offer at their prices, and gives the largest part by which one is
-// off. It also adds to the second derivatives what the offers answer to prices.
+// off.
 func (s *search) shortage() float64 {
 	far := 0.0
 	for j, site := range s.sites {
 		offered, perMs := site.Curve.reach(s.base[j], s.price[j], s.limit[j])
-		s.offered[j] = offered
 		s.short[j] = s.load[j] - offered
 		if math.Abs(s.short[j]) <= nothing*s.limit[j] {
 			s.short[j] = 0
 		}
-		if perMs == 0 && (s.short[j] < 0 || offered == 0) {
-			perMs = s.secant(j)
-		}
-		if perMs == 0 {
-			perMs = 1 / s.stiff[j]
-		}
-		s.curve[j*s.n+j] += site.Size * perMs
+		s.perMs[j] = perMs
 		far = max(far, math.Abs(s.short[j])/max(s.load[j], s.limit[j]))
 	}
 	return far
@@ -264,7 +254,7 @@ func (s *search) advance() float64 {
 	part := 1.0
 	for range 60 {
 		s.move(part)
-		s.pour(true)
+		s.pour()
 		far := s.shortage()
 		at := s.slope()
 		switch {
@@ -304,6 +294,6 @@ func (s *search) learn() {
 // move sets prices some steps from where they were.
 func (s *search) move(steps float64) {
 	for j := range s.sites {
-		s.price[j] = within(s.before[j]+steps*s.step[j], -mostPrice, mostPrice)
+		s.price[j] = within(s.before[j]+steps*s.step[j], s.sites[j].Curve.ms[0]-s.base[j]-slack, mostPrice)
 	}
 }
