@@ -101,7 +101,7 @@ func (a *app) described(ctx context.Context, c *client.Client, kind policy.Kind,
 			return err
 		}
 	}
-	for _, w := range policy.Lint(shelf) {
+	for _, w := range policy.Lint(shelf, pricesOf(ctx, c, kind, name)...) {
 		if w.Resource == title(kind, name) {
 			if err := a.printf("\n%s %s: %s\n    fix: %s\n", a.tinted("33", "warning:"), w.Field, w.Reason, w.Fix); err != nil {
 				return err

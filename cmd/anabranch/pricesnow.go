@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"anabranch/cmd/anabranch/client"
+	"anabranch/controlplane/policy"
 	"anabranch/controlplane/rest"
 	"anabranch/costmodel"
 )
@@ -118,4 +120,25 @@ func priceSourceRow(s *rest.PriceSource, now time.Time) []string {
 	}
 	every := (time.Duration(s.IntervalMs) * time.Millisecond).String()
 	return []string{s.Name, s.Standing, prices, since(now, s.ReadAt), cmp.Or(every, "-"), next, strconv.Itoa(s.Failures), dash(s.Error)}
+}
+
+// pricesOf are those that the control plane knows of a cluster's GPUs, for lint not to miss them; none of other
+// kinds, or if it does not tell.
+func pricesOf(ctx context.Context, c *client.Client, kind policy.Kind, name string) []costmodel.Offer {
+	var list rest.PriceList
+	if kind != policy.KindCluster || c.JSON(ctx, "/v1/prices", url.Values{"cluster": {name}}, &list) != nil {
+		return nil
+	}
+	var offers []costmodel.Offer
+	for i := range list.Items {
+		for _, g := range list.Items[i].GPUs {
+			if g.USDPerGPUHour != nil {
+				offers = append(offers, costmodel.Offer{
+					Class: g.Class, Instance: g.Instance, Region: string(list.Items[i].Region), Zone: g.Zone, Purchase: costmodel.Purchase(g.Purchase),
+					PerHour: costmodel.FromUSD(*g.USDPerGPUHour), Origin: costmodel.File,
+				})
+			}
+		}
+	}
+	return offers
 }

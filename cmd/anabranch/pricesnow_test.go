@@ -74,6 +74,10 @@ func TestPricesOfTheControlPlane(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}
 	}
+	s.do(0, "apiVersion: anabranch/v1\nkind: TrafficPolicy\nmetadata: {name: cheap}\nspec: {costPreference: 0.5}\n", "apply", "-f", "-")
+	if out, _ = s.do(0, "", "describe", "cluster", "us-1"); strings.Contains(out, "nobody knows a price") {
+		t.Errorf("a price that a source has found is missed:\n%s", out)
+	}
 	out, _ = s.do(0, "", "prices", "--class", "H100", "--region", "us-east-1", "-o", "json")
 	var list rest.PriceList
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) != 1 || len(list.Items[0].GPUs) != 1 || len(list.Sources) != 2 || list.At.IsZero() {
