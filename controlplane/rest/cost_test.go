@@ -188,6 +188,26 @@ func TestCostsAreSeenWithinTheScope(t *testing.T) {
 	d.do("", "GET", "/v1/costs", "").want(401, "unauthenticated")
 }
 
+func TestAnswersThatWereToldTooLateAreCountedForThoseWhoSeeAll(t *testing.T) {
+	d := newDouble(t)
+	d.order(&statepb.Command_SetFeatureLevel{SetFeatureLevel: &statepb.SetFeatureLevel{Level: state.Format}})
+	d.token("of-acme", "viewer", access.Scope{Tenants: []string{"acme"}})
+	old := epoch.Add(-6 * time.Hour)
+	for _, at := range []time.Time{old, epoch.Add(-time.Minute)} {
+		d.money(&statepb.Command{Op: &statepb.Command_CloseMinutes{CloseMinutes: &statepb.CloseMinutes{Minutes: []*statepb.MinuteBills{{MinuteUnixS: at.Unix()}}}}})
+	}
+	d.money(&statepb.Command{Op: &statepb.Command_CountUsage{CountUsage: &statepb.CountUsage{
+		Runs:    []*statepb.UsageRun{{Run: "r/1", Sequence: 1}},
+		Minutes: []*statepb.CountedMinute{{MinuteUnixS: old.Unix(), Lines: []*statepb.CountedLine{{Tenant: "globex", Model: "m", Cluster: "c", Region: "us", Input: 10, Succeeded: 7, Work: 10_000}}}},
+	}}})
+	if c := d.costsOf("viewer", ""); c.LateAnswers != 7 {
+		t.Errorf("%+v", c)
+	}
+	if c := d.costsOf("of-acme", ""); c.LateAnswers != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestCostsAsAFileInTheColumnsOfFOCUS(t *testing.T) {
 	d := billed(t)
 	a := d.do("viewer", "GET", "/v1/costs", "", "Accept: text/csv").want(200, "")
