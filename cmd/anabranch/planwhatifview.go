@@ -22,6 +22,7 @@ func (a *app) printWhatIf(w client.WhatIfAnswer) error {
 	add("work/s asked for", func(p plan.Picture) string { return threeDigits(p.WorkPerS) })
 	add("that nothing may serve", func(p plan.Picture) string { return threeDigits(p.StrandedPerS) })
 	add("beyond what clusters should do", func(p plan.Picture) string { return threeDigits(p.OverPerS) })
+	add("to be shed", func(p plan.Picture) string { return shedding(p.Shed) })
 	add("distance in the mean", func(p plan.Picture) string { return fmt.Sprintf("%.0f ms", p.RTTMs) })
 	add("work costs an hour", func(p plan.Picture) string { return money(p.MarginalPerHour) })
 	add("all GPUs cost an hour", func(p plan.Picture) string { return money(p.BillPerHour) })
@@ -100,6 +101,18 @@ func usedOf(s plan.SitePicture) string {
 		return fmt.Sprintf("%.2f over", s.Use)
 	}
 	return fmt.Sprintf("%.2f", s.Use)
+}
+
+// shedding writes what is to be shed.
+func shedding(list []plan.ShedWork) string {
+	if len(list) == 0 {
+		return "0"
+	}
+	var parts []string
+	for _, s := range list {
+		parts = append(parts, threeDigits(s.WorkPerS)+" of "+s.Tier)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // money writes an amount and what is to be known of it.

@@ -53,11 +53,36 @@ type ExplainedDemand struct {
 	SecondsLeft float64 `json:"secondsLeft"`
 	// LevelMs is the marginal cost at which the demand is served: no cluster that could take more of it is
 	// cheaper, and none that it uses dearer unless a rule says so.
-	LevelMs  float64          `json:"levelMs"`
+	LevelMs float64 `json:"levelMs"`
+	// Shed is what of it is more than may be served, the first to be shed first.
+	Shed     []ShedWork       `json:"shed"`
 	Clusters []ExplainedRoute `json:"clusters"`
 	// Changes are the demand of this region, and the capacity and prices of its own clusters, at which its traffic
 	// would begin to go elsewhere, or to stay.
 	Changes []Lever `json:"changes"`
+}
+
+// ShedWork is work of one priority that is more than may be served.
+type ShedWork struct {
+	Priority int32 `json:"priority"`
+	// Tier whose requests have that priority by default, or the priority in words.
+	Tier string `json:"tier"`
+	// Part of what is asked for at that priority, 0..1, and how much that is in work units per second.
+	Part     float64 `json:"part"`
+	WorkPerS float64 `json:"workPerS"`
+}
+
+// shedWork is what is shed of a demand.
+func (d *demand) shedWork() []ShedWork {
+	out := []ShedWork{}
+	for _, s := range d.shed {
+		for _, t := range d.tiers() {
+			if t.priority == s.priority && d.work > 0 {
+				out = append(out, ShedWork{s.priority, tierName(s.priority), s.part, s.part * t.part * d.work})
+			}
+		}
+	}
+	return out
 }
 
 // ExplainedObjective is what a policy wants, in words and numbers.
@@ -203,14 +228,13 @@ func (w *world) explain(d *demand, in Input, loads map[*site]load) ExplainedDema
 			Title: policy.ObjectiveTitle(d.policy.CostPreference), CostPreference: d.policy.CostPreference,
 			FirstTokenMs: d.policy.TTFTObjectiveMs, WorthMs: min(max(d.policy.CostPreference, 0), 1) * d.policy.TTFTObjectiveMs,
 		},
-		Clusters: []ExplainedRoute{}, Changes: []Lever{},
+		Clusters: []ExplainedRoute{}, Changes: []Lever{}, Shed: d.shedWork(), LevelMs: d.levelMs,
 	}
 	next := map[string]float64{}
 	for _, c := range d.out {
 		next[c.GetCluster()] = c.GetWeight()
 	}
 	out.Standing, out.SecondsLeft = d.standing(next)
-	out.LevelMs = d.levelOf(loads)
 	for _, r := range d.routes {
 		e := w.explainRoute(d, r, in, loads[r.site])
 		e.Next = next[string(r.site.id)]
@@ -242,29 +266,6 @@ func inOrder(home fleet.RegionID) func(a, b ExplainedRoute) int {
 		}
 		return 0
 	}
-}
-
-// levelOf is the marginal cost at which a demand is served: that of the routes that are free to take more or
-// less, else of the cheapest that is used.
-func (d *demand) levelOf(loads map[*site]load) float64 {
-	sum, shares, least := 0.0, 0.0, math.Inf(1)
-	for _, r := range d.routes {
-		if r.share <= 0 || r.probe {
-			continue
-		}
-		ms := r.costMs + r.site.curve.at(loads[r.site].use)
-		least = min(least, ms)
-		if r.share > r.floor+quantum && r.share < r.bound-quantum || r.bound >= 1 {
-			sum, shares = sum+r.share*ms, shares+r.share
-		}
-	}
-	switch {
-	case shares > 0:
-		return sum / shares
-	case math.IsInf(least, 1):
-		return 0
-	}
-	return least
 }
 
 // standing compares the shares in force with the next and the wanted ones.

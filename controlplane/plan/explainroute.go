@@ -85,7 +85,7 @@ func (w *world) explainRoute(d *demand, r *route, in Input, l load) ExplainedRou
 	s := r.site
 	out := ExplainedRoute{
 		Cluster: s.id, Region: s.region, InForce: r.before, Wanted: rounded(r.share), Constraints: []Constraint{}, Changes: []Lever{},
-		Cost: ExplainedCost{DistanceMs: r.rttMs, MoneyMs: r.costMs - r.rttMs, CongestionMs: s.curve.at(l.use)},
+		Cost: ExplainedCost{DistanceMs: r.rttMs, MoneyMs: r.moneyMs, CongestionMs: r.congestionMs},
 		Load: ExplainedLoad{InForcePerS: l.workInForce, WantedPerS: l.work, InForce: l.useInForce, Wanted: l.use, Limit: rhoMax},
 	}
 	out.Cost.TotalMs = r.costMs + out.Cost.CongestionMs

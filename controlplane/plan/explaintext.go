@@ -46,6 +46,9 @@ func summary(d *demand, e ExplainedDemand) string {
 	if why := because(d, e); why != "" {
 		text += ": " + why
 	}
+	if more := d.overflow(); more != "" {
+		text += "; " + more
+	}
 	switch e.Standing {
 	case StandingMoving:
 		text += fmt.Sprintf("; on the way to %s at home", percent(wantedHome))

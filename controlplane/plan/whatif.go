@@ -27,6 +27,9 @@ type Picture struct {
 	WorkPerS     float64 `json:"workPerS"`
 	StrandedPerS float64 `json:"strandedPerS"`
 	OverPerS     float64 `json:"overPerS"`
+	// Shed is what is to be shed, as it is more than clusters can do at all, by priority, the first to be shed
+	// first.
+	Shed []ShedWork `json:"shed"`
 	// RTTMs is the distance to where work is served, in the mean.
 	RTTMs float64 `json:"rttMs"`
 	// BillPerHour is what all GPUs cost that are not lost, used or not. MarginalPerHour is what the work costs
@@ -58,8 +61,9 @@ type DemandPicture struct {
 	// Shares of clusters, those above 0. None: it is stranded.
 	Shares []ClusterShare `json:"shares"`
 	// RTTMs in the mean. Stranded says why nothing may serve it; empty: something may.
-	RTTMs    float64 `json:"rttMs"`
-	Stranded string  `json:"stranded,omitempty"`
+	RTTMs    float64    `json:"rttMs"`
+	Stranded string     `json:"stranded,omitempty"`
+	Shed     []ShedWork `json:"shed"`
 }
 
 // ClusterShare is a cluster's part, 0..1, of a demand.
@@ -151,6 +155,7 @@ func picture(in Input) Picture {
 		}
 		p.Demands = append(p.Demands, one)
 	}
+	p.Shed = shedInAll(p.Demands)
 	if served > 0 {
 		p.RTTMs = distance / served
 	}
@@ -164,12 +169,29 @@ func picture(in Input) Picture {
 	return p
 }
 
+// shedInAll adds up what is shed of demands.
+func shedInAll(demands []DemandPicture) []ShedWork {
+	shed, asked := map[int32]float64{}, map[int32]float64{}
+	for _, d := range demands {
+		for _, s := range d.Shed {
+			shed[s.Priority] += s.WorkPerS
+			asked[s.Priority] += s.WorkPerS / s.Part
+		}
+	}
+	out := []ShedWork{}
+	for _, priority := range slices.Sorted(maps.Keys(shed)) {
+		out = append(out, ShedWork{priority, tierName(priority), shed[priority] / asked[priority], shed[priority]})
+	}
+	return out
+}
+
 func (w *world) pictureOf(d *demand) DemandPicture {
-	out := DemandPicture{Model: d.model, Class: d.class, Source: d.source, WorkPerS: d.work, Shares: []ClusterShare{}}
+	out := DemandPicture{Model: d.model, Class: d.class, Source: d.source, WorkPerS: d.work, Shares: []ClusterShare{}, Shed: []ShedWork{}}
 	if !d.usable() {
 		out.Stranded = d.stranded()
 		return out
 	}
+	out.Shed = d.shedWork()
 	for _, r := range d.routes {
 		if r.share > 0 {
 			out.Shares = append(out.Shares, ClusterShare{r.site.id, r.share})
@@ -220,7 +242,7 @@ func (w *world) sitePicture(s *site, work map[fleet.ModelID]float64, now time.Ti
 		out.CapacityPerS = out.WorkPerS / out.Use
 	}
 	out.OverPerS = max(out.Use-rhoMax, 0) * out.CapacityPerS
-	out.CongestionMs = s.curve.at(out.Use)
+	out.CongestionMs = s.congestionMs
 	if !out.Lost {
 		bill := w.prices(s).Bill(string(s.region), s.spec.Bought(), now, now.Add(time.Hour))
 		out.BillPerHour = Money{bill.Cost.USD(), bill.Estimate, bill.Unpriced}

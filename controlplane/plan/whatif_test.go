@@ -143,6 +143,11 @@ func TestTooMuchDemandIsOver(t *testing.T) {
 	if e.Before.OverPerS != 0 || math.Abs(e.After.OverPerS-(105_000-0.8*45_000)) > 2000 {
 		t.Errorf("over by %v, then %v", e.Before.OverPerS, e.After.OverPerS)
 	}
+	if len(e.Before.Shed) != 0 || len(e.After.Shed) != 1 || e.After.Shed[0].Tier != "standard" {
+		t.Fatalf("shed %+v, then %+v", e.Before.Shed, e.After.Shed)
+	}
+	near(t, "shed", e.After.Shed[0].WorkPerS, 105_000-loadMax*45_000, 3000)
+	near(t, "part that is shed", e.After.Shed[0].Part, 1-loadMax*45_000/105_000, 0.05)
 }
 
 // A picture is of weights that have settled, whatever holds those in force.

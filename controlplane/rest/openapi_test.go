@@ -153,6 +153,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["Survival"], structs["SurvivalRow"], structs["Loss"], structs["Headroom"] = plan.Survival{}, plan.SurvivalRow{}, plan.Loss{}, plan.Headroom{}
 	structs["ShedTier"], structs["StrandedWork"], structs["StrandedTenant"] = plan.Tier{}, plan.Stranded{}, plan.StrandedTenant{}
 	structs["CapacityAdvice"], structs["DemandOutlook"], structs["ClusterAdvice"] = plan.Advice{}, plan.DemandOutlook{}, plan.ClusterAdvice{}
+	structs["ShedWork"] = plan.ShedWork{}
 	structs["DemandPicture"], structs["ClusterShare"], structs["SitePicture"] = plan.DemandPicture{}, plan.ClusterShare{}, plan.SitePicture{}
 	structs["CollectSpec"] = policy.CollectSpec{}
 	structs["Source"], structs["SourceList"] = Source{}, List[Source]{}
