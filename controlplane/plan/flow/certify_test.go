@@ -19,7 +19,7 @@ func (in instance) scale(s *Solution) float64 {
 // check holds a solution to what it promises: shares within their bounds that sum to 1 with what is shed, loads that
 // are what the shares put there and within the limits, the cost that they have, and a bound that the duals prove,
 // all found anew from how the instance is written.
-func check(t testing.TB, in instance, s *Solution) {
+func check(t failing, in instance, s *Solution) {
 	t.Helper()
 	load := make([]float64, len(in.sites))
 	floors := make([]float64, len(in.sites))
@@ -100,4 +100,10 @@ func TestTheDualProvesTheCost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// failing is what *testing.T and *rapid.T have in common.
+type failing interface {
+	Helper()
+	Fatalf(format string, args ...any)
 }
