@@ -50,6 +50,8 @@ type bench struct {
 	capacity map[string]float64
 	// perRequest is the work of one request, by which their number is told; 0: it is not.
 	perRequest float64
+	// congestion as the plan before found it.
+	congestion map[fleet.ClusterID]float64
 }
 
 // emptyBench has nothing yet.
@@ -162,7 +164,9 @@ func (b *bench) plan() Output {
 	out := Compute(Input{
 		Resources: b.written, Signals: b.signals.Snapshot(b.now), Previous: b.table,
 		Health: b.health, Now: b.now, Warm: b.warm, Frozen: b.frozen, Prices: b.offers, PricesRevision: b.found,
+		Congestion: b.congestion,
 	})
+	b.congestion = out.Congestion
 	check(b.t, b.written, b.health, out)
 	for _, r := range out.Reasons {
 		b.reasons[r.GetModel()+"/"+r.GetClass()+"/"+r.GetSource()] = r.GetText()
