@@ -58,9 +58,9 @@ func (b body) fit(keys []costmodel.Key, limit int) (int, bool) {
 	least := b.fold(keys)
 	names, places := map[string]bool{"": true}, 0
 	for _, k := range least.sums.Keys() {
-		places += len(namesOf(k))
 		for _, n := range namesOf(k) {
 			names[n] = true
+			places++
 		}
 	}
 	for _, v := range b.bills {
