@@ -203,28 +203,12 @@ func TestANodeWithoutAStateAdvisesNothing(t *testing.T) {
 
 func TestAFleetThatIsTooLargeIsToldOnce(t *testing.T) {
 	w := newWatch(t)
-	for i := range 60 {
-		for _, kind := range []string{"Model", "Region"} {
-			r := &policy.Resource{Kind: policy.Kind(kind), Metadata: policy.Metadata{Name: fmt.Sprintf("x%d", i)}, Spec: policy.NewSpec(policy.Kind(kind))}
-			policy.Defaults(r)
-			w.resources = append(w.resources, r)
-		}
-	}
-	models := make([]string, 60)
-	for i := range models {
-		models[i] = fmt.Sprintf("x%d", i)
-	}
-	for i := range 60 {
-		r := &policy.Resource{Kind: policy.KindCluster, Metadata: policy.Metadata{Name: fmt.Sprintf("c%d", i)}, Spec: &policy.ClusterSpec{Region: fmt.Sprintf("x%d", i), Models: models}}
+	for i := range 3200 { // few routes, and a loss each
+		r := &policy.Resource{Kind: policy.KindCluster, Metadata: policy.Metadata{Name: fmt.Sprintf("c%04d", i)}, Spec: &policy.ClusterSpec{Region: "us", Models: []string{"m"}}}
 		policy.Defaults(r)
 		w.resources = append(w.resources, r)
 	}
-	for _, r := range w.resources {
-		if spec, ok := r.Spec.(*policy.RegionSpec); ok {
-			spec.PeerURLs = []string{"https://x"}
-		}
-	}
-	if _, _, err := w.Advise("m", policy.SurviveRegion, false); !errors.Is(err, plan.ErrTooMuch) {
+	if _, _, err := w.Advise("m", policy.SurviveCluster, false); !errors.Is(err, plan.ErrTooMuch) {
 		t.Errorf("got %v", err)
 	}
 	policyOf := &policy.Resource{Kind: policy.KindTrafficPolicy, Metadata: policy.Metadata{Name: "p"}, Spec: &policy.TrafficPolicySpec{Survive: policy.SurviveCluster}}

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"sync"
+
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
 )
@@ -66,17 +68,17 @@ func (p *promptness) within(objectiveMs float64) (rho float64, holds bool) {
 	return (float64(low) + (objectiveMs-p.ms[low])/(p.ms[high]-p.ms[low])) * knot, holds
 }
 
-// clock gives the promptness of sites by their slots. The zero clock is ready for use, by one goroutine.
-type clock map[int]*promptness
-
-// of a site with so many endpoints.
-func (c clock) of(endpoints int) *promptness {
-	slots := slotsOf(endpoints)
-	if c[slots] == nil {
-		c[slots] = newPromptness(newCurve(slots))
+// prompt are the promptnesses of sites by their endpoints, made when they are asked for. There are only so many,
+// and they never change.
+var prompt = func() (all [maxSlots/slotsPerEndpoint + 1]func() *promptness) {
+	for i := range all {
+		all[i] = sync.OnceValue(func() *promptness { return newPromptness(newCurve(slotsOf(i))) })
 	}
-	return c[slots]
-}
+	return all
+}()
+
+// promptnessOf a site with so many endpoints.
+func promptnessOf(endpoints int) *promptness { return prompt[slotsOf(endpoints)/slotsPerEndpoint]() }
 
 // slotsOf is how many requests so many endpoints have in their batches together.
 func slotsOf(endpoints int) int {

@@ -263,7 +263,7 @@ func TestAdviceThatIsFollowedHoldsTheObjective(t *testing.T) {
 			}
 		}
 		for _, s := range w.sites {
-			if ms := (clock{}).of(in.endpoints(s)).at(loads[s]); ms > policy.DefaultTTFTObjectiveMs*1.001 {
+			if ms := promptnessOf(in.endpoints(s)).at(loads[s]); ms > policy.DefaultTTFTObjectiveMs*1.001 {
 				t.Fatalf("%s is at %.3f of its capacity, where a first token takes %.0f ms", s.id, loads[s], ms)
 			}
 		}

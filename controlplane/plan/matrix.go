@@ -15,9 +15,8 @@ import (
 
 // matrix is what the rows of one [Survival] have in common.
 type matrix struct {
-	in    Input
-	o     SurvivalOptions
-	clock clock
+	in Input
+	o  SurvivalOptions
 	// sites are all that there are.
 	sites []*site
 	// before are the shares without a loss, of demands by their place in the list.
@@ -177,7 +176,7 @@ func (m *matrix) headrooms(w *world, demands []*demand) []Headroom {
 		} else {
 			h.CapacityPerS = slices.Max(slices.Collect(maps.Values(s.capacity)))
 		}
-		most, _ := m.clock.of(m.in.endpoints(s)).within(h.ObjectiveMs)
+		most, _ := promptnessOf(m.in.endpoints(s)).within(h.ObjectiveMs)
 		h.CanPerS = most * max(s.cap(), leastPart) * h.CapacityPerS
 		h.HeadroomPerS = h.CanPerS - h.WorkPerS
 		h.Headroom = h.HeadroomPerS / h.CanPerS

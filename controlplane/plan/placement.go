@@ -17,7 +17,6 @@ const leastNeed = 1e-3
 type placement struct {
 	in    Input
 	o     CapacityOptions
-	clock clock
 	world *world
 	// survive and outlook by model.
 	survive map[fleet.ModelID]string
@@ -43,7 +42,7 @@ type burden struct {
 
 func newPlacement(in Input, o CapacityOptions) *placement {
 	p := &placement{
-		in: in, o: o, clock: clock{}, world: survey(in),
+		in: in, o: o, world: survey(in),
 		survive: map[fleet.ModelID]string{}, outlook: map[fleet.ModelID]DemandOutlook{},
 		loads: map[fleet.ClusterID][]burden{}, objectives: map[fleet.ClusterID]objective{}, needed: map[fleet.ClusterID]bool{},
 	}

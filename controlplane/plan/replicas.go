@@ -46,7 +46,7 @@ func (p *placement) advise(s *site) ClusterAdvice {
 			a.ReplicaPerS = max(a.ReplicaPerS, perReplica(m))
 		}
 	}
-	a.MostUse, _ = p.clock.of(a.Needed).within(at.ms)
+	a.MostUse, _ = promptnessOf(a.Needed).within(at.ms)
 	switch {
 	case s.spec.Drained:
 		a.keep = "drained by an operator"
@@ -66,7 +66,7 @@ func (p *placement) enough(busy, objectiveMs float64) int {
 		return 0
 	}
 	holds := func(n int) bool {
-		most, _ := p.clock.of(n).within(objectiveMs)
+		most, _ := promptnessOf(n).within(objectiveMs)
 		return busy <= most*float64(n)
 	}
 	high := 1
@@ -106,7 +106,7 @@ func (p *placement) finish(s *site, model fleet.ModelID, a *ClusterAdvice, held 
 	} else if a.keep != "" {
 		a.Reasons = append(a.Reasons, "not lowered: "+a.keep)
 	}
-	if _, holds := p.clock.of(a.Wanted).within(a.ObjectiveMs); !holds {
+	if _, holds := promptnessOf(a.Wanted).within(a.ObjectiveMs); !holds {
 		a.Reasons = append(a.Reasons, fmt.Sprintf("a first token takes about %d ms by itself: replicas can see to it that no more than a tenth of the objective is waited", serviceMs))
 	}
 	if !a.Measured {

@@ -164,7 +164,7 @@ func tooMuch(demands []*demand, losses int) error {
 func Survive(in Input, o SurvivalOptions) (Survival, error) {
 	in.Previous, in.Beside, in.Warm, in.Frozen = nil, nil, true, false
 	out := Survival{At: in.Now, Model: o.Model, Silent: in.silent(), Rows: []SurvivalRow{}}
-	m := &matrix{in: in, o: o, clock: clock{}, sites: survey(in).sites}
+	m := &matrix{in: in, o: o, sites: survey(in).sites}
 	w := survey(in)
 	losses, demands := lossesOf(w, o), w.demands(in)
 	if o.Model != "" {

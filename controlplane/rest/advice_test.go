@@ -142,7 +142,7 @@ func TestAMatrixNamesNoTenantsOutOfScope(t *testing.T) {
 
 func TestAMatrixOfALargeFleetIsRefused(t *testing.T) {
 	d, _ := advised(t)
-	d.server.o.Planned = func(*state.View, signal.Snapshot) plan.Input { return plan.Input{Resources: largeFleet(60)} }
+	d.server.o.Planned = func(*state.View, signal.Snapshot) plan.Input { return plan.Input{Resources: largeFleet(3200)} }
 	if p := d.do("viewer", "GET", "/v1/plan/survival", "").want(400, "invalid_request").problem(); !strings.Contains(p.Detail, "give a model") {
 		t.Errorf("%+v", p)
 	}
@@ -152,28 +152,21 @@ func TestAMatrixOfALargeFleetIsRefused(t *testing.T) {
 
 var errNoLeader = errors.New("no leader")
 
-// largeFleet has so many regions, each with a cluster that serves as many models.
+// largeFleet is a region with so many clusters.
 type largeFleet int
 
 func (n largeFleet) List(kind policy.Kind) []*policy.Resource {
-	var models []string
-	for i := range int(n) {
-		models = append(models, fmt.Sprintf("x%02d", i))
-	}
-	var out []*policy.Resource
-	for i := range int(n) {
-		r := &policy.Resource{Kind: kind, Metadata: policy.Metadata{Name: models[i]}}
-		switch kind {
-		case policy.KindRegion:
-			r.Spec = &policy.RegionSpec{PeerURLs: []string{"https://x"}}
-		case policy.KindModel:
-			r.Spec = &policy.ModelSpec{}
-		case policy.KindCluster:
-			r.Spec = &policy.ClusterSpec{Region: models[i], Models: models}
-		default:
-			return nil
+	switch kind {
+	case policy.KindRegion:
+		return []*policy.Resource{{Kind: kind, Metadata: policy.Metadata{Name: "us"}, Spec: &policy.RegionSpec{}}}
+	case policy.KindModel:
+		return []*policy.Resource{{Kind: kind, Metadata: policy.Metadata{Name: "m"}, Spec: &policy.ModelSpec{}}}
+	case policy.KindCluster:
+		var out []*policy.Resource
+		for i := range int(n) {
+			out = append(out, &policy.Resource{Kind: kind, Metadata: policy.Metadata{Name: fmt.Sprintf("c%04d", i)}, Spec: &policy.ClusterSpec{Region: "us", Models: []string{"m"}}})
 		}
-		out = append(out, r)
+		return out
 	}
-	return out
+	return nil
 }
