@@ -3,6 +3,7 @@ package rest
 import (
 	"testing"
 
+	"anabranch/controlplane/access"
 	"anabranch/controlplane/state/statepb"
 )
 
@@ -35,5 +36,6 @@ func TestWhatWasBilledIsToldBesideWhatWasCounted(t *testing.T) {
 		t.Errorf("the day before: %+v", oldest)
 	}
 	d.do("viewer", "GET", "/v1/costs/bills?day=1", "").want(400, "invalid_request")
-	d.do("of-acme", "GET", "/v1/costs/bills", "").want(403, "")
+	d.token("of-acme", "viewer", access.Scope{Tenants: []string{"acme"}})
+	d.do("of-acme", "GET", "/v1/costs/bills", "").want(403, "out_of_scope")
 }
