@@ -96,12 +96,13 @@ func begin(p *Problem, warm *Solution) *search {
 	for j, site := range p.sites {
 		s.limit[j] = max(s.limit[j], site.Limit)
 	}
-	s.restart()
 	if warm == nil || len(warm.CongestionMs) != n {
+		s.restart()
 		return s
 	}
 	for j, ms := range warm.CongestionMs {
 		s.price[j] = within(ms, -mostPrice, mostPrice)
+		s.stiff[j] = stiffness
 	}
 	if len(warm.LevelMs) == len(p.load) {
 		copy(s.level, warm.LevelMs)
