@@ -24,6 +24,7 @@
 //               budgets were charged with, and what the ledger knows of it. An older router is sent
 //               only the quotas that it knows, and counts them in buckets of its own kind.
 //   2026-11-30  version 1: what requests used, by the minute, from routers that say they count it.
+//   2026-11-30  version 1: demand by priority; what of it is to be shed, to routers that say they shed it.
 
 package routerpb
 
@@ -55,6 +56,7 @@ const (
 	Feature_FEATURE_LEASES      Feature = 5 // organisations, and quotas of all kinds that Quota names
 	Feature_FEATURE_LEDGER      Feature = 6 // it sends Spending, and takes Ledger
 	Feature_FEATURE_USAGE       Feature = 7 // it sends UsageReport, and takes UsageTaken
+	Feature_FEATURE_SHED        Feature = 8 // Weights.shed
 )
 
 // Enum value maps for Feature.
@@ -68,6 +70,7 @@ var (
 		5: "FEATURE_LEASES",
 		6: "FEATURE_LEDGER",
 		7: "FEATURE_USAGE",
+		8: "FEATURE_SHED",
 	}
 	Feature_value = map[string]int32{
 		"FEATURE_UNSPECIFIED": 0,
@@ -78,6 +81,7 @@ var (
 		"FEATURE_LEASES":      5,
 		"FEATURE_LEDGER":      6,
 		"FEATURE_USAGE":       7,
+		"FEATURE_SHED":        8,
 	}
 )
 
@@ -2400,6 +2404,7 @@ type DemandSignal struct {
 	Class         string                 `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
 	RequestsPerS  float64                `protobuf:"fixed64,3,opt,name=requests_per_s,json=requestsPerS,proto3" json:"requests_per_s,omitempty"`
 	WorkPerS      float64                `protobuf:"fixed64,4,opt,name=work_per_s,json=workPerS,proto3" json:"work_per_s,omitempty"` // work units: input tokens + output_weight x output tokens, see Model
+	Tiers         []*TierWork            `protobuf:"bytes,5,rep,name=tiers,proto3" json:"tiers,omitempty"`                           // of work_per_s, by priority, upwards; empty: not told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2462,6 +2467,66 @@ func (x *DemandSignal) GetWorkPerS() float64 {
 	return 0
 }
 
+func (x *DemandSignal) GetTiers() []*TierWork {
+	if x != nil {
+		return x.Tiers
+	}
+	return nil
+}
+
+// TierWork is demand of requests that count as of one priority.
+type TierWork struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Priority      int32                  `protobuf:"zigzag32,1,opt,name=priority,proto3" json:"priority,omitempty"` // of a tier, as in Shed
+	WorkPerS      float64                `protobuf:"fixed64,2,opt,name=work_per_s,json=workPerS,proto3" json:"work_per_s,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TierWork) Reset() {
+	*x = TierWork{}
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TierWork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TierWork) ProtoMessage() {}
+
+func (x *TierWork) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TierWork.ProtoReflect.Descriptor instead.
+func (*TierWork) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *TierWork) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *TierWork) GetWorkPerS() float64 {
+	if x != nil {
+		return x.WorkPerS
+	}
+	return 0
+}
+
 // Table is everything that a router needs to serve, immutable and numbered.
 type Table struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2486,7 +2551,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2563,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2576,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Table) GetRef() *TableRef {
@@ -2611,7 +2676,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2688,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +2701,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Region) GetId() string {
@@ -2693,7 +2758,7 @@ type QuotaStore struct {
 
 func (x *QuotaStore) Reset() {
 	*x = QuotaStore{}
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +2770,7 @@ func (x *QuotaStore) String() string {
 func (*QuotaStore) ProtoMessage() {}
 
 func (x *QuotaStore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +2783,7 @@ func (x *QuotaStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaStore.ProtoReflect.Descriptor instead.
 func (*QuotaStore) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *QuotaStore) GetAddresses() []string {
@@ -2812,7 +2877,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +2889,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +2902,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Cluster) GetId() string {
@@ -2946,7 +3011,7 @@ type Discovery struct {
 
 func (x *Discovery) Reset() {
 	*x = Discovery{}
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2958,7 +3023,7 @@ func (x *Discovery) String() string {
 func (*Discovery) ProtoMessage() {}
 
 func (x *Discovery) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2971,7 +3036,7 @@ func (x *Discovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discovery.ProtoReflect.Descriptor instead.
 func (*Discovery) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Discovery) GetKind() string {
@@ -3034,7 +3099,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3111,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3124,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Credential) GetType() string {
@@ -3137,7 +3202,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3214,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3227,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Endpoint) GetId() string {
@@ -3208,7 +3273,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3285,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3298,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Model) GetId() string {
@@ -3301,7 +3366,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3378,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3391,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Tenant) GetId() string {
@@ -3395,7 +3460,7 @@ type ExpiringKey struct {
 
 func (x *ExpiringKey) Reset() {
 	*x = ExpiringKey{}
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +3472,7 @@ func (x *ExpiringKey) String() string {
 func (*ExpiringKey) ProtoMessage() {}
 
 func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +3485,7 @@ func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpiringKey.ProtoReflect.Descriptor instead.
 func (*ExpiringKey) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ExpiringKey) GetSha256() []byte {
@@ -3451,7 +3516,7 @@ type JwtRule struct {
 
 func (x *JwtRule) Reset() {
 	*x = JwtRule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3463,7 +3528,7 @@ func (x *JwtRule) String() string {
 func (*JwtRule) ProtoMessage() {}
 
 func (x *JwtRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3476,7 +3541,7 @@ func (x *JwtRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JwtRule.ProtoReflect.Descriptor instead.
 func (*JwtRule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *JwtRule) GetIssuer() string {
@@ -3524,7 +3589,7 @@ type JwtClaim struct {
 
 func (x *JwtClaim) Reset() {
 	*x = JwtClaim{}
-	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3536,7 +3601,7 @@ func (x *JwtClaim) String() string {
 func (*JwtClaim) ProtoMessage() {}
 
 func (x *JwtClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3549,7 +3614,7 @@ func (x *JwtClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JwtClaim.ProtoReflect.Descriptor instead.
 func (*JwtClaim) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *JwtClaim) GetName() string {
@@ -3586,7 +3651,7 @@ type Organisation struct {
 
 func (x *Organisation) Reset() {
 	*x = Organisation{}
-	mi := &file_api_routerpb_router_proto_msgTypes[39]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3598,7 +3663,7 @@ func (x *Organisation) String() string {
 func (*Organisation) ProtoMessage() {}
 
 func (x *Organisation) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[39]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3611,7 +3676,7 @@ func (x *Organisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Organisation.ProtoReflect.Descriptor instead.
 func (*Organisation) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Organisation) GetId() string {
@@ -3702,7 +3767,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_api_routerpb_router_proto_msgTypes[40]
+	mi := &file_api_routerpb_router_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +3779,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[40]
+	mi := &file_api_routerpb_router_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +3792,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Share) GetRegion() string {
@@ -3770,7 +3835,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_api_routerpb_router_proto_msgTypes[41]
+	mi := &file_api_routerpb_router_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3782,7 +3847,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[41]
+	mi := &file_api_routerpb_router_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3795,7 +3860,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{41}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Quota) GetId() string {
@@ -3935,7 +4000,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_api_routerpb_router_proto_msgTypes[42]
+	mi := &file_api_routerpb_router_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3947,7 +4012,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[42]
+	mi := &file_api_routerpb_router_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3960,7 +4025,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{42}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Class) GetId() string {
@@ -4087,7 +4152,7 @@ type Hedge struct {
 
 func (x *Hedge) Reset() {
 	*x = Hedge{}
-	mi := &file_api_routerpb_router_proto_msgTypes[43]
+	mi := &file_api_routerpb_router_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4099,7 +4164,7 @@ func (x *Hedge) String() string {
 func (*Hedge) ProtoMessage() {}
 
 func (x *Hedge) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[43]
+	mi := &file_api_routerpb_router_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4112,7 +4177,7 @@ func (x *Hedge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hedge.ProtoReflect.Descriptor instead.
 func (*Hedge) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{43}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Hedge) GetMaxShare() float64 {
@@ -4151,7 +4216,7 @@ type Ejection struct {
 
 func (x *Ejection) Reset() {
 	*x = Ejection{}
-	mi := &file_api_routerpb_router_proto_msgTypes[44]
+	mi := &file_api_routerpb_router_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4163,7 +4228,7 @@ func (x *Ejection) String() string {
 func (*Ejection) ProtoMessage() {}
 
 func (x *Ejection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[44]
+	mi := &file_api_routerpb_router_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4176,7 +4241,7 @@ func (x *Ejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ejection.ProtoReflect.Descriptor instead.
 func (*Ejection) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{44}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Ejection) GetConnectFailures() uint32 {
@@ -4224,18 +4289,21 @@ func (x *Ejection) GetReprobeMaxMs() int64 {
 // Weights of one model and class as seen from one source region. Weights are shares: finite,
 // >= 0, summing to 1; an empty list means that no target is legal.
 type Weights struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	Class         string                 `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
-	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"` // region of the router
-	Clusters      []*ClusterWeight       `protobuf:"bytes,4,rep,name=clusters,proto3" json:"clusters,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Model    string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Class    string                 `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
+	Source   string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"` // region of the router
+	Clusters []*ClusterWeight       `protobuf:"bytes,4,rep,name=clusters,proto3" json:"clusters,omitempty"`
+	// What of the demand there is no room for anywhere, by priority, upwards; empty: there is room for all. To
+	// routers with FEATURE_SHED.
+	Shed          []*Shed `protobuf:"bytes,5,rep,name=shed,proto3" json:"shed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_api_routerpb_router_proto_msgTypes[45]
+	mi := &file_api_routerpb_router_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4247,7 +4315,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[45]
+	mi := &file_api_routerpb_router_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4260,7 +4328,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{45}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Weights) GetModel() string {
@@ -4291,6 +4359,67 @@ func (x *Weights) GetClusters() []*ClusterWeight {
 	return nil
 }
 
+func (x *Weights) GetShed() []*Shed {
+	if x != nil {
+		return x.Shed
+	}
+	return nil
+}
+
+// Shed is the part of requests that count as of one priority that there is no room for. All parts but the last
+// are 1, and lower priorities that are not listed are shed wholly: nothing is while something lower is let in.
+type Shed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Priority      int32                  `protobuf:"zigzag32,1,opt,name=priority,proto3" json:"priority,omitempty"` // of a tier: -10, 0, 50 or 100; what lies between two counts as the lower
+	Part          float64                `protobuf:"fixed64,2,opt,name=part,proto3" json:"part,omitempty"`          // > 0, <= 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Shed) Reset() {
+	*x = Shed{}
+	mi := &file_api_routerpb_router_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Shed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Shed) ProtoMessage() {}
+
+func (x *Shed) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Shed.ProtoReflect.Descriptor instead.
+func (*Shed) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *Shed) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Shed) GetPart() float64 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
 type ClusterWeight struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
@@ -4303,7 +4432,7 @@ type ClusterWeight struct {
 
 func (x *ClusterWeight) Reset() {
 	*x = ClusterWeight{}
-	mi := &file_api_routerpb_router_proto_msgTypes[46]
+	mi := &file_api_routerpb_router_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4315,7 +4444,7 @@ func (x *ClusterWeight) String() string {
 func (*ClusterWeight) ProtoMessage() {}
 
 func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[46]
+	mi := &file_api_routerpb_router_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4328,7 +4457,7 @@ func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWeight.ProtoReflect.Descriptor instead.
 func (*ClusterWeight) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{46}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ClusterWeight) GetCluster() string {
@@ -4378,7 +4507,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[47]
+	mi := &file_api_routerpb_router_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4390,7 +4519,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[47]
+	mi := &file_api_routerpb_router_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4403,7 +4532,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{47}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Rule) GetId() string {
@@ -4481,7 +4610,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_api_routerpb_router_proto_msgTypes[48]
+	mi := &file_api_routerpb_router_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4493,7 +4622,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[48]
+	mi := &file_api_routerpb_router_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4506,7 +4635,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{48}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Match) GetTenants() []string {
@@ -4541,7 +4670,7 @@ type HeaderMatch struct {
 
 func (x *HeaderMatch) Reset() {
 	*x = HeaderMatch{}
-	mi := &file_api_routerpb_router_proto_msgTypes[49]
+	mi := &file_api_routerpb_router_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4553,7 +4682,7 @@ func (x *HeaderMatch) String() string {
 func (*HeaderMatch) ProtoMessage() {}
 
 func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[49]
+	mi := &file_api_routerpb_router_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4566,7 +4695,7 @@ func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderMatch.ProtoReflect.Descriptor instead.
 func (*HeaderMatch) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{49}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *HeaderMatch) GetName() string {
@@ -4604,7 +4733,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_api_routerpb_router_proto_msgTypes[50]
+	mi := &file_api_routerpb_router_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4616,7 +4745,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[50]
+	mi := &file_api_routerpb_router_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4629,7 +4758,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{50}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Arm) GetId() string {
@@ -4672,7 +4801,7 @@ type Shadow struct {
 
 func (x *Shadow) Reset() {
 	*x = Shadow{}
-	mi := &file_api_routerpb_router_proto_msgTypes[51]
+	mi := &file_api_routerpb_router_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4684,7 +4813,7 @@ func (x *Shadow) String() string {
 func (*Shadow) ProtoMessage() {}
 
 func (x *Shadow) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[51]
+	mi := &file_api_routerpb_router_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4697,7 +4826,7 @@ func (x *Shadow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shadow.ProtoReflect.Descriptor instead.
 func (*Shadow) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{51}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Shadow) GetShare() float64 {
@@ -4918,13 +5047,18 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\vttft_p50_ms\x18\x0f \x01(\x01R\tttftP50Ms\x12\x1e\n" +
 	"\vttft_p95_ms\x18\x10 \x01(\x01R\tttftP95Ms\x12\x18\n" +
 	"\aejected\x18\x11 \x01(\bR\aejected\x12!\n" +
-	"\feject_reason\x18\x12 \x01(\tR\vejectReason\"~\n" +
+	"\feject_reason\x18\x12 \x01(\tR\vejectReason\"\xb3\x01\n" +
 	"\fDemandSignal\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12$\n" +
 	"\x0erequests_per_s\x18\x03 \x01(\x01R\frequestsPerS\x12\x1c\n" +
 	"\n" +
-	"work_per_s\x18\x04 \x01(\x01R\bworkPerS\"\xf0\x04\n" +
+	"work_per_s\x18\x04 \x01(\x01R\bworkPerS\x123\n" +
+	"\x05tiers\x18\x05 \x03(\v2\x1d.anabranch.router.v1.TierWorkR\x05tiers\"D\n" +
+	"\bTierWork\x12\x1a\n" +
+	"\bpriority\x18\x01 \x01(\x11R\bpriority\x12\x1c\n" +
+	"\n" +
+	"work_per_s\x18\x02 \x01(\x01R\bworkPerS\"\xf0\x04\n" +
 	"\x05Table\x12/\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1d.anabranch.router.v1.TableRefR\x03ref\x12&\n" +
 	"\x0fcreated_unix_ms\x18\x02 \x01(\x03R\rcreatedUnixMs\x125\n" +
@@ -5103,12 +5237,16 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\twindow_ms\x18\x04 \x01(\x03R\bwindowMs\x12\x1d\n" +
 	"\n" +
 	"reprobe_ms\x18\x05 \x01(\x03R\treprobeMs\x12$\n" +
-	"\x0ereprobe_max_ms\x18\x06 \x01(\x03R\freprobeMaxMs\"\x8d\x01\n" +
+	"\x0ereprobe_max_ms\x18\x06 \x01(\x03R\freprobeMaxMs\"\xbc\x01\n" +
 	"\aWeights\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12\x16\n" +
 	"\x06source\x18\x03 \x01(\tR\x06source\x12>\n" +
-	"\bclusters\x18\x04 \x03(\v2\".anabranch.router.v1.ClusterWeightR\bclusters\"s\n" +
+	"\bclusters\x18\x04 \x03(\v2\".anabranch.router.v1.ClusterWeightR\bclusters\x12-\n" +
+	"\x04shed\x18\x05 \x03(\v2\x19.anabranch.router.v1.ShedR\x04shed\"6\n" +
+	"\x04Shed\x12\x1a\n" +
+	"\bpriority\x18\x01 \x01(\x11R\bpriority\x12\x12\n" +
+	"\x04part\x18\x02 \x01(\x01R\x04part\"s\n" +
 	"\rClusterWeight\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
@@ -5140,7 +5278,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06Shadow\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
-	"\bclusters\x18\x03 \x03(\tR\bclusters*\xaa\x01\n" +
+	"\bclusters\x18\x03 \x03(\tR\bclusters*\xbc\x01\n" +
 	"\aFeature\x12\x17\n" +
 	"\x13FEATURE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rFEATURE_SLICE\x10\x01\x12\x11\n" +
@@ -5149,7 +5287,8 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\fFEATURE_TAIL\x10\x04\x12\x12\n" +
 	"\x0eFEATURE_LEASES\x10\x05\x12\x12\n" +
 	"\x0eFEATURE_LEDGER\x10\x06\x12\x11\n" +
-	"\rFEATURE_USAGE\x10\a2^\n" +
+	"\rFEATURE_USAGE\x10\a\x12\x10\n" +
+	"\fFEATURE_SHED\x10\b2^\n" +
 	"\rRouterControl\x12M\n" +
 	"\aConnect\x12\x1f.anabranch.router.v1.FromRouter\x1a\x1d.anabranch.router.v1.ToRouter(\x010\x01B\x18Z\x16anabranch/api/routerpbb\x06proto3"
 
@@ -5166,7 +5305,7 @@ func file_api_routerpb_router_proto_rawDescGZIP() []byte {
 }
 
 var file_api_routerpb_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_api_routerpb_router_proto_goTypes = []any{
 	(Feature)(0),           // 0: anabranch.router.v1.Feature
 	(*FromRouter)(nil),     // 1: anabranch.router.v1.FromRouter
@@ -5196,33 +5335,35 @@ var file_api_routerpb_router_proto_goTypes = []any{
 	(*UsageTaken)(nil),     // 25: anabranch.router.v1.UsageTaken
 	(*ClusterSignal)(nil),  // 26: anabranch.router.v1.ClusterSignal
 	(*DemandSignal)(nil),   // 27: anabranch.router.v1.DemandSignal
-	(*Table)(nil),          // 28: anabranch.router.v1.Table
-	(*Region)(nil),         // 29: anabranch.router.v1.Region
-	(*QuotaStore)(nil),     // 30: anabranch.router.v1.QuotaStore
-	(*Cluster)(nil),        // 31: anabranch.router.v1.Cluster
-	(*Discovery)(nil),      // 32: anabranch.router.v1.Discovery
-	(*Credential)(nil),     // 33: anabranch.router.v1.Credential
-	(*Endpoint)(nil),       // 34: anabranch.router.v1.Endpoint
-	(*Model)(nil),          // 35: anabranch.router.v1.Model
-	(*Tenant)(nil),         // 36: anabranch.router.v1.Tenant
-	(*ExpiringKey)(nil),    // 37: anabranch.router.v1.ExpiringKey
-	(*JwtRule)(nil),        // 38: anabranch.router.v1.JwtRule
-	(*JwtClaim)(nil),       // 39: anabranch.router.v1.JwtClaim
-	(*Organisation)(nil),   // 40: anabranch.router.v1.Organisation
-	(*Share)(nil),          // 41: anabranch.router.v1.Share
-	(*Quota)(nil),          // 42: anabranch.router.v1.Quota
-	(*Class)(nil),          // 43: anabranch.router.v1.Class
-	(*Hedge)(nil),          // 44: anabranch.router.v1.Hedge
-	(*Ejection)(nil),       // 45: anabranch.router.v1.Ejection
-	(*Weights)(nil),        // 46: anabranch.router.v1.Weights
-	(*ClusterWeight)(nil),  // 47: anabranch.router.v1.ClusterWeight
-	(*Rule)(nil),           // 48: anabranch.router.v1.Rule
-	(*Match)(nil),          // 49: anabranch.router.v1.Match
-	(*HeaderMatch)(nil),    // 50: anabranch.router.v1.HeaderMatch
-	(*Arm)(nil),            // 51: anabranch.router.v1.Arm
-	(*Shadow)(nil),         // 52: anabranch.router.v1.Shadow
-	nil,                    // 53: anabranch.router.v1.Region.RttMsEntry
-	nil,                    // 54: anabranch.router.v1.Cluster.ModelNamesEntry
+	(*TierWork)(nil),       // 28: anabranch.router.v1.TierWork
+	(*Table)(nil),          // 29: anabranch.router.v1.Table
+	(*Region)(nil),         // 30: anabranch.router.v1.Region
+	(*QuotaStore)(nil),     // 31: anabranch.router.v1.QuotaStore
+	(*Cluster)(nil),        // 32: anabranch.router.v1.Cluster
+	(*Discovery)(nil),      // 33: anabranch.router.v1.Discovery
+	(*Credential)(nil),     // 34: anabranch.router.v1.Credential
+	(*Endpoint)(nil),       // 35: anabranch.router.v1.Endpoint
+	(*Model)(nil),          // 36: anabranch.router.v1.Model
+	(*Tenant)(nil),         // 37: anabranch.router.v1.Tenant
+	(*ExpiringKey)(nil),    // 38: anabranch.router.v1.ExpiringKey
+	(*JwtRule)(nil),        // 39: anabranch.router.v1.JwtRule
+	(*JwtClaim)(nil),       // 40: anabranch.router.v1.JwtClaim
+	(*Organisation)(nil),   // 41: anabranch.router.v1.Organisation
+	(*Share)(nil),          // 42: anabranch.router.v1.Share
+	(*Quota)(nil),          // 43: anabranch.router.v1.Quota
+	(*Class)(nil),          // 44: anabranch.router.v1.Class
+	(*Hedge)(nil),          // 45: anabranch.router.v1.Hedge
+	(*Ejection)(nil),       // 46: anabranch.router.v1.Ejection
+	(*Weights)(nil),        // 47: anabranch.router.v1.Weights
+	(*Shed)(nil),           // 48: anabranch.router.v1.Shed
+	(*ClusterWeight)(nil),  // 49: anabranch.router.v1.ClusterWeight
+	(*Rule)(nil),           // 50: anabranch.router.v1.Rule
+	(*Match)(nil),          // 51: anabranch.router.v1.Match
+	(*HeaderMatch)(nil),    // 52: anabranch.router.v1.HeaderMatch
+	(*Arm)(nil),            // 53: anabranch.router.v1.Arm
+	(*Shadow)(nil),         // 54: anabranch.router.v1.Shadow
+	nil,                    // 55: anabranch.router.v1.Region.RttMsEntry
+	nil,                    // 56: anabranch.router.v1.Cluster.ModelNamesEntry
 }
 var file_api_routerpb_router_proto_depIdxs = []int32{
 	4,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
@@ -5243,9 +5384,9 @@ var file_api_routerpb_router_proto_depIdxs = []int32{
 	25, // 15: anabranch.router.v1.ToRouter.usage_taken:type_name -> anabranch.router.v1.UsageTaken
 	3,  // 16: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
 	0,  // 17: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
-	28, // 18: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
+	29, // 18: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
 	3,  // 19: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
-	28, // 20: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
+	29, // 20: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
 	9,  // 21: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
 	9,  // 22: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
 	9,  // 23: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
@@ -5265,40 +5406,42 @@ var file_api_routerpb_router_proto_depIdxs = []int32{
 	20, // 37: anabranch.router.v1.Ledger.spent:type_name -> anabranch.router.v1.Spent
 	23, // 38: anabranch.router.v1.UsageReport.minutes:type_name -> anabranch.router.v1.UsageMinute
 	24, // 39: anabranch.router.v1.UsageMinute.lines:type_name -> anabranch.router.v1.UsageLine
-	3,  // 40: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
-	29, // 41: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
-	31, // 42: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
-	35, // 43: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
-	36, // 44: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
-	42, // 45: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
-	43, // 46: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
-	46, // 47: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
-	48, // 48: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
-	40, // 49: anabranch.router.v1.Table.organisations:type_name -> anabranch.router.v1.Organisation
-	53, // 50: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
-	30, // 51: anabranch.router.v1.Region.quota_store:type_name -> anabranch.router.v1.QuotaStore
-	34, // 52: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
-	33, // 53: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
-	32, // 54: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
-	54, // 55: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
-	37, // 56: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
-	38, // 57: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
-	39, // 58: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
-	41, // 59: anabranch.router.v1.Organisation.shares:type_name -> anabranch.router.v1.Share
-	45, // 60: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
-	44, // 61: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
-	47, // 62: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
-	49, // 63: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
-	51, // 64: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
-	52, // 65: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
-	50, // 66: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
-	1,  // 67: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
-	2,  // 68: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
-	68, // [68:69] is the sub-list for method output_type
-	67, // [67:68] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	28, // 40: anabranch.router.v1.DemandSignal.tiers:type_name -> anabranch.router.v1.TierWork
+	3,  // 41: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
+	30, // 42: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
+	32, // 43: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
+	36, // 44: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
+	37, // 45: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
+	43, // 46: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
+	44, // 47: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
+	47, // 48: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
+	50, // 49: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
+	41, // 50: anabranch.router.v1.Table.organisations:type_name -> anabranch.router.v1.Organisation
+	55, // 51: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
+	31, // 52: anabranch.router.v1.Region.quota_store:type_name -> anabranch.router.v1.QuotaStore
+	35, // 53: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
+	34, // 54: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
+	33, // 55: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
+	56, // 56: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
+	38, // 57: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
+	39, // 58: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
+	40, // 59: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
+	42, // 60: anabranch.router.v1.Organisation.shares:type_name -> anabranch.router.v1.Share
+	46, // 61: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
+	45, // 62: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
+	49, // 63: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
+	48, // 64: anabranch.router.v1.Weights.shed:type_name -> anabranch.router.v1.Shed
+	51, // 65: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
+	53, // 66: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
+	54, // 67: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
+	52, // 68: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
+	1,  // 69: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
+	2,  // 70: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
+	70, // [70:71] is the sub-list for method output_type
+	69, // [69:70] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_api_routerpb_router_proto_init() }
@@ -5332,7 +5475,7 @@ func file_api_routerpb_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_routerpb_router_proto_rawDesc), len(file_api_routerpb_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   54,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

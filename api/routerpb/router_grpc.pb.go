@@ -24,6 +24,7 @@
 //               budgets were charged with, and what the ledger knows of it. An older router is sent
 //               only the quotas that it knows, and counts them in buckets of its own kind.
 //   2026-11-30  version 1: what requests used, by the minute, from routers that say they count it.
+//   2026-11-30  version 1: demand by priority; what of it is to be shed, to routers that say they shed it.
 
 package routerpb
 
