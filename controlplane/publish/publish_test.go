@@ -329,6 +329,31 @@ func TestARestoredStateHoldsTablesBackUntilItsEpochRises(t *testing.T) {
 	}
 }
 
+// Between the new epoch and its first table the one in force is of the old epoch still.
+func TestATableOfAnEpochThatIsOverIsForNobodyWhoHoldsOne(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Ping = 5 * time.Millisecond })
+	r.publish("us")
+	older := r.View().Table().GetRef()
+	r.publish("eu")
+	r.mu.Lock()
+	r.view = r.view.Reborn(state.Rebirth{Lineage: "l1"})
+	r.mu.Unlock()
+	r.apply(&statepb.Command{Op: &statepb.Command_BumpEpoch{BumpEpoch: &statepb.BumpEpoch{AtLeast: 2}}})
+	holder := r.join("r-old", older)
+	for range 5 { // pings show that the node had time to send
+		if m := holder.hear(); m.GetTable() != nil || m.GetDelta() != nil {
+			t.Fatalf("a router that holds %v was sent %v", older, m)
+		}
+	}
+	if got := r.join("r-new", nil).table().GetTable().GetRef(); got.GetEpoch() != 1 {
+		t.Errorf("a router that holds none was sent %v", got)
+	}
+	r.publish("ap")
+	if got := holder.table().GetTable().GetRef(); got.GetEpoch() != 2 {
+		t.Errorf("then it was sent %v", got)
+	}
+}
+
 func TestARouterOfAnotherControlPlaneIsSentOurs(t *testing.T) {
 	r := newRig(t, nil)
 	r.publish("us")

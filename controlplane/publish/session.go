@@ -155,11 +155,11 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 }
 
 // next is what to send now, or nil: one table at a time, never one that the router has or has
-// refused, never back behind what it has. A restored state whose epoch has not risen yet has nothing
-// for routers that hold a table: theirs may be the later one, whatever the numbers say.
+// refused, never back behind what it has. A restored state that has not published a table since its epoch
+// rose has nothing for routers that hold one: theirs may be the later one, whatever the numbers say.
 func (x *session) next(view *state.View, table *routerpb.Table) *routerpb.ToRouter {
 	ref := table.GetRef()
-	if view.EpochDue() && x.holds != nil {
+	if x.holds != nil && (view.EpochDue() || ref.GetEpoch() < view.Epoch()) {
 		return nil
 	}
 	if table == nil || x.flying != nil || !newer(ref, x.holds) || !newer(ref, x.refused) {
