@@ -11,7 +11,7 @@ import (
 const (
 	firstFormat  = 1
 	leasesFormat = 4 // organisations, quota stores, quotas of more than plain rates of whole tenants, and prices of more than GPUs as such
-	bookFormat   = 5 // prices of egress, emissions and cached tokens
+	bookFormat   = 5 // prices of egress, emissions and cached tokens, objectives in words, and losses to survive
 )
 
 // later are the fields of specs that builds before leasesFormat do not know.
@@ -22,7 +22,10 @@ var later = map[Kind][]string{
 }
 
 // latest are the fields of specs that builds before bookFormat do not know.
-var latest = map[Kind][]string{KindRateCard: {"egress", "carbon"}}
+var latest = map[Kind][]string{
+	KindRateCard:      {"egress", "carbon"},
+	KindTrafficPolicy: {"objective", "survive"},
+}
 
 // lists of specs whose items such builds do not know in all their forms, and which of them those are.
 var (
@@ -36,7 +39,7 @@ var (
 // known is not judged.
 func NeedsFormat(kind Kind, doc []byte) uint32 {
 	fields, list := later[kind], lists[kind]
-	if fields == nil && list == "" {
+	if fields == nil && latest[kind] == nil && list == "" {
 		return firstFormat
 	}
 	var d struct{ Spec map[string]json.RawMessage }
