@@ -35,6 +35,7 @@ func TestWhatAMeasurementCounts(t *testing.T) {
 		"beyond that, but seen to do it":       {with(func(a *signal.Ability) { a.Capacity, a.Most = 90_000, 20_000 }), 2000, 40_000},
 		"contradicted":                         {with(func(a *signal.Ability) { a.Doubt = 1 }), 2000, 3000},
 		"contradicted, and it did little":      {with(func(a *signal.Ability) { a.Doubt, a.Most = 1, 10 }), 2000, 1000},
+		"contradicted, and it did nothing":     {with(func(a *signal.Ability) { a.Doubt, a.Most = 1, 0 }), 2000, 1000},
 		"contradicted an hour ago":             {with(func(a *signal.Ability) { a.Doubt = 0.5 }), 2000, math.Sqrt(3000 * 4000)},
 		"contradicted, and less than it did":   {with(func(a *signal.Ability) { a.Doubt, a.Capacity = 1, 2500 }), 2000, 2500},
 		"a capacity that is no number":         {with(func(a *signal.Ability) { a.Capacity = math.NaN() }), 2000, 1},
@@ -52,7 +53,7 @@ func TestWhatAMeasurementCounts(t *testing.T) {
 func TestTrustFadesWithoutACliff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := signal.Ability{
-			Capacity: rapid.Float64Range(100, 10_000).Draw(t, "capacity"), Most: rapid.Float64Range(100, 10_000).Draw(t, "most"),
+			Capacity: rapid.Float64Range(100, 10_000).Draw(t, "capacity"), Most: rapid.Float64Range(0, 10_000).Draw(t, "most"),
 			Since: time.Duration(rapid.IntRange(0, 100).Draw(t, "since")) * time.Second,
 			Age:   time.Duration(rapid.IntRange(0, 10_000).Draw(t, "age")) * time.Second,
 			Doubt: rapid.Float64Range(0, 1).Draw(t, "doubt"),

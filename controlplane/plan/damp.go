@@ -103,7 +103,7 @@ func each(demands []*demand, visit func(d *demand, r *route, by float64)) {
 			continue
 		}
 		for _, r := range d.routes {
-			if by := (r.share - r.before) * r.use; by != 0 {
+			if by := (r.goal - r.before) * r.use; by != 0 {
 				visit(d, r, by)
 			}
 		}

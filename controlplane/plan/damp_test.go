@@ -156,6 +156,75 @@ func TestSilenceHoldsTheWeights(t *testing.T) {
 	}
 }
 
+// What home has too much leaves it all the same, for where it can be seen that there is room.
+func TestSilenceDoesNotHoldWhatIsTooMuch(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 15_000)
+	b.report()
+	b.plan()
+	before := b.shares("us")
+	if region(before, "eu") < 0.05 || region(before, "ap") > 0.01 {
+		t.Fatalf("us goes to %v", before)
+	}
+	hear := func(seconds int) {
+		for range seconds { // eu says nothing
+			b.now = b.now.Add(time.Second)
+			b.reportFrom("us")
+			b.reportFrom("ap")
+			b.plan()
+		}
+	}
+	hear(20)
+	near(t, "held in us", region(b.shares("us"), "us"), region(before, "us"), 1e-9)
+	b.ask("us", 22_000)
+	hear(60)
+	after := b.shares("us")
+	near(t, "share of eu", region(after, "eu"), region(before, "eu"), 1e-9)
+	near(t, "load of us", region(after, "us")*22_000/15_000, rhoMax, excess)
+	if why := b.reasons["m/interactive/us"]; !strings.Contains(why, "held: no fresh report from eu") {
+		t.Errorf("the reason is %q", why)
+	}
+	tables := b.table.GetRef().GetRevision()
+	hear(60)
+	if b.table.GetRef().GetRevision() != tables {
+		t.Error("tables go on changing")
+	}
+	b.ask("us", 3000) // and it comes back when eu is heard again
+	hear(60)
+	near(t, "share of us, asking for less", region(b.shares("us"), "us"), region(after, "us"), 1e-9)
+	b.after(90)
+	near(t, "share of us, heard again", region(b.shares("us"), "us"), 1, deadBand)
+}
+
+// A region that does not speak is not relieved by what was last known of it, nor does anything leave a source that is
+// silent itself.
+func TestWhatIsSilentIsNotRelieved(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 12_500)
+	b.ask("eu", 12_500)
+	b.report()
+	b.plan()
+	eu := b.shares("eu")
+	b.ask("eu", 30_000)
+	b.now = b.now.Add(time.Second)
+	b.reportFrom("eu") // its last word
+	for range 30 {
+		b.now = b.now.Add(time.Second)
+		b.reportFrom("us")
+		b.reportFrom("ap")
+		if b.now.Sub(noon) > 110*time.Second {
+			before := b.shares("eu")
+			b.plan()
+			if !maps.Equal(before, b.shares("eu")) {
+				t.Fatalf("from %v to %v", before, b.shares("eu"))
+			}
+		}
+	}
+	if moved := distanceOf(eu, b.shares("eu")); moved > 0 {
+		t.Errorf("%.3f of eu moved", moved)
+	}
+}
+
 func distanceOf(a, b map[string]float64) float64 {
 	far := 0.0
 	for k := range a {

@@ -50,8 +50,10 @@ type demand struct {
 	before *routerpb.Weights
 	// displaced says why weights must move at once, or "".
 	displaced string
-	// urgent is the part of the way to the solution, 0..1, that is not to wait for growth.
+	// urgent is the part of the way to the goals of routes, 0..1, that is not to wait for growth.
 	urgent float64
+	// silent is a region with weight that nothing fresh is known of, or "".
+	silent fleet.RegionID
 	out    []*routerpb.ClusterWeight
 	why    string
 }
@@ -101,8 +103,9 @@ type route struct {
 	outweighed, limited, stuck bool
 	// best: it is among those that would be used if there were room everywhere, see even.
 	best bool
-	// before is the share in force.
-	before float64
+	// before is the share in force, and goal where it is to go when the site, or another, has too much to do: to the
+	// solution, or as far there as a silent region allows.
+	before, goal float64
 	// capacity of the site for the model, and served what it lately did of it for the source, in work units.
 	// Cold: it does not get its share yet as its caches are.
 	capacity, served float64

@@ -179,7 +179,7 @@ var ErrNoDemand = errors.New("no such traffic")
 func Explain(in Input, ask Ask) (Explanation, error) {
 	w := survey(in)
 	demands := w.demands(in)
-	w.decide(demands)
+	w.decide(demands, in)
 	out := Explanation{Model: ask.Model, Demands: []ExplainedDemand{}}
 	asked := slices.DeleteFunc(slices.Clone(demands), func(d *demand) bool {
 		return d.model != ask.Model || ask.Class != "" && d.class != ask.Class || ask.Source != "" && d.source != ask.Source

@@ -73,7 +73,7 @@ func TestPricesAreTheOperatorsThenThoseFoundThenShippedOnes(t *testing.T) {
 	if f := price(); f.Origin != costmodel.Shipped || f.PerHour <= 0 {
 		t.Errorf("nobody was asked: %+v", f.Offer)
 	}
-	if f := price(live); f.Offer.PerHour != live.PerHour || f.Why() != "live price: before the shipped default" {
+	if f := price(live); f.PerHour != live.PerHour || f.Why() != "live price: before the shipped default" {
 		t.Errorf("a source has found one: %+v, %s", f.Offer, f.Why())
 	}
 	b.write("RateCard", "ours", "gpus: [{class: h100, region: us-east-1, usdPerHour: 2}]")

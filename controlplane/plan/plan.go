@@ -87,7 +87,7 @@ func Compute(in Input) Output {
 		return Output{}
 	}
 	demands := w.demands(in)
-	w.decide(demands)
+	w.decide(demands, in)
 	var reasons []*statepb.WeightReason
 	for _, d := range demands {
 		d.settle(w, in)
@@ -110,9 +110,12 @@ func same(table, previous *routerpb.Table) bool {
 }
 
 // decide finds where demands should go, and what of that load alone can't wait for.
-func (w *world) decide(demands []*demand) {
+func (w *world) decide(demands []*demand, in Input) {
 	w.solve(demands)
 	w.probe(demands)
 	w.occupy(demands)
+	for _, d := range demands {
+		d.listen(in)
+	}
 	w.shed(demands)
 }

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
-	"anabranch/controlplane/signal"
 )
 
 const (
@@ -42,7 +40,7 @@ func (d *demand) settle(w *world, in Input) {
 		d.take(target, "first weights: "+d.describe())
 		return
 	}
-	silent, newcomer := d.silent(in.Signals), d.newcomer(in.Signals)
+	newcomer := d.newcomer(in.Signals)
 	furthest := distance(before, target)
 	if d.displaced != "" || furthest <= deadBand || d.pressed(target) {
 		d.repriced = false
@@ -59,8 +57,10 @@ func (d *demand) settle(w *world, in Input) {
 		d.keep(in, "held until enough routers have reported")
 	case in.Frozen:
 		d.keep(in, "held: changes are frozen")
-	case silent != "":
-		d.keep(in, "held: no fresh report from "+string(silent))
+	case d.silent != "" && d.urgent > 0:
+		d.relieve(before, in)
+	case d.silent != "":
+		d.keep(in, d.deaf())
 	case newcomer != "":
 		d.keep(in, "held: a router in "+string(newcomer)+" has only just begun to report")
 	case furthest <= deadBand:
@@ -125,28 +125,6 @@ func (d *demand) keepUsable(before []float64) bool {
 	}
 	round(before)
 	return true
-}
-
-// silent names a region that has weight and that nothing fresh is known of.
-func (d *demand) silent(s signal.Snapshot) fleet.RegionID {
-	for _, r := range d.routes {
-		if r.before > 0 && !direct(r.site.spec) && s.Region(r.site.region).Freshness != signal.Fresh && !watched(r.site, s) {
-			return r.site.region
-		}
-	}
-	return ""
-}
-
-// watched says that a site's region has no router, and a node polls the site itself. Routers that have
-// fallen silent are another matter: what their clients ask for is not known then, whatever polls say.
-func watched(site *site, s signal.Snapshot) bool {
-	for _, o := range s.Routers {
-		if o.Region() == site.region {
-			return false
-		}
-	}
-	load := s.Cluster(site.id, "")
-	return load.By == signal.ByPolls && load.Freshness == signal.Fresh
 }
 
 // approach moves towards the target so far that no region's share rises by more than growth allows

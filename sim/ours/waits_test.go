@@ -217,7 +217,7 @@ func TestNobodyIsShedBeforeItsTime(t *testing.T) {
 			t.Errorf("request %d ends %d after %v", rec.ID, rec.End, after)
 		}
 	}
-	if shed == 0 || back < 3 {
+	if shed == 0 || back < 4 {
 		t.Errorf("%d are shed, and none came back more than %d times: they are not full", shed, back)
 	}
 }
