@@ -1921,7 +1921,8 @@ func (x *Ledger) GetSpent() []*Spent {
 }
 
 // UsageReport tells what the requests of a router's own clients used. It is sent again, as it was, until a
-// UsageTaken acknowledges its number; the next one is not sent before.
+// UsageTaken acknowledges its number; the next one is not sent before. Of more than 60 minutes the last may be
+// counted as one.
 type UsageReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`            // names one run of one router

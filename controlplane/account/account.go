@@ -8,7 +8,6 @@ package account
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"time"
 
 	"anabranch/controlplane/state/statepb"
@@ -28,10 +27,11 @@ const (
 	MaxMinute = 32 << 10
 	MaxHour   = 40 << 10
 	MaxDay    = 40 << 10
-	// MaxRuns is how many runs of routers are remembered, and RunFor how long one that says nothing, by the
-	// time of commands. What a router sends again after that is counted again.
-	MaxRuns = 10_000
-	RunFor  = 48 * time.Hour
+	// MaxRuns is how many runs of routers are remembered, MaxRunsEach those of one router, and RunFor how long
+	// one that says nothing, by the time of commands. What a router sends again after that is counted again.
+	MaxRuns     = 10_000
+	MaxRunsEach = 16
+	RunFor      = 48 * time.Hour
 	// MaxGaps is how many times without bills are remembered, the newest.
 	MaxGaps = 64
 	// MaxClosed is how many minutes one command may close.
@@ -72,14 +72,6 @@ func (a Account) Begun() time.Time { return moment(a.begun) }
 // Closed is the end of the last minute that is closed; zero: the account has not begun.
 func (a Account) Closed() time.Time { return moment(a.closed) }
 
-// Counted is the last message of a run of a router that is counted; 0: none is.
-func (a Account) Counted(run string) uint64 {
-	if at, ok := a.findRun(run); ok {
-		return a.runs[at].GetSequence()
-	}
-	return 0
-}
-
 // Lost is how many answers were told of that belong to no time that is kept.
 func (a Account) Lost() int64 { return a.lost }
 
@@ -117,10 +109,6 @@ func moment(unixS int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(unixS, 0).UTC()
-}
-
-func (a Account) findRun(run string) (int, bool) {
-	return sort.Find(len(a.runs), func(i int) int { return cmp.Compare(run, a.runs[i].GetRun()) })
 }
 
 func find(list []*statepb.AccountSpan, start int64) (int, bool) {

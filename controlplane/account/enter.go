@@ -1,7 +1,6 @@
 package account
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -42,23 +41,6 @@ func (a Account) Count(c *statepb.CountUsage, atUnixMs int64, index uint64) (Acc
 		a.mark(&statepb.UsageRun{Run: r.GetRun(), Sequence: r.GetSequence(), AtUnixMs: atUnixMs})
 	}
 	return a, nil
-}
-
-// mark notes how far a run is counted; a's runs are its own.
-func (a *Account) mark(r *statepb.UsageRun) {
-	at, found := a.findRun(r.GetRun())
-	if found {
-		a.runs[at] = r
-		return
-	}
-	a.runs = slices.Insert(a.runs, at, r)
-	a.runs = slices.DeleteFunc(a.runs, func(old *statepb.UsageRun) bool {
-		return old.GetAtUnixMs() < r.GetAtUnixMs()-RunFor.Milliseconds()
-	})
-	if len(a.runs) > MaxRuns {
-		oldest := slices.MinFunc(a.runs, func(x, y *statepb.UsageRun) int { return cmp.Compare(x.GetAtUnixMs(), y.GetAtUnixMs()) })
-		a.runs = slices.DeleteFunc(a.runs, func(old *statepb.UsageRun) bool { return old == oldest })
-	}
 }
 
 // Close takes the bills of minutes that are over. The first begins the account.

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -75,6 +76,49 @@ func TestRunsAreForgottenThatSayNothing(t *testing.T) {
 	count("z", at(RunFor))
 	if len(b.runs) != MaxRuns || b.Counted(full[77].GetRun()) != 0 || b.Counted("z") == 0 {
 		t.Errorf("%d runs are remembered", len(b.runs))
+	}
+}
+
+// A router that makes up runs has only its own forgotten, also with a clock behind, and never the one it has just
+// told of.
+func TestNoRouterHasRunsOfOthersForgotten(t *testing.T) {
+	b := newBooks(t)
+	b.shut(at(0))
+	count := func(run string, sequence uint64, now time.Time) {
+		t.Helper()
+		b.index++
+		next, refused := b.Count(&statepb.CountUsage{Runs: []*statepb.UsageRun{{Run: run, Sequence: sequence}}}, now.UnixMilli(), b.index)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		b.Account = next
+	}
+	for _, honest := range []string{"liar-2/x", "lia/x", "liar0/x", "other/x"} {
+		count(honest, 7, at(0))
+	}
+	for i := range 10 * MaxRunsEach {
+		run := fmt.Sprintf("liar/%d/other", i)
+		count(run, 1, at(time.Hour-time.Duration(i%3)*time.Minute))
+		if b.Counted(run) != 1 {
+			t.Fatalf("%s is forgotten at once", run)
+		}
+	}
+	for _, honest := range []string{"liar-2/x", "lia/x", "liar0/x", "other/x"} {
+		if b.Counted(honest) != 7 {
+			t.Errorf("%s is forgotten", honest)
+		}
+	}
+	if len(b.runs) != MaxRunsEach+4 {
+		t.Errorf("%d runs are remembered", len(b.runs))
+	}
+	full := make([]*statepb.UsageRun, MaxRuns)
+	for i := range full {
+		full[i] = &statepb.UsageRun{Run: fmt.Sprintf("r%05d/x", i), Sequence: 1, AtUnixMs: at(2 * time.Hour).UnixMilli()}
+	}
+	b.runs = full
+	count("a/new", 1, at(time.Hour)) // by an earlier time than any
+	if len(b.runs) != MaxRuns || b.Counted("a/new") != 1 {
+		t.Errorf("%d runs, and the new one is counted up to %d", len(b.runs), b.Counted("a/new"))
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 type batch struct {
 	command *statepb.CountUsage
 	minutes map[int64]map[costmodel.Line]costmodel.Usage // by start, and by line without its usage
+	latest  int64                                        // of the minutes, the one that was added last
 	bytes   int                                          // of the command, about
 
 	tokens, estimated int64 // that are counted, and of them those that no model server told of
@@ -54,7 +55,7 @@ func (g *Gatherer) batch(view *state.View) *batch {
 func gather(waiting []*message, known *known, most int) *batch {
 	b := &batch{command: &statepb.CountUsage{}, minutes: map[int64]map[costmodel.Line]costmodel.Usage{}}
 	for i, m := range waiting {
-		if i > 0 && b.bytes+len(m.run)+m.bytes > most {
+		if i > 0 && (b.bytes+len(m.run)+m.bytes > most || b.minutesWith(m) > maxMinutes) {
 			break
 		}
 		b.add(m, known)
@@ -77,6 +78,20 @@ func (g *Gatherer) price(view *state.View, b *batch) {
 	}
 }
 
+// minutesWith is how many minutes the command would count for if a message were added.
+func (b *batch) minutesWith(m *message) int {
+	more := map[int64]struct{}{}
+	for _, minute := range m.said.GetMinutes() {
+		if start := startOf(minute); b.minutes[start] == nil {
+			more[start] = struct{}{}
+		}
+	}
+	return len(b.minutes) + len(more)
+}
+
+// startOf is the minute that a message counts for.
+func startOf(m *routerpb.UsageMinute) int64 { return max(m.GetMinuteUnixS(), 0) / 60 * 60 }
+
 // lineOverhead is about what a line of a command takes beside its names, in bytes.
 const lineOverhead = 64
 
@@ -86,10 +101,13 @@ func (b *batch) add(m *message, known *known) {
 	b.bytes += len(m.run) + 16
 	b.command.Runs = append(b.command.Runs, &statepb.UsageRun{Run: m.run, Sequence: m.said.GetSequence()})
 	for _, minute := range m.said.GetMinutes() {
-		start := max(minute.GetMinuteUnixS(), 0) / 60 * 60
+		start := startOf(minute)
+		if b.minutes[start] == nil && len(b.minutes) >= maxMinutes {
+			start = b.latest
+		}
 		lines := b.minutes[start]
 		if lines == nil {
-			lines = map[costmodel.Line]costmodel.Usage{}
+			lines, b.latest = map[costmodel.Line]costmodel.Usage{}, start
 			b.minutes[start] = lines
 		}
 		for _, said := range minute.GetLines() {

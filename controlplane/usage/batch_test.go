@@ -174,9 +174,12 @@ func TestAMessageOfTooManyLinesIsFolded(t *testing.T) {
 		c := open(t)
 		g := c.running()
 		r := &routerpb.UsageReport{Run: "a", Sequence: 1}
-		for m := range int64(6000) {
-			r.Minutes = append(r.Minutes, &routerpb.UsageMinute{MinuteUnixS: thisMinute() - 60*m, Lines: []*routerpb.UsageLine{{Cluster: "us-a", Tenant: "acme", Input: 1}}})
+		var tenants []string
+		for i := range int64(6000) {
+			tenants = append(tenants, fmt.Sprint("t", i))
+			r.Minutes = append(r.Minutes, &routerpb.UsageMinute{MinuteUnixS: thisMinute() - 60*(i%7), Lines: []*routerpb.UsageLine{{Cluster: "us-a", Tenant: tenants[i], Input: 1}}})
 		}
+		c.publish(tenants...)
 		far := fleet.RegionID(strings.Repeat("f", 100))
 		if err := g.Take("r1", far, r); err != nil {
 			t.Fatal(err)
@@ -188,6 +191,43 @@ func TestAMessageOfTooManyLinesIsFolded(t *testing.T) {
 		}
 		if l := all[0].GetMinutes()[0].GetLines()[0]; l.GetInput() != 6000 || l.GetTenant() != costmodel.Other || l.GetCluster() != "us-a" || l.GetSource() != string(far) {
 			t.Errorf("line %v", l)
+		}
+	})
+}
+
+// Each minute that a command counts for takes time on all nodes: there are not too many of them, whatever routers tell.
+func TestACommandIsOfABoundedNumberOfMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t)
+		g := c.gatherer()
+		of := func(first, minutes int64) *routerpb.UsageReport {
+			r := &routerpb.UsageReport{Run: "a", Sequence: 1}
+			for m := range minutes {
+				r.Minutes = append(r.Minutes, &routerpb.UsageMinute{MinuteUnixS: 60 * (first + m), Lines: []*routerpb.UsageLine{line("acme", 1)}})
+			}
+			return r
+		}
+		take(t, g, "r1", of(1000, 40))
+		take(t, g, "r2", of(1020, 40)) // with that of the first they are 60
+		take(t, g, "r3", of(1000, 60))
+		take(t, g, "r4", of(2000, 1))
+		take(t, g, "liar", of(3000, 5000))
+		g.propose(t.Context())
+		var minutes []int
+		var tokens int64
+		for _, m := range c.sent() {
+			minutes = append(minutes, len(m.GetMinutes()))
+			for _, x := range m.GetMinutes() {
+				for _, l := range x.GetLines() {
+					tokens += l.GetInput()
+				}
+			}
+		}
+		if fmt.Sprint(minutes) != "[60 1 60]" || tokens != 40+40+60+1+5000 {
+			t.Errorf("commands of %v minutes with %d tokens", minutes, tokens)
+		}
+		if last := c.sent()[2].GetMinutes()[59]; last.GetMinuteUnixS() != 60*3059 || last.GetLines()[0].GetInput() != 5000-59 {
+			t.Errorf("the last minute is %v", last)
 		}
 	})
 }

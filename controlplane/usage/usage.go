@@ -37,8 +37,16 @@ const (
 	MaxCount = 1 << 40
 	// maxRun bounds how a router names its run.
 	maxRun = 64
-	// maxPending bounds the messages that wait, in bytes. Routers send what is dropped again.
+	// maxPending bounds the messages that wait, in bytes, each with what it takes beside. Routers send what is
+	// dropped again.
 	maxPending = 64 << 20
+	besides    = 512
+	// maxWaiting is how many of them are of one router: it has one for each time that it was started since the
+	// last was counted. Of more the first is lost.
+	maxWaiting = 16
+	// maxMinutes is how many minutes one command counts for, as each is unpacked on all nodes: some 3 ms for one
+	// that is full. Of a message with more the last are put together; no router sends one.
+	maxMinutes = 60
 	// maxBatch is about how many bytes a command takes at the most, and maxCommand what none exceeds: a log entry
 	// may take 512 KiB.
 	maxBatch   = 256 << 10
@@ -85,17 +93,19 @@ type Gatherer struct {
 
 	mu      sync.Mutex // guards pending and what follows
 	pending map[string]*message
-	bytes   int // of all of them
+	of      map[fleet.RouterID]int // how many of each router
+	bytes   int                    // of all of them
 	arrived uint64
 }
 
 // message is the last one of a run that is not known to be counted.
 type message struct {
-	run   string
-	from  fleet.RegionID
-	order uint64 // of coming
-	bytes int
-	said  *routerpb.UsageReport
+	router fleet.RouterID
+	run    string
+	from   fleet.RegionID
+	order  uint64 // of coming
+	bytes  int
+	said   *routerpb.UsageReport
 }
 
 // New returns a gatherer that Run starts.
@@ -109,7 +119,7 @@ func New(o Options) (*Gatherer, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	g := &Gatherer{o: o, logger: o.Logger.With("component", "usage"), pending: map[string]*message{}, most: maxPending}
+	g := &Gatherer{o: o, logger: o.Logger.With("component", "usage"), pending: map[string]*message{}, of: map[fleet.RouterID]int{}, most: maxPending}
 	var err error
 	if g.metrics, err = newMetrics(o.Registerer, g.waiting); err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
@@ -151,17 +161,40 @@ func (g *Gatherer) Take(router fleet.RouterID, from fleet.RegionID, r *routerpb.
 		return nil
 	}
 	if old != nil {
-		g.bytes -= old.bytes
-		delete(g.pending, run)
+		g.forget(old)
 	}
+	size += besides
 	if g.bytes+size > g.most {
 		g.metrics.dropped.Inc()
 		return nil
 	}
 	g.arrived++
 	g.bytes += size
-	g.pending[run] = &message{run: run, from: from, order: g.arrived, bytes: size, said: r}
+	g.pending[run] = &message{router: router, run: run, from: from, order: g.arrived, bytes: size, said: r}
+	if g.of[router]++; g.of[router] > maxWaiting {
+		g.forget(g.first(router))
+		g.metrics.dropped.Inc()
+	}
 	return nil
+}
+
+// forget lets go of a message; mu is held.
+func (g *Gatherer) forget(m *message) {
+	g.bytes -= m.bytes
+	delete(g.pending, m.run)
+	if g.of[m.router]--; g.of[m.router] == 0 {
+		delete(g.of, m.router)
+	}
+}
+
+// first is the message of a router that came before its others; mu is held.
+func (g *Gatherer) first(router fleet.RouterID) (first *message) {
+	for _, m := range g.pending {
+		if m.router == router && (first == nil || m.order < first.order) {
+			first = m
+		}
+	}
+	return first
 }
 
 func (g *Gatherer) waiting() int {
@@ -220,12 +253,10 @@ func (g *Gatherer) propose(ctx context.Context) {
 func (g *Gatherer) unseen(view *state.View) []*message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	maps.DeleteFunc(g.pending, func(run string, m *message) bool {
-		counted := m.said.GetSequence() <= view.Account().Counted(run)
-		if counted {
-			g.bytes -= m.bytes
+	for run, m := range g.pending {
+		if m.said.GetSequence() <= view.Account().Counted(run) {
+			g.forget(m)
 		}
-		return counted
-	})
+	}
 	return slices.SortedFunc(maps.Values(g.pending), func(a, b *message) int { return cmp.Compare(a.order, b.order) })
 }

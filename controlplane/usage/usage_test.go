@@ -344,6 +344,26 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}
 }
 
+// A router that makes up runs takes no room from others.
+func TestOfOneRouterFewMessagesWait(t *testing.T) {
+	c := open(t)
+	g := c.gatherer()
+	take(t, g, "honest", said("a", 1, line("acme", 7)))
+	for i := range 10 * maxWaiting {
+		take(t, g, "liar", said(fmt.Sprint(i), 1))
+	}
+	if g.waiting() != maxWaiting+1 || testutil.ToFloat64(g.metrics.dropped) != 9*maxWaiting || g.pending["liar/159"] == nil {
+		t.Errorf("%d wait, %v are dropped", g.waiting(), testutil.ToFloat64(g.metrics.dropped))
+	}
+	if least := (maxWaiting + 1) * besides; g.bytes < least {
+		t.Errorf("%d bytes wait, at least %d are taken", g.bytes, least)
+	}
+	g.propose(t.Context())
+	if len(g.unseen(c.View())) != 0 || len(g.of) != 0 || g.bytes != 0 || c.input("acme") != 7 {
+		t.Errorf("%d bytes of %v routers are left, %d tokens", g.bytes, g.of, c.input("acme"))
+	}
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	if _, err := New(Options{}); err == nil {
 		t.Error("a gatherer of nothing")

@@ -108,11 +108,14 @@ func (b *backlog) forget() bool {
 	return false
 }
 
+// maxTold is how many minutes one message tells of: the account takes the time that each needs on all nodes.
+const maxTold = 60
+
 // take hands over what ended before a time, the oldest first, up to about so many bytes.
 func (b *backlog) take(before int64, most int) []*routerpb.UsageMinute {
 	var out []*routerpb.UsageMinute
 	size := 0
-	for len(b.all) > 0 && b.all[0].end <= before && size < most {
+	for len(b.all) > 0 && b.all[0].end <= before && size < most && len(out) < maxTold {
 		v := b.all[0]
 		m := &routerpb.UsageMinute{MinuteUnixS: v.start}
 		if minutes := (v.end - v.start) / 60; minutes > 1 {

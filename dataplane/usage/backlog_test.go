@@ -79,6 +79,15 @@ func TestWhatWasPutTogetherIsTold(t *testing.T) {
 	}
 }
 
+func TestAMessageTellsOfAnHourAtMost(t *testing.T) {
+	b := minutes(0, 150, 1, backlog{maxLines: 999, maxIntervals: 999})
+	for i, want := range []int{60, 60, 30, 0} {
+		if got := b.take(150*60, maxMessage); len(got) != want || want > 0 && got[0].GetMinuteUnixS() != int64(i)*3600 {
+			t.Errorf("message %d tells of %d minutes, want %d: %v", i, len(got), want, got)
+		}
+	}
+}
+
 // However much there is of whatever keys, nothing is lost, what is kept stays within its bounds as long as
 // it can be put together, and messages within theirs.
 func TestNothingIsLostInTheBacklog(t *testing.T) {
