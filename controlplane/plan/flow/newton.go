@@ -20,8 +20,12 @@ func (s *search) newton() {
 		s.step[j] = site.Size * s.short[j]
 	}
 	copy(s.factor, s.curve)
-	f := s.factor
-	// Cholesky: the lower triangle of f becomes its own square root.
+	factorise(s.factor, n)
+	resolve(s.factor, n, s.step)
+}
+
+// factorise makes the lower triangle of an n x n matrix its own square root, after Cholesky.
+func factorise(f []float64, n int) {
 	for j := range n {
 		row := f[j*n : j*n+j+1]
 		for k := range j {
@@ -38,18 +42,22 @@ func (s *search) newton() {
 		}
 		row[j] = math.Sqrt(max(sum, 1e-15*row[j], math.SmallestNonzeroFloat64))
 	}
+}
+
+// resolve puts the solution of the equations with a matrix that was factorised in the place of their right side.
+func resolve(f []float64, n int, step []float64) {
 	for j := range n {
-		sum := s.step[j]
+		sum := step[j]
 		for i := range j {
-			sum -= f[j*n+i] * s.step[i]
+			sum -= f[j*n+i] * step[i]
 		}
-		s.step[j] = sum / f[j*n+j]
+		step[j] = sum / f[j*n+j]
 	}
 	for j := n - 1; j >= 0; j-- {
-		sum := s.step[j]
+		sum := step[j]
 		for i := j + 1; i < n; i++ {
-			sum -= f[i*n+j] * s.step[i]
+			sum -= f[i*n+j] * step[i]
 		}
-		s.step[j] = sum / f[j*n+j]
+		step[j] = sum / f[j*n+j]
 	}
 }

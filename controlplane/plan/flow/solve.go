@@ -7,6 +7,8 @@ const (
 	// reached but by numbers at the edge of what floating point can tell apart.
 	mostRounds  = 200
 	wholeRounds = 40
+	// wholePours bounds how often the first search may pour: a search from inside costs about as much.
+	wholePours  = 30
 	blurRounds  = 20
 	blurSteps   = 60
 	mostSettles = 60
@@ -22,6 +24,7 @@ const (
 	// stiffness is by how many ms a site at its limit is taken to go up for a load of 1 to begin with, so that a
 	// step of prices has a size before anything responds to them.
 	stiffness = 1e4
+	stiffest  = 1e9
 	// mostBlur is the tilt in ms that a search from nothing begins with.
 	mostBlur   = 1e6
 	mostPrice  = 1e12
@@ -39,8 +42,15 @@ const (
 // the piece of the maximum, and then the maximum itself but for rounding.
 func Solve(p *Problem, warm *Solution) *Solution {
 	s := begin(p, warm)
-	if !s.search(wholeRounds, exact) {
-		s.anneal()
+	s.pours = wholePours
+	found := s.search(wholeRounds, exact)
+	s.pours = math.MaxInt
+	if !found {
+		s.interior()
+		s.rebase()
+		if !s.search(wholeRounds, exact) {
+			s.anneal()
+		}
 	}
 	s.settle()
 	return s.finish()
@@ -70,6 +80,7 @@ type search struct {
 	free                             []int32
 	stiff                            []float64 // of each site, see stiffness
 	rounds                           int
+	pours                            int     // how many more a search may do
 	spent, proven                    float64 // the cost, and what the dual proves, at the last look
 }
 
@@ -167,6 +178,9 @@ func (s *search) search(most int, enough float64) bool {
 		if far <= enough {
 			return true
 		}
+		if s.pours <= 0 {
+			return false
+		}
 		if idle > 3 {
 			if rebased++; rebased > 2 {
 				return true
@@ -254,6 +268,7 @@ func (s *search) advance() float64 {
 	atLow, atHigh := first, 0.0
 	part := 1.0
 	for range 60 {
+		s.pours--
 		s.move(part)
 		s.pour()
 		far := s.shortage()
@@ -285,7 +300,7 @@ func (s *search) learn() {
 	for j := range s.stiff {
 		switch turn := s.was[j] * s.short[j]; {
 		case turn > 0:
-			s.stiff[j] = min(4*s.stiff[j], 1e9)
+			s.stiff[j] = min(4*s.stiff[j], stiffest)
 		case turn < 0:
 			s.stiff[j] = max(s.stiff[j]/4, 1)
 		}
