@@ -84,10 +84,14 @@ func (c Cluster) Cap() float64 {
 	}
 }
 
-// MayGrow says whether optimisation may give the cluster more than it has.
+// MayGrow says whether optimisation may give the cluster more than it has. One that was too full may as soon as it has
+// room again: that it must keep it for a minute to count as healthy is no reason to send its own clients far away for
+// as long.
 func (c Cluster) MayGrow() bool {
 	switch c.State {
-	case Degraded, Suspect, FailingOver, Frozen:
+	case Degraded:
+		return !c.EaseSince.IsZero()
+	case Suspect, FailingOver, Frozen:
 		return false
 	default:
 		return true

@@ -151,6 +151,9 @@ func TestOnlyGoodNewsLetsAClusterGrow(t *testing.T) {
 			t.Errorf("%s may grow: %v", state, got)
 		}
 	}
+	if eased := (Cluster{State: Degraded, EaseSince: noon}); !eased.MayGrow() {
+		t.Error("one that has room again may not grow")
+	}
 }
 
 func TestNothingToJudge(t *testing.T) {
