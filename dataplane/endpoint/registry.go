@@ -104,7 +104,7 @@ func New(opt Options) *Registry {
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{opt: opt, log: opt.Logger.With("component", "endpoint"), changed: make(chan struct{}, 1), own: own}
+	r := &Registry{opt: opt, reported: opt.Now(), log: opt.Logger.With("component", "endpoint"), changed: make(chan struct{}, 1), own: own}
 	r.words = kvevents.NewGlossary(0)
 	r.current.Store(&clusters{})
 	return r

@@ -73,7 +73,7 @@ func (r *Registry) Report(now time.Time) *routerpb.Report {
 	r.reports.Lock()
 	defer r.reports.Unlock()
 	span := now.Sub(r.reported)
-	if r.reported.IsZero() || span <= 0 {
+	if span <= 0 {
 		span = time.Second
 	}
 	r.reported = now

@@ -73,6 +73,22 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The first report may come late, as after a control plane that was away: it spans all that it counts.
+func TestTheFirstReportSpansAllSinceTheStart(t *testing.T) {
+	r, now := still(t)
+	for range 100 {
+		r.Asked("m", "interactive", 50)
+	}
+	*now = now.Add(5 * time.Second)
+	rep := r.Report(*now)
+	if rep.WindowMs != 5000 || len(rep.Demand) != 1 || !near(rep.Demand[0].RequestsPerS, 20, 1e-9) || !near(rep.Demand[0].WorkPerS, 1000, 1e-9) {
+		t.Errorf("%d ms, demand %v", rep.WindowMs, rep.Demand)
+	}
+	if rep = r.Report(*now); rep.WindowMs != 1000 { // nothing can be told over no time
+		t.Errorf("at the same moment %d ms", rep.WindowMs)
+	}
+}
+
 func TestReportTellsOfEjection(t *testing.T) {
 	r, now := still(t)
 	for range 3 {
