@@ -24,6 +24,12 @@ const (
 	// do, and can show more.
 	mostOverPrior = 4
 	mostOverWork  = 2
+	// A cluster that has finished shownFrom of its claim begins to show it, and at shownWhole it has: more can't be
+	// seen, as work comes unevenly.
+	shownFrom  = 0.6
+	shownWhole = 0.75
+	// mostGuess is how many times too good a measurement by little work may be.
+	mostGuess = 1.4
 	// leastOfPrior is what a claim that is contradicted counts at least: those who contradict it may have a
 	// bad way to it.
 	leastOfPrior = 0.5
@@ -55,9 +61,41 @@ func (w *world) believe() {
 			if n := len(ratios[m]); n > 0 && !direct(s.spec) {
 				ratio = ratios[m][(n-1)/2]
 			}
+			if others := w.shown(m, s); others > 0 {
+				a.Capacity = proven(a, prior(s.spec)*others)
+			}
 			s.capacity[m] = reckon(a, prior(s.spec)*ratio)
 		}
 	}
+}
+
+// shown is the most that any other cluster does of a model for its prior, of those that have shown it by what they
+// finished; 0: none has.
+func (w *world) shown(m fleet.ModelID, but *site) float64 {
+	most := 0.0
+	for _, s := range w.sites {
+		if a := s.ability[m]; s != but && confidence(a) >= 0.5 && a.Doubt < 0.5 && showing(a) == 1 {
+			most = max(most, bounded(a.Capacity)/prior(s.spec))
+		}
+	}
+	return most
+}
+
+// showing is how far a cluster has shown what it claims, 0..1, by the most that it was seen to finish.
+func showing(a signal.Ability) float64 {
+	if a.Capacity <= 0 {
+		return 0
+	}
+	return min(max((a.Most/a.Capacity-shownFrom)/(shownWhole-shownFrom), 0), 1)
+}
+
+// proven is what counts of a claim beyond what others have shown that they do. As long as the cluster has not shown it
+// itself it was measured with little to do, and what it does with a full batch is a guess, mostly too good.
+func proven(a signal.Ability, others float64) float64 {
+	if a.Capacity <= others {
+		return a.Capacity
+	}
+	return max(mix(others, a.Capacity, showing(a)), a.Capacity/mostGuess)
 }
 
 // reckon is what a cluster is taken to do in work units per second: what is measured of it, within bounds, as

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"anabranch/api/fleet"
 	"anabranch/controlplane/signal"
 )
 
@@ -67,4 +68,51 @@ func TestTrustFadesWithoutACliff(t *testing.T) {
 			t.Fatalf("%+v: %.1f became %.1f within a second", a, now, next)
 		}
 	})
+}
+
+func TestWhatWasNotShownCountsNoMoreThanWhatOthersShow(t *testing.T) {
+	tests := map[string]struct {
+		capacity, most, others, want float64
+	}{
+		"no more than others":          {9000, 100, 10_000, 9000},
+		"shown itself":                 {13_000, 10_000, 10_000, 13_000},
+		"not shown":                    {13_000, 5000, 10_000, 10_000},
+		"half shown":                   {13_000, 13_000 * 0.675, 10_000, math.Sqrt(10_000 * 13_000)},
+		"far more than measuring errs": {28_000, 100, 10_000, 20_000},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := proven(signal.Ability{Capacity: tt.capacity, Most: tt.most}, tt.others); math.Abs(got-tt.want) > 1 {
+				t.Errorf("is %.0f, want %.0f", got, tt.want)
+			}
+		})
+	}
+}
+
+// Three clusters alike, of which the one that is busy is measured right and the others too well: work is divided
+// as if they were alike.
+func TestIdleClustersAreNotTakenAtTheirWord(t *testing.T) {
+	b := newBench(t)
+	for _, region := range []string{"us", "eu", "ap"} {
+		b.remove("Cluster", region+"-b")
+		b.capacity[region+"-a"] = 13_000
+	}
+	b.capacity["us-a"] = 10_000
+	b.ask("us", 7800)
+	b.ask("eu", 1000)
+	b.ask("ap", 1000)
+	b.plan() // without a report each keeps its own
+	b.report()
+	w := survey(Input{Resources: b.written, Signals: b.signals.Snapshot(b.now), Now: b.now})
+	for _, s := range w.sites {
+		near(t, "capacity of "+string(s.id), s.capacity["m"], 10_000, 1)
+	}
+	b.ask("eu", 11_000) // and has shown it before long
+	b.report()
+	w = survey(Input{Resources: b.written, Signals: b.signals.Snapshot(b.now), Now: b.now})
+	for _, s := range w.sites {
+		if want := map[fleet.ClusterID]float64{"us-a": 10_000, "eu-a": 13_000, "ap-a": 13_000}[s.id]; math.Abs(s.capacity["m"]-want) > 1 {
+			t.Errorf("%s is taken to do %.0f, want %.0f", s.id, s.capacity["m"], want)
+		}
+	}
 }
