@@ -403,3 +403,59 @@ func TestPlacesThatHaveLeftTheTableAreNotWaitedFor(t *testing.T) {
 		t.Error("what is gone is there, or keeps others from being so")
 	}
 }
+
+func TestLongPromptsAreKeptNearAndCounted(t *testing.T) {
+	h := newHere(t)
+	tab, err := table.Build(&routerpb.Table{
+		Ref:     &routerpb.TableRef{ClusterId: "c", Revision: 2},
+		Regions: []*routerpb.Region{{Id: "us", RttMs: map[string]float64{"eu": 80}}, {Id: "eu", PeerUrls: []string{"https://eu"}}},
+		Models:  []*routerpb.Model{{Id: "m"}},
+		Classes: []*routerpb.Class{{Id: "interactive", Spill: true}},
+		Clusters: []*routerpb.Cluster{
+			{Id: "a", Region: "us", Kind: "endpoints", Models: []string{"m"}, HealthCap: 1, Endpoints: []*routerpb.Endpoint{{Id: "a1", Url: "http://a1", Class: "h100"}}},
+			{Id: "f", Region: "eu", Kind: "endpoints", Models: []string{"m"}, HealthCap: 1, Endpoints: []*routerpb.Endpoint{{Id: "f1", Url: "http://f1", Class: "h100"}}},
+		},
+		Weights: []*routerpb.Weights{{Model: "m", Class: "interactive", Source: "us", Clusters: []*routerpb.ClusterWeight{{Cluster: "a", Weight: 0.6}, {Cluster: "f", Weight: 0.4}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Places.Sync(tab)
+	model, _, _ := tab.Model("m")
+	var work, all float64
+	kept := 0
+	var c route.Choice
+	for i := range uint64(6000) {
+		h.now = h.now.Add(20 * time.Millisecond)
+		l := endpoint.Load{Model: "m", PromptTokens: 500, Stream: true}
+		if i%12 == 0 {
+			l.PromptTokens = 8000
+		}
+		in := route.Input{Table: tab, Region: "us", Model: model, Class: tab.Class("m"), Key: i * 0x9e3779b97f4a7c15, Local: h.Of}
+		h.Choose(&c, &in, &l)
+		if i < 1000 {
+			continue
+		}
+		to, done := &c.Targets[0], model.Work(l.PromptTokens, answerGuess)
+		if all += done; to.Cluster.ID == "a" {
+			work += done
+		}
+		switch {
+		case l.PromptTokens == 500 && to.Reason != route.ByWeight:
+			t.Fatalf("a short prompt goes to %s by %s", to.Cluster.ID, to.Reason)
+		case l.PromptTokens == 8000 && to.Cluster.ID != "a":
+			t.Fatalf("a long prompt goes to %s by %s", to.Cluster.ID, to.Reason)
+		case to.Reason == route.ByNearness:
+			kept++
+		}
+	}
+	if got := work / all; math.Abs(got-0.6) > 0.03 || kept < 50 {
+		t.Errorf("home got %.3f of the work, want 0.6; %d long prompts were kept from going away", got, kept)
+	}
+	// A request that has come from elsewhere is counted there.
+	in := route.Input{Table: tab, Region: "us", Model: model, Class: tab.Class("m"), Local: h.Of, Hop: true}
+	h.Choose(&c, &in, load)
+	if in.Leaning != nil || len(c.Targets) != 1 {
+		t.Errorf("a hop leans, or leaves: %v", c.Targets)
+	}
+}

@@ -21,6 +21,8 @@ import (
 type Sight struct {
 	Places *endpoint.Registry
 	Now    func() time.Time
+	// balance makes up for what chance and long prompts do to the table's shares.
+	balance route.Balance
 }
 
 // Of is the evidence of a cluster, for a tenant's requests; nil: for nobody's in particular.
@@ -50,14 +52,23 @@ func (s *Sight) closer(l *endpoint.Load, id fleet.ClusterID, t *table.Tenant) ro
 	return p
 }
 
-// Choose fills a choice. What a prompt takes at each place costs something to find out, and only matters
-// where the first is full: then it is looked at, and chosen anew. in.Local must tell [Sight.Of].
+// answerGuess is how many tokens an answer is taken to have of a model that none was seen of.
+const answerGuess = 256
+
+// Choose fills a choice, and counts it. What a prompt takes at each place costs something to find out, and only matters
+// where the first is full, or far away for a long prompt: then it is looked at, and chosen anew. in.Local must tell
+// [Sight.Of].
 func (s *Sight) Choose(c *route.Choice, in *route.Input, l *endpoint.Load) {
+	if !in.Hop {
+		in.Leaning = s.balance.Of(in.Model.ID, in.Class.ID)
+	}
 	c.Fill(in)
-	if c.Overfull(in) {
+	in.Long = in.Leaning.Long(l.PromptTokens) && c.Far()
+	if in.Long || c.Overfull(in) {
 		in.Local = func(id fleet.ClusterID, t *table.Tenant) route.Place { return s.closer(l, id, t) }
 		c.Fill(in)
 	}
+	in.Leaning.Sent(c, in.Model.Work(l.PromptTokens, s.Places.Answer(in.Model.ID, answerGuess)), s.Now())
 }
 
 // Room tells how full the least full target is for a tenant's requests, now: 1 and above is full, not a

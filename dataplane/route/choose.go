@@ -41,6 +41,7 @@ func (c *Choice) Fill(in *Input) {
 	for _, r := range c.ranks {
 		c.Targets = append(c.Targets, c.found[r.at])
 	}
+	c.nearer(in)
 	c.overflow(in)
 	switch {
 	case len(c.Targets) > 0:
@@ -137,6 +138,10 @@ func (c *Choice) add(in *Input, w *table.Weight) (legal bool) {
 			t.Reason = ByReturn
 		}
 	}
+	if t.rank.group == weighted && t.rank.mute == 0 {
+		t.drawn = share
+		share *= in.Leaning.factor(w.Cluster.ID)
+	}
 	t.rank.score = Score(share, in.Key, w.Cluster.Hash)
 	c.found = append(c.found, t)
 	return legal
@@ -206,6 +211,41 @@ func (c *Choice) Overfull(in *Input) bool {
 	return len(c.Targets) > 1 && (c.Targets[0].Reason == ByOverflow || in.full(&c.Targets[0]))
 }
 
+// Far says whether the first target was drawn though another one with weight is nearer.
+func (c *Choice) Far() bool {
+	if len(c.Targets) < 2 || c.Targets[0].Reason != ByWeight {
+		return false
+	}
+	return slices.ContainsFunc(c.Targets[1:], func(t Target) bool { return t.Reason == ByWeight && t.RTT < c.Targets[0].RTT })
+}
+
+// nearer brings the soonest of the nearer places before the one that a long prompt was drawn for, if one is sooner
+// and has room. The time to the first token of a long prompt is among the longest already, and the way adds to
+// it; a short one's may be longer by the way without being among them.
+func (c *Choice) nearer(in *Input) {
+	if !in.Long || !c.Far() {
+		return
+	}
+	best := 0
+	for i := 1; i < len(c.Targets); i++ {
+		t := &c.Targets[i]
+		if t.Reason == ByWeight && t.RTT < c.Targets[0].RTT && !in.full(t) && in.cost(t) < in.cost(&c.Targets[best]) && in.Leaning.mayHaveMore(t.Cluster.ID) {
+			best = i
+		}
+	}
+	if best > 0 {
+		c.first(best, ByNearness)
+	}
+}
+
+// first brings a target before all others.
+func (c *Choice) first(i int, reason string) {
+	taken := c.Targets[i]
+	copy(c.Targets[1:i+1], c.Targets[:i])
+	taken.Reason = reason
+	c.Targets[0] = taken
+}
+
 // overflow brings another place before a first one that is full: the next of the rendezvous that has
 // room and is sooner in spite of its way. That is the same for all requests of a key, and not the
 // best of all, so that overflow warms up one place. Among places that the table gives no weight only
@@ -223,10 +263,8 @@ func (c *Choice) overflow(in *Input) {
 		case t.rank.group == standby, t.rank.group == fallback && t.Cluster.Cap < 1 && !in.Alone:
 		case in.full(t), in.cost(t)+Margin >= home:
 		default:
-			taken := *t
-			copy(c.Targets[1:i+1], c.Targets[:i])
-			taken.Reason, c.Targets[1].Reason = ByOverflow, Full
-			c.Targets[0] = taken
+			c.first(i, ByOverflow)
+			c.Targets[1].Reason = Full
 			return
 		}
 	}

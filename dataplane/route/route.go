@@ -63,6 +63,12 @@ type Input struct {
 	Stale, Alone bool
 	// Local gives the router's own evidence of a cluster, for requests of Tenant. Nil: none of any.
 	Local func(fleet.ClusterID, *table.Tenant) Place
+	// Leaning is the account by which shares are made up for. Nil: they count as the table has them.
+	Leaning *Leaning
+	// Long: the prompt is one of the longest, which are the slowest wherever they go. Among places with weight
+	// the one that is soonest, way and prompt together, comes before one that was drawn farther away, as long as
+	// its share bears it; shorter prompts go there instead. Local must tell [Place].Prefill then.
+	Long bool
 	// Evacuated says whether an emergency order keeps a cluster free of requests, and which. Nil:
 	// there is none.
 	Evacuated func(fleet.ClusterID) (order string, yes bool)
@@ -86,6 +92,8 @@ type Target struct {
 	Place Place
 
 	rank rank
+	// drawn is the share that it stands in the draw with, before anything is made up for; 0: in none.
+	drawn float64
 }
 
 // Hint is the cluster to name to the router of the target's region; empty where that region's routers
@@ -121,6 +129,7 @@ const (
 	ByStandby  = "standby"        // the policy gives it nothing while anything else is alive
 	ByOverflow = "local overflow" // earlier than its draw: the one before it is full
 	Full       = "full"           // later than its draw
+	ByNearness = "long prompt"    // earlier than its draw: it is nearer, and the prompt one of the longest
 	ByReturn   = "returning"      // by the draw, with less than its weight: it has not answered for long again
 	ByTrial    = "trial"          // by the draw: requests went unanswered there, and one may see whether they still do
 	Unanswered = "unanswered"     // after all others: requests go unanswered there
