@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"anabranch/api/fleet"
@@ -10,12 +11,12 @@ import (
 	"anabranch/failover"
 )
 
-// builtIn is the policy of traffic that no policy speaks of.
-func builtIn() *policy.TrafficPolicySpec {
+// builtIn is the policy of traffic that no policy speaks of. Nobody changes it.
+var builtIn = sync.OnceValue(func() *policy.TrafficPolicySpec {
 	r := policy.Resource{Kind: policy.KindTrafficPolicy, Spec: &policy.TrafficPolicySpec{}}
 	policy.Defaults(&r)
 	return r.Spec.(*policy.TrafficPolicySpec)
-}
+})
 
 func policySpec(r *policy.Resource) *policy.TrafficPolicySpec {
 	if r != nil {

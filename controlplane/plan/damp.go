@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"anabranch/api/fleet"
@@ -55,6 +56,9 @@ func (d *demand) pace(before, target []float64, passed float64) float64 {
 // growth: so much that sites with more to do than they should have no more than that, as far as those have
 // room that it goes to. What moves is counted there as the cold caches make it.
 func (w *world) shed(demands []*demand) {
+	if !slices.ContainsFunc(w.sites, func(s *site) bool { return s.inForce > rhoMax+excess }) {
+		return
+	}
 	relief := map[*site]float64{} // of sites with too much, if all went the whole way
 	each(demands, func(d *demand, r *route, by float64) {
 		if by < 0 && r.site.inForce > rhoMax+excess {

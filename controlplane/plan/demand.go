@@ -7,6 +7,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
+	"anabranch/controlplane/signal"
 	"anabranch/failover"
 )
 
@@ -110,11 +111,13 @@ type route struct {
 	// Cold: it does not get its share yet as its caches are.
 	capacity, served float64
 	cold             bool
+	// was is its entry in the list in force; nil: there is none.
+	was *routerpb.ClusterWeight
 }
 
 // demands lists all traffic in a fixed order.
 func (w *world) demands(in Input) []*demand {
-	previous := map[[3]string]*routerpb.Weights{}
+	previous := make(map[[3]string]*routerpb.Weights, len(in.Previous.GetWeights()))
 	for _, p := range in.Previous.GetWeights() {
 		previous[[3]string{p.GetModel(), p.GetClass(), p.GetSource()}] = p
 	}
@@ -122,28 +125,35 @@ func (w *world) demands(in Input) []*demand {
 	for _, c := range in.Previous.GetClusters() {
 		was[c.GetId()] = c
 	}
+	for _, s := range w.sites {
+		s.was = was[string(s.id)]
+	}
 	published := in.Previous.GetRef().GetRevision()
 	repriced := in.pricedAfter(in.Previous)
-	var out []*demand
+	out := make([]*demand, 0, len(previous))
 	for _, r := range w.resources.List(policy.KindModel) {
 		spec, ok := r.Spec.(*policy.ModelSpec)
 		if !ok {
 			continue
 		}
 		model := fleet.ModelID(r.Metadata.Name)
+		names := slices.Concat([]string{string(model)}, spec.Aliases, spec.Adapters)
+		ways := w.ways(model, in.Signals)
 		for _, class := range w.classes {
 			governing := w.governing(class, model)
 			if governing == nil && class != fleet.DefaultClass {
 				continue
 			}
-			for _, source := range w.regionIDs {
-				d := &demand{model: model, class: class, source: source, policy: policySpec(governing), zones: w.zones}
-				d.pinned = w.pinned(d.policy, model)
-				var revision uint64
-				if governing != nil {
-					d.governed, revision = governing.Metadata.Name, governing.Metadata.Revision
-				}
-				for _, name := range slices.Concat([]string{string(model)}, spec.Aliases, spec.Adapters) {
+			terms := policySpec(governing)
+			pinned := w.pinned(terms, model)
+			var governed string
+			var revision uint64
+			if governing != nil {
+				governed, revision = governing.Metadata.Name, governing.Metadata.Revision
+			}
+			for i, source := range w.regionIDs {
+				d := &demand{model: model, class: class, source: source, policy: terms, governed: governed, pinned: pinned, zones: w.zones}
+				for _, name := range names {
 					asked := in.Signals.Demand(fleet.ModelID(name), class, source)
 					d.work += asked.WorkPerS
 					d.requests += asked.RequestsPerS
@@ -151,11 +161,8 @@ func (w *world) demands(in Input) []*demand {
 				d.work *= w.supposed.asked(model, class, source)
 				d.requests *= w.supposed.asked(model, class, source)
 				d.before = previous[[3]string{string(model), string(class), string(source)}]
-				w.route(d)
-				for _, r := range d.routes {
-					r.capacity, r.served = r.site.capacity[model], in.Signals.Served(source, r.site.id, model)
-				}
-				d.notice(was, max(revision, r.Metadata.Revision), published)
+				w.route(d, ways[i])
+				d.notice(max(revision, r.Metadata.Revision), published)
 				d.reprice(repriced)
 				out = append(out, d)
 			}
@@ -164,39 +171,85 @@ func (w *world) demands(in Input) []*demand {
 	return out
 }
 
-// route finds the sites of a demand and what each would cost.
-func (w *world) route(d *demand) {
-	sites := w.serving(d.model, d.source)
+// way is a site that a model's requests from one region can be sent to, with what is the same for all classes.
+type way struct {
+	site                    *site
+	capacity, served, rttMs float64
+	// marginal is the price of a million work units, and unpriced says that it is not known.
+	marginal float64
+	unpriced bool
+}
+
+// ways of a model's requests, by region and then by site.
+func (w *world) ways(model fleet.ModelID, signals signal.Snapshot) [][]way {
+	var serving []way
+	for _, s := range w.sites {
+		if capacity, serves := s.capacity[model]; serves {
+			serving = append(serving, way{site: s, capacity: capacity, marginal: float64(w.marginal(s, model)), unpriced: w.unpriced(s, model)})
+		}
+	}
+	out := make([][]way, len(w.regionIDs))
+	for i, source := range w.regionIDs {
+		out[i] = make([]way, 0, len(serving))
+		for _, x := range serving {
+			if w.reached(x.site, source) {
+				x.rttMs, x.served = w.rtt(source, x.site.region), signals.Served(source, x.site.id, model)
+				out[i] = append(out[i], x)
+			}
+		}
+	}
+	return out
+}
+
+// route finds what each way of a demand would cost.
+func (w *world) route(d *demand, ways []way) {
 	smallest, all := 0.0, 0.0
 	dearest, money := 0.0, false
-	for i, s := range sites {
-		capacity := s.capacity[d.model]
-		all += capacity
-		if i == 0 || capacity < smallest {
-			smallest = capacity
+	for i, x := range ways {
+		all += x.capacity
+		if i == 0 || x.capacity < smallest {
+			smallest = x.capacity
 		}
-		dearest = max(dearest, float64(w.marginal(s, d.model)))
-		money = money || dearest > 0 || w.unpriced(s, d.model)
+		dearest = max(dearest, x.marginal)
+		money = money || dearest > 0 || x.unpriced
 	}
 	d.load = min(max(d.work, trickle*smallest/float64(max(len(w.classes), 1))), mostLoad*all)
-	for _, s := range sites {
-		r := &route{site: s, use: min(d.load/s.capacity[d.model], mostUse), size: max(s.capacity[d.model]/all, 1e-6), factor: 1, wish: 1}
-		r.rttMs = w.rtt(d.source, s.region)
+	routes := make([]route, len(ways)) // of one piece: there are many
+	d.routes = make([]*route, len(ways))
+	for i, x := range ways {
+		r := &routes[i]
+		r.site, r.use, r.size, r.factor, r.wish = x.site, min(d.load/x.capacity, mostUse), max(x.capacity/all, 1e-6), 1, 1
+		r.capacity, r.served, r.rttMs = x.capacity, x.served, x.rttMs
 		if money {
 			preference := min(max(d.policy.CostPreference, 0), 1)
 			d.priced = d.priced || preference > 0
 			part := 1.0
-			if !w.unpriced(s, d.model) {
-				part = float64(w.marginal(s, d.model)) / max(dearest, 1)
+			if !x.unpriced {
+				part = x.marginal / max(dearest, 1)
 			}
 			r.moneyMs = preference * d.policy.TTFTObjectiveMs * part
 		}
 		r.costMs = r.rttMs + r.moneyMs
+		r.was = find(d.before.GetClusters(), string(x.site.id), i)
+		r.before = r.was.GetWeight()
 		r.judge(d)
-		d.routes = append(d.routes, r)
+		d.routes[i] = r
 	}
 	d.wish()
 	d.stay()
+}
+
+// find a cluster in a list of weights; at is where it most likely is. Nil: it is not there.
+func find(list []*routerpb.ClusterWeight, cluster string, at int) *routerpb.ClusterWeight {
+	if at < len(list) && list[at].GetCluster() == cluster {
+		return list[at]
+	}
+	for _, c := range list {
+		if c.GetCluster() == cluster {
+			return c
+		}
+	}
+	return nil
 }
 
 // judge applies the site's health and the operator's drain.
@@ -214,11 +267,6 @@ func (r *route) judge(d *demand) {
 		r.barred = fmt.Sprintf("%s: %s", state, r.site.health.Reason)
 	case share < 1:
 		r.factor, r.because = share, fmt.Sprintf("%s at %g %% of its share", state, 100*share)
-	}
-	for _, c := range d.before.GetClusters() {
-		if c.GetCluster() == string(r.site.id) {
-			r.before = c.GetWeight()
-		}
 	}
 }
 
@@ -278,31 +326,28 @@ func (d *demand) stay() {
 }
 
 // notice finds out whether anything but load has changed since the table in force.
-func (d *demand) notice(was map[string]*routerpb.Cluster, revision, published uint64) {
+func (d *demand) notice(revision, published uint64) {
 	if d.before == nil {
 		return
 	}
 	if revision > published {
 		d.displaced = "a policy or model has changed"
 	}
-	listed := map[string]bool{}
-	for _, c := range d.before.GetClusters() {
-		listed[c.GetCluster()] = true
-	}
+	listed := 0
 	for _, r := range d.routes {
-		id := string(r.site.id)
-		c := was[id]
-		switch {
-		case c == nil || !listed[id]:
-			d.displaced = id + " is new"
-		case c.GetDrained() != r.site.spec.Drained:
-			d.displaced = id + " is drained or restored"
-		case c.GetHealthCap() != r.site.health.Cap():
-			d.displaced = fmt.Sprintf("%s is %s", id, nameOf(r.site.health.State))
+		if r.was != nil {
+			listed++
 		}
-		delete(listed, id)
+		switch was := r.site.was; {
+		case was == nil || r.was == nil:
+			d.displaced = string(r.site.id) + " is new"
+		case was.GetDrained() != r.site.spec.Drained:
+			d.displaced = string(r.site.id) + " is drained or restored"
+		case was.GetHealthCap() != r.site.health.Cap():
+			d.displaced = fmt.Sprintf("%s is %s", r.site.id, nameOf(r.site.health.State))
+		}
 	}
-	if len(listed) > 0 {
+	if listed < len(d.before.GetClusters()) {
 		d.displaced = "a cluster is gone"
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/controlplane/signal"
 	"anabranch/costmodel"
 )
 
@@ -61,8 +62,8 @@ func TestWhoReachesWhichMember(t *testing.T) {
 		"xx": "ap-a ap-b eu-a eu-b out sa us-a us-b",
 	} {
 		var got []string
-		for _, s := range w.serving("m", source) {
-			got = append(got, string(s.id))
+		for _, x := range w.ways("m", signal.Snapshot{})[slices.Index(w.regionIDs, source)] {
+			got = append(got, string(x.site.id))
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("from %s: %q, want %q", source, got, want)

@@ -5,9 +5,11 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
@@ -88,7 +90,8 @@ func Compute(in Input) Output {
 	}
 	demands := w.demands(in)
 	w.decide(demands, in)
-	var reasons []*statepb.WeightReason
+	reasons := make([]*statepb.WeightReason, 0, len(demands))
+	table.Weights = make([]*routerpb.Weights, 0, len(demands))
 	for _, d := range demands {
 		d.settle(w, in)
 		table.Weights = append(table.Weights, d.weights())
@@ -99,14 +102,34 @@ func Compute(in Input) Output {
 	return Output{Table: table, Reasons: reasons, Changed: !same(table, in.Previous), Congestion: w.congestion()}
 }
 
-// same compares all that routers obey: not the number or the date of a table.
+// same compares all that routers obey: not the number or the date of a table. Most of a table are weights, and most
+// of them are the very ones in force, see [demand.explained].
 func same(table, previous *routerpb.Table) bool {
-	if previous == nil {
+	if previous == nil || !slices.EqualFunc(table.GetWeights(), previous.GetWeights(), sameWeights) {
 		return false
 	}
-	like := proto.CloneOf(previous)
-	like.Ref, like.CreatedUnixMs = table.Ref, table.CreatedUnixMs
-	return proto.Equal(like, table)
+	like := without(previous, "weights").(*routerpb.Table)
+	like.Ref, like.CreatedUnixMs = table.GetRef(), table.GetCreatedUnixMs()
+	return proto.Equal(without(table, "weights"), like)
+}
+
+func sameWeights(a, b *routerpb.Weights) bool {
+	return slices.EqualFunc(a.GetClusters(), b.GetClusters(), func(x, y *routerpb.ClusterWeight) bool { return x == y || proto.Equal(x, y) }) &&
+		proto.Equal(without(a, "clusters"), without(b, "clusters"))
+}
+
+// without is a message that lacks a field and shares the others.
+func without(m proto.Message, field protoreflect.Name) proto.Message {
+	from := m.ProtoReflect()
+	to := from.New()
+	from.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if f.Name() != field {
+			to.Set(f, v)
+		}
+		return true
+	})
+	to.SetUnknown(from.GetUnknown())
+	return to.Interface()
 }
 
 // decide finds where demands should go, and what of that load alone can't wait for.

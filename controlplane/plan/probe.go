@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"anabranch/api/fleet"
-	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 )
 
@@ -30,52 +28,76 @@ const probing = "probe: keeps its measurements fresh"
 // one demand: else nobody would notice that it has become faster, or slower, until it is needed. Sites that
 // routers reach directly are left out: nothing is measured there, and each request costs money.
 func (w *world) probe(demands []*demand) {
-	type key struct {
-		site  *site
-		model fleet.ModelID
-	}
-	perMinute := map[key]float64{}
-	probed := map[key]bool{}
-	may := map[key][]*route{}
-	of := map[*route]*demand{}
-	var keys []key
-	for _, d := range demands {
-		for _, r := range d.routes {
-			k := key{r.site, d.model}
-			perMinute[k] += 60 * d.requests * r.share
-			probed[k] = probed[k] || r.probes(d)
-			if !d.probesTo(r) {
-				continue
+	spots := make([]spot, len(w.sites))
+	for rest := demands; len(rest) > 0; { // those of a model come together
+		n := 1
+		for n < len(rest) && rest[n].model == rest[0].model {
+			n++
+		}
+		clear(spots)
+		for _, d := range rest[:n] {
+			for _, r := range d.routes {
+				spots[r.site.index].count(d, r)
 			}
-			if may[k] == nil {
-				keys = append(keys, k)
-			}
-			may[k], of[r] = append(may[k], r), d
 		}
-	}
-	for _, k := range keys {
-		need := probeNeed
-		if probed[k] {
-			need *= 2
+		for i := range spots {
+			spots[i].choose()
 		}
-		if perMinute[k] >= need {
-			continue
-		}
-		best := slices.MinFunc(may[k], func(a, b *route) int {
-			return cmp.Or(cmp.Compare(rank(a, of[a]), rank(b, of[b])), cmp.Compare(of[a].class, of[b].class), cmp.Compare(of[a].source, of[b].source))
-		})
-		best.probe = true
+		rest = rest[n:]
 	}
 	for _, d := range demands {
 		d.trickle()
 	}
 }
 
-// probes says that the site is being probed by the demand.
-func (r *route) probes(d *demand) bool {
-	return r.before > 0 && slices.ContainsFunc(d.before.GetClusters(), func(c *routerpb.ClusterWeight) bool {
-		return c.GetCluster() == string(r.site.id) && c.GetReason() == probing
+// spot is a model on a site, as far as probes go.
+type spot struct {
+	perMinute float64
+	probed    bool
+	may       []candidate
+}
+
+// candidate is a demand that may probe the site of a route.
+type candidate struct {
+	*demand
+	*route
+}
+
+func (s *spot) count(d *demand, r *route) {
+	s.perMinute += 60 * d.requests * r.share
+	s.probed = s.probed || r.probes()
+	if d.probesTo(r) {
+		s.may = append(s.may, candidate{d, r})
+	}
+}
+
+// choose lets the best candidate probe, if that is needed.
+func (s *spot) choose() {
+	need := probeNeed
+	if s.probed {
+		need *= 2
+	}
+	if s.perMinute >= need || len(s.may) == 0 {
+		return
+	}
+	best := slices.MinFunc(s.may, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.class, b.class), cmp.Compare(a.source, b.source))
 	})
+	best.probe = true
+}
+
+// rank orders those who could probe a site: who does already, then whose way is shortest beside what its requests
+// may wait.
+func (p candidate) rank() float64 {
+	if p.probes() {
+		return -1
+	}
+	return p.rttMs / max(p.policy.TTFTObjectiveMs, 1)
+}
+
+// probes says that the site is being probed by the demand.
+func (r *route) probes() bool {
+	return r.before > 0 && r.was.GetReason() == probing
 }
 
 // probesTo says whether a demand may probe a site: the policy and the site's health let it have a share without
@@ -83,7 +105,7 @@ func (r *route) probes(d *demand) bool {
 // to come first it is not crossed between regions: one request in a hundred is what a P99 looks at.
 func (d *demand) probesTo(r *route) bool {
 	flow := probeFlow
-	if r.probes(d) {
+	if r.probes() {
 		flow /= 2
 	}
 	switch {
@@ -96,15 +118,6 @@ func (d *demand) probesTo(r *route) bool {
 	}
 	// A ramp gets exactly its part of what a site would get.
 	return !slices.ContainsFunc(d.routes, func(o *route) bool { return o.barred == "" && o.factor < 1 })
-}
-
-// rank orders those who could probe a site: who does already, then whose way is shortest beside what its requests
-// may wait.
-func rank(r *route, d *demand) float64 {
-	if r.probes(d) {
-		return -1
-	}
-	return r.rttMs / max(d.policy.TTFTObjectiveMs, 1)
 }
 
 // trickle makes room for the probes of a demand in the solution.
@@ -134,7 +147,7 @@ func (d *demand) trickle() {
 // the dead-band.
 func (d *demand) unprobed() bool {
 	return slices.ContainsFunc(d.routes, func(r *route) bool {
-		return r.probe && r.before < r.share/2 || !r.probe && r.probes(d)
+		return r.probe && r.before < r.share/2 || !r.probe && r.probes()
 	})
 }
 
@@ -143,7 +156,7 @@ func (d *demand) reprobed(before, target []float64) []float64 {
 	next := slices.Clone(before)
 	fixed, others := 0.0, 0.0
 	for i, r := range d.routes {
-		if r.probe || r.probes(d) {
+		if r.probe || r.probes() {
 			next[i] = target[i]
 			fixed += next[i]
 		} else {
@@ -154,7 +167,7 @@ func (d *demand) reprobed(before, target []float64) []float64 {
 		return target
 	}
 	for i, r := range d.routes {
-		if !r.probe && !r.probes(d) {
+		if !r.probe && !r.probes() {
 			next[i] *= (1 - fixed) / others
 		}
 	}

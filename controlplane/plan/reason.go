@@ -146,19 +146,29 @@ func (d *demand) limits(r *route) bool {
 	})
 }
 
-// explained are the weights in force with reasons that hold now.
+// explained are the weights in force with reasons that hold now. Those that say the same are the very ones in force, which
+// nobody changes.
 func (d *demand) explained() []*routerpb.ClusterWeight {
-	routes := map[string]*route{}
-	for _, r := range d.routes {
-		routes[string(r.site.id)] = r
-	}
-	var out []*routerpb.ClusterWeight
-	for _, c := range d.before.GetClusters() {
-		next := &routerpb.ClusterWeight{Cluster: c.GetCluster(), Weight: c.GetWeight(), Reason: c.GetReason()}
-		if r := routes[c.GetCluster()]; r != nil {
-			next.Reason, next.Standby = r.still(d, c.GetWeight(), c.GetReason()), r.ordered && c.GetWeight() == 0
+	list := d.before.GetClusters()
+	out := make([]*routerpb.ClusterWeight, 0, len(list))
+	next := 0
+	for _, c := range list {
+		at := -1 // of its route: both lists are mostly in the same order
+		for i := range d.routes {
+			if k := (next + i) % len(d.routes); d.routes[k].was == c {
+				at, next = k, k+1
+				break
+			}
 		}
-		out = append(out, next)
+		reason, standby := c.GetReason(), false
+		if at >= 0 {
+			r := d.routes[at]
+			reason, standby = r.still(d, c.GetWeight(), reason), r.ordered && c.GetWeight() == 0
+		}
+		if reason != c.GetReason() || standby != c.GetStandby() {
+			c = &routerpb.ClusterWeight{Cluster: c.GetCluster(), Weight: c.GetWeight(), Reason: reason, Standby: standby}
+		}
+		out = append(out, c)
 	}
 	return out
 }

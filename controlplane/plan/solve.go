@@ -167,19 +167,24 @@ func limitShares(demands []*demand) bool {
 		group
 		region fleet.RegionID
 	}
+	limits := map[part]float64{}
+	for _, d := range demands {
+		for _, wish := range d.policy.Regions {
+			if wish.MaxShare != nil && *wish.MaxShare < 1 {
+				limits[part{group{d.governed, d.class}, fleet.RegionID(wish.Region)}] = max(*wish.MaxShare, 0)
+			}
+		}
+	}
+	if len(limits) == 0 {
+		return false
+	}
 	total := map[group]float64{}
 	taken := map[part]float64{}
-	limits := map[part]float64{}
 	for _, d := range demands {
 		g := group{d.governed, d.class}
 		total[g] += d.load
 		for _, r := range d.routes {
 			taken[part{g, r.site.region}] += d.load * max(r.share-r.over, 0)
-		}
-		for _, wish := range d.policy.Regions {
-			if wish.MaxShare != nil && *wish.MaxShare < 1 {
-				limits[part{g, fleet.RegionID(wish.Region)}] = max(*wish.MaxShare, 0)
-			}
 		}
 	}
 	changed := false

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/controlplane/plan/flow"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
@@ -34,6 +35,8 @@ type site struct {
 	weight float64
 	// inForce is the part that the weights in force use.
 	inForce float64
+	// was is its entry in the table in force. Nil: there is none.
+	was *routerpb.Cluster
 	// book of the prices that are supposed to hold on it. Nil: those of the world do.
 	book *costmodel.Book
 }
@@ -142,24 +145,17 @@ func survey(in Input) *world {
 	return w
 }
 
-// serving lists the sites that serve a model and can be reached from a source. A region that is a
-// member as a whole is none to itself; a provider is called directly, wherever it is.
-func (w *world) serving(model fleet.ModelID, source fleet.RegionID) []*site {
-	var out []*site
-	for _, s := range w.sites {
-		_, serves := s.capacity[model]
-		reached := s.region == source || len(w.regions[s.region].PeerURLs) > 0
-		switch s.spec.Type {
-		case policy.TypeProvider:
-			reached = true
-		case policy.TypeRouter:
-			reached = reached && s.region != source
-		}
-		if serves && reached {
-			out = append(out, s)
-		}
+// reached says whether a site can be reached from a source. A region that is a member as a whole is
+// none to itself; a provider is called directly, wherever it is.
+func (w *world) reached(s *site, source fleet.RegionID) bool {
+	peer := s.region == source || len(w.regions[s.region].PeerURLs) > 0
+	switch s.spec.Type {
+	case policy.TypeProvider:
+		return true
+	case policy.TypeRouter:
+		return peer && s.region != source
 	}
-	return out
+	return peer
 }
 
 // rtt between two regions in ms, as either side says, or the default.
