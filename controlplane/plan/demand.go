@@ -47,6 +47,8 @@ type demand struct {
 	priced bool
 	// repriced: what moves it is a change of price.
 	repriced bool
+	// thrifty: what moves it is money alone; where it goes is no sooner there.
+	thrifty bool
 	// before is the list in force; nil: there is none.
 	before *routerpb.Weights
 	// displaced says why weights must move at once, or "".

@@ -289,7 +289,7 @@ func (d *demand) standing(next map[string]float64) (Standing, float64) {
 		return StandingSettled, 0
 	case moved < quantum/2 && strings.HasPrefix(d.why, "held"):
 		return StandingHeld, 0
-	case d.repriced:
+	case d.repriced || d.thrifty:
 		return StandingMoving, rise / priceGrowth
 	}
 	return StandingMoving, rise / growth

@@ -193,6 +193,8 @@ func (d *demand) motion(r *route, e ExplainedRoute, standing Standing, add func(
 		add(ConstraintHeld, "%s", d.why)
 	case standing == StandingMoving && d.repriced:
 		add(ConstraintPrice, "%s", repriced)
+	case standing == StandingMoving && d.thrifty:
+		add(ConstraintPrice, "it only saves money: moves by at most %g points a minute", 60*100*priceGrowth)
 	case standing == StandingMoving:
 		add(ConstraintGrowth, "on the way: no region's share rises by more than %g points a second", 100*growth)
 	}

@@ -10,8 +10,8 @@ import (
 	"anabranch/costmodel"
 )
 
-// priceGrowth is how much of a demand may move in a second after a change of price: 20 points a
-// minute. Prices are no emergency, and caches have to be filled anew wherever traffic goes.
+// priceGrowth is how much of a demand may move in a second after a change of price, or only to save money: 20
+// points a minute. Prices are no emergency, and caches have to be filled anew wherever traffic goes.
 const priceGrowth = 0.2 / 60
 
 // repriced explains shares on their way after a change of price. It is also how the next plan knows
@@ -58,14 +58,30 @@ func (d *demand) pressed(target []float64) bool {
 	return false
 }
 
-// pricePace is the part of the way to a target that a change of price may move in the seconds passed,
+// saves says that a target is cheaper and nothing else: with the weights in force requests would wait for their first
+// token at least as long where it sends them. What work costs there is no price alone, but also a capacity that is
+// measured, and where nearly as much is to be saved here and there, the better place changes with every breath of it.
+func (d *demand) saves(before, target []float64) bool {
+	if d.policy.CostPreference <= 0 {
+		return false
+	}
+	money, wait := 0.0, 0.0
+	for i, r := range d.routes {
+		by := target[i] - before[i]
+		money += by * r.moneyMs
+		wait += by * (r.rttMs + r.gain*r.site.curve.at(r.site.inForce))
+	}
+	return money < 0 && wait >= 0
+}
+
+// pricePace is the part of the way to a target that money may move in the seconds passed,
 // but so much that shares, being rounded, move at all.
 func (d *demand) pricePace(before, target []float64, passed float64) float64 {
 	sum := 0.0
 	for i := range before {
 		sum += max(target[i]-before[i], 0)
 	}
-	if !d.repriced || sum <= priceGrowth*passed {
+	if !d.repriced && !d.thrifty || sum <= priceGrowth*passed {
 		return 1
 	}
 	least := 0.51 * quantum / distance(before, target)

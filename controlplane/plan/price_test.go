@@ -79,6 +79,28 @@ func TestAPriceThatComesIntoForceMovesTwentyPointsAMinute(t *testing.T) {
 	}
 }
 
+// What work costs depends on what a cluster is measured to do, too. That breathes, and traffic must not with it.
+func TestWhatOnlySavesMoneyMovesTwentyPointsAMinute(t *testing.T) {
+	b := priced(t)
+	b.write("RateCard", "list", "gpus: [{class: h100, region: us, usdPerHour: 1}, {class: h100, region: eu, usdPerHour: 0.99}, {class: h100, region: ap, usdPerHour: 1}]")
+	b.write("Model", "another", "{}") // makes a table that is newer than the card
+	b.report()
+	b.after(20)
+	near(t, "at home while eu saves little", region(b.shares("us"), "us"), 1, 0)
+
+	b.capacity["us-a"], b.capacity["us-b"] = 7_000, 3_500
+	b.after(10) // until that is believed
+	b.everySecond(t, 60, priceGrowth)
+	near(t, "in eu after a minute", region(b.shares("us"), "eu"), 0.2, 0.04)
+	if r := b.explained("us", 0).to("eu-a"); !r.bound(ConstraintPrice) {
+		t.Errorf("constraints of eu-a: %v", r.Constraints)
+	}
+
+	b.capacity["us-a"], b.capacity["us-b"] = 10_000, 5_000
+	b.after(300) // a capacity that rises is believed in minutes; home is sooner, too, so there is nothing to wait for then
+	near(t, "at home again", region(b.shares("us"), "us"), 1, 2*deadBand)
+}
+
 func TestAPriceAlsoMovesSlowlyWithinARegion(t *testing.T) {
 	b := priced(t)
 	b.write("RateCard", "list", "gpus: [{class: h100, region: us, usdPerHour: 1}, {class: h100, region: us, purchase: spot, usdPerHour: 9}, "+

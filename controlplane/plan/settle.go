@@ -45,6 +45,7 @@ func (d *demand) settle(w *world, in Input) {
 	if d.displaced != "" || furthest <= deadBand || d.pressed(target) {
 		d.repriced = false
 	}
+	d.thrifty = d.displaced == "" && d.saves(before, target) && !d.pressed(target)
 	switch {
 	case d.displaced != "" && !in.Warm && d.keepUsable(before):
 		d.take(before, "held until enough routers have reported; "+d.displaced)
