@@ -31,14 +31,14 @@ func TestWhichMinutesAreDue(t *testing.T) {
 		"one":                   {closedAt(t, at(5*time.Hour-time.Minute)), now, 5*time.Hour - time.Minute, 1},
 		"none yet":              {closedAt(t, at(5*time.Hour)), now, 0, 0},
 		"the clock is behind":   {closedAt(t, at(7*time.Hour)), now, 0, 0},
-		"some after an outage":  {closedAt(t, at(4*time.Hour+30*time.Minute)), now, 4*time.Hour + 30*time.Minute, 30},
+		"some after an outage":  {closedAt(t, at(4*time.Hour+50*time.Minute)), now, 4*time.Hour + 50*time.Minute, 10},
 		"many after an outage":  {closedAt(t, at(0)), now, 0, batchMinutes},
 		"the longest outage":    {closedAt(t, at(5*time.Hour-MaxGap)), now, 5*time.Hour - MaxGap, batchMinutes},
 		"longer than an outage": {closedAt(t, at(5*time.Hour-MaxGap-time.Minute)), now, 5*time.Hour - time.Minute, 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := Close(Due{Account: tt.account, Resources: docs, Capacity: never, Now: tt.now})
+			got := Close(Due{Account: tt.account, Held: docs.always, Capacity: never, Now: tt.now})
 			if len(got.GetMinutes()) != tt.minutes {
 				t.Fatalf("%d minutes", len(got.GetMinutes()))
 			}
@@ -62,7 +62,7 @@ func TestAnOutageIsBilledAfterwards(t *testing.T) {
 	docs := write(t, cluster("a", "us", ""), "RateCard r {gpus: [{class: h100, region: us, usdPerHour: 3}]}")
 	a, commands := closedAt(t, at(0)), 0
 	for {
-		c := Close(Due{Account: a, Resources: docs, Capacity: never, Now: at(7*time.Hour + Grace)})
+		c := Close(Due{Account: a, Held: docs.always, Capacity: never, Now: at(7*time.Hour + Grace)})
 		if c == nil {
 			break
 		}
@@ -74,7 +74,7 @@ func TestAnOutageIsBilledAfterwards(t *testing.T) {
 		a = next
 	}
 	r, err := a.Ask(account.Query{From: at(0), Until: at(7 * time.Hour), Step: account.ByHour})
-	if err != nil || !r.Complete || len(r.Rows) != 7 || commands != 7 {
+	if err != nil || !r.Complete || len(r.Rows) != 7 || commands != 21 {
 		t.Fatalf("%d commands, %+v, %v", commands, r, err)
 	}
 	for _, row := range r.Rows {

@@ -89,9 +89,33 @@ func (t Tariff) Count(minuteUnixS int64, lines []costmodel.Line) *statepb.Counte
 	return out
 }
 
-// Price is what usage in a minute is in the account of a state, at the prices that hold then.
+// Price is what usage in a minute is in the account of a state, at the prices that held when it began. What was not
+// there then, and has been written since, goes by how it was written.
 func Price(view *state.View, minute time.Time, lines []costmodel.Line) *statepb.CountedMinute {
-	return NewTariff(view, view.Offers(), minute).Count(minute.Unix(), lines)
+	held := view.AsOf(minute)
+	t := NewTariff(held, nil, minute) // GPUs are paid by the bills of their clusters
+	if slices.ContainsFunc([]policy.Kind{policy.KindCluster, policy.KindModel, policy.KindRateCard}, held.Differs) {
+		t.add(NewTariff(view, nil, minute))
+	}
+	return t.Count(minute.Unix(), lines)
+}
+
+// add takes what is missing for counting usage from a later tariff.
+func (t *Tariff) add(later Tariff) {
+	missing(t.places, later.places)
+	missing(t.weights, later.weights)
+	missing(t.tokens, later.tokens)
+	if !t.lanes {
+		t.egress, t.lanes = later.egress, later.lanes
+	}
+}
+
+func missing[K comparable, V any](to, from map[K]V) {
+	for k, v := range from {
+		if _, there := to[k]; !there {
+			to[k] = v
+		}
+	}
 }
 
 func (t Tariff) line(k costmodel.Key, u costmodel.Usage) *statepb.CountedLine {

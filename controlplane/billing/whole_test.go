@@ -58,7 +58,7 @@ func tell(t *rapid.T, tt *testing.T) *story {
 // shut closes all minutes that are due, or that before a time alone, so that the time before is a gap.
 func (s *story) shut() {
 	for {
-		c := Close(Due{Account: s.account, Resources: s.docs, Capacity: func(fleet.ClusterID, fleet.ModelID) float64 {
+		c := Close(Due{Account: s.account, Held: s.docs.always, Capacity: func(fleet.ClusterID, fleet.ModelID) float64 {
 			return rapid.SampledFrom([]float64{0, 1, 1e4}).Draw(s.T, "capacity")
 		}, Now: s.now})
 		if c == nil {

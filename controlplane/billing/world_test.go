@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
+	"anabranch/costmodel"
 )
 
 // epoch is the start of a day.
@@ -48,3 +50,6 @@ func cluster(name, region, more string) string {
 }
 
 func never(fleet.ClusterID, fleet.ModelID) float64 { return 0 }
+
+// always holds.
+func (c configured) always(time.Time) (plan.Lookup, []costmodel.Offer) { return c, nil }

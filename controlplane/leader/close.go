@@ -20,7 +20,7 @@ func (l *loop) closeMinutes(ctx context.Context, view *state.View, signals signa
 		return
 	}
 	command := billing.Close(billing.Due{
-		Account: view.Account(), Resources: view, Offers: view.Offers(), Now: now,
+		Account: view.Account(), Held: billing.Held(view), Now: now,
 		Capacity: signals.Capacity,
 	})
 	if command == nil {

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,6 +56,8 @@ func (y *treasury) paid() costmodel.Micros {
 func TestALeaderHasMinutesBilledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on a midnight of UTC
 		y := wealthy(t)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time of synctest: what was configured is billed from the next minute on
+		y.renew()
 		for _, step := range []struct {
 			what  string
 			first func()
@@ -85,6 +88,37 @@ func TestALeaderHasMinutesBilledOnce(t *testing.T) {
 			t.Error("minutes are entries of the audit trail")
 		}
 	})
+}
+
+// A minute that is over when a price changes, a cluster goes or another leader comes, costs what it cost.
+func TestAMinuteThatIsOverIsBilledAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := wealthy(t)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time of synctest
+		y.renew()
+		change := func(after time.Duration, kind policy.Kind, name, spec string, paid costmodel.Micros) {
+			t.Helper()
+			y.bill(after)
+			if y.write(kind, name, spec); kind == policy.KindCluster {
+				y.renew()
+			}
+			y.bill(time.Minute - after)
+			if got := y.paid(); got != paid {
+				t.Errorf("after %s was changed %s are paid, want %s", name, got, paid)
+			}
+		}
+		y.bill(time.Minute) // the first is closed
+		dear := "{gpus: [{class: h100, region: us, usdPerHour: 300}]}"
+		change(10*time.Second, policy.KindRateCard, "r", dear, 200_000)                  // the last minute is over, and not closed
+		change(10*time.Second, policy.KindRegion, "ap", "{}", 300_000)                   // that in which it changed began with the old price
+		change(10*time.Second, policy.KindCluster, "d", clusterOf("d", 2), 10_300_000)   // it was not there
+		change(10*time.Second, policy.KindCluster, "c", clusterOf("c", 200), 20_300_000) // nor were these
+		change(10*time.Second, policy.KindRegion, "eu", "{}", 40_300_000)                // c as it was, and d
+	})
+}
+
+func clusterOf(name string, gpus int) string {
+	return fmt.Sprintf("{region: us, models: [m], endpoints: [{id: e, url: 'http://%s:1', class: h100}], gpus: [{class: h100, count: %d}]}", name, gpus)
 }
 
 func TestAnotherLeadersBillIsNoFailure(t *testing.T) {

@@ -30,6 +30,7 @@ const (
 //   - A source that has no good answer keeps what it had.
 //   - A price that has become more than ten times what it was, or a tenth, or nothing, and one that is not
 //     told any more, is doubted: what was known stays for a day. Then the source is believed.
+//   - What a price was before is kept beside it.
 //   - A capacity block that has begun is not offered any more. Its price holds until it ends.
 func settle(before *statepb.PriceSource, a pricelist.Answer, needs []Need, every time.Duration, now time.Time) *statepb.PriceSource {
 	s := &statepb.PriceSource{
@@ -62,6 +63,9 @@ func settle(before *statepb.PriceSource, a pricelist.Answer, needs []Need, every
 			s.Offers = append(s.Offers, o)
 		}
 	}
+	for _, o := range s.Offers {
+		succeed(o, known[goodsOf(o)], now)
+	}
 	slices.SortFunc(s.Offers, func(a, b *statepb.PriceOffer) int { return goodsOf(a).compare(goodsOf(b)) })
 	if n := len(s.Offers); n > state.MaxSourceOffers {
 		s.Offers, s.Error = s.Offers[:state.MaxSourceOffers], fmt.Sprintf("%d prices are needed, %d are kept", n, state.MaxSourceOffers)
@@ -83,6 +87,18 @@ func believe(before, now *statepb.PriceOffer, readUnixMs int64, at time.Time) *s
 		return now
 	}
 	return doubt(before, &statepb.Doubt{SinceUnixMs: since, MicrosPerHour: now.GetMicrosPerHour()}, readUnixMs)
+}
+
+// succeed notes what an offer cost until now, for minutes that are billed when they are over; before is what was
+// known of it, nil: nothing was.
+func succeed(o, before *statepb.PriceOffer, now time.Time) {
+	switch {
+	case before == nil || o == before:
+	case o.GetMicrosPerHour() == before.GetMicrosPerHour():
+		o.WasMicrosPerHour, o.WasUntilUnixMs = before.GetWasMicrosPerHour(), before.GetWasUntilUnixMs()
+	default:
+		o.WasMicrosPerHour, o.WasUntilUnixMs = before.GetMicrosPerHour(), now.UnixMilli()
+	}
 }
 
 // doubt keeps a price, and when it was read, beside what has been said of it since.

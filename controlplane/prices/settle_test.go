@@ -55,6 +55,31 @@ type step struct {
 
 func at(hour float64, offers ...costmodel.Offer) step { return step{hour, false, offers} }
 
+// A minute is billed when it is over, and with what its price was then.
+func TestWhatAPriceWasIsKept(t *testing.T) {
+	var s *statepb.PriceSource
+	for _, x := range []struct {
+		usd   float64
+		was   string
+		until float64
+	}{{3, "$0.00", 0}, {3, "$0.00", 0}, {4, "$3.00", 2}, {4, "$3.00", 2}, {400, "$3.00", 2}, {5, "$4.00", 5}} {
+		hour := 0.0
+		if s != nil {
+			hour = time.UnixMilli(s.GetReadUnixMs()).Sub(noon).Hours() + 1
+		}
+		now := noon.Add(time.Duration(hour * float64(time.Hour)))
+		s = settle(s, pricelist.Answer{State: pricelist.State{Source: "a", Standing: pricelist.Good, Read: now, Asked: now}, Offers: []costmodel.Offer{spot(x.usd)}}, everything, time.Hour, now)
+		o := s.GetOffers()[0]
+		until := int64(0)
+		if x.until > 0 {
+			until = noon.Add(time.Duration(x.until * float64(time.Hour))).UnixMilli()
+		}
+		if costmodel.Micros(o.GetWasMicrosPerHour()).String() != x.was || o.GetWasUntilUnixMs() != until {
+			t.Errorf("after %g: was %s until %d, want %s until %d", x.usd, costmodel.Micros(o.GetWasMicrosPerHour()), o.GetWasUntilUnixMs(), x.was, until)
+		}
+	}
+}
+
 func TestPricesThatJumpAreDoubtedForADay(t *testing.T) {
 	file := func(usd float64) costmodel.Offer {
 		o := spot(usd)

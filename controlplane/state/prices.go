@@ -131,7 +131,7 @@ func wrongSource(s *statepb.PriceSource) (field, why string) {
 			return "sources.offers", "have no class or region"
 		case !fits(o.GetClass()) || !fits(o.GetInstance()) || !fits(o.GetRegion()) || !fits(o.GetZone()) || !fits(o.GetPurchase()) || !fits(o.GetSource()):
 			return "sources.offers", "have a text that is too long"
-		case o.GetMicrosPerHour() < 0 || o.GetDoubt().GetMicrosPerHour() < 0:
+		case o.GetMicrosPerHour() < 0 || o.GetDoubt().GetMicrosPerHour() < 0 || o.GetWasMicrosPerHour() < 0:
 			return "sources.offers", "cost less than nothing"
 		case costmodel.Origin(o.GetOrigin()) != costmodel.File && costmodel.Origin(o.GetOrigin()) != costmodel.Live:
 			return "sources.offers", "are neither of a file nor of a seller"

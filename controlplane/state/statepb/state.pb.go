@@ -3053,8 +3053,11 @@ type PriceOffer struct {
 	AsOfUnixMs    int64                  `protobuf:"varint,12,opt,name=as_of_unix_ms,json=asOfUnixMs,proto3" json:"as_of_unix_ms,omitempty"` // 0: when its source was read, of a live price; else not known
 	Estimate      bool                   `protobuf:"varint,13,opt,name=estimate,proto3" json:"estimate,omitempty"`
 	Doubt         *Doubt                 `protobuf:"bytes,14,opt,name=doubt,proto3" json:"doubt,omitempty"` // unset: none
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// What it cost before, until when. 0: not known.
+	WasMicrosPerHour int64 `protobuf:"varint,15,opt,name=was_micros_per_hour,json=wasMicrosPerHour,proto3" json:"was_micros_per_hour,omitempty"`
+	WasUntilUnixMs   int64 `protobuf:"varint,16,opt,name=was_until_unix_ms,json=wasUntilUnixMs,proto3" json:"was_until_unix_ms,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PriceOffer) Reset() {
@@ -3183,6 +3186,20 @@ func (x *PriceOffer) GetDoubt() *Doubt {
 		return x.Doubt
 	}
 	return nil
+}
+
+func (x *PriceOffer) GetWasMicrosPerHour() int64 {
+	if x != nil {
+		return x.WasMicrosPerHour
+	}
+	return 0
+}
+
+func (x *PriceOffer) GetWasUntilUnixMs() int64 {
+	if x != nil {
+		return x.WasUntilUnixMs
+	}
+	return 0
 }
 
 // Doubt is what a source has said of a price since, and is not believed so far.
@@ -6397,7 +6414,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\vsame_offers\x18\t \x01(\bR\n" +
 	"sameOffers\x12\x1a\n" +
 	"\brevision\x18\n" +
-	" \x01(\x04R\brevision\"\xa8\x03\n" +
+	" \x01(\x04R\brevision\"\x82\x04\n" +
 	"\n" +
 	"PriceOffer\x12\x14\n" +
 	"\x05class\x18\x01 \x01(\tR\x05class\x12\x1a\n" +
@@ -6416,7 +6433,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\ras_of_unix_ms\x18\f \x01(\x03R\n" +
 	"asOfUnixMs\x12\x1a\n" +
 	"\bestimate\x18\r \x01(\bR\bestimate\x12/\n" +
-	"\x05doubt\x18\x0e \x01(\v2\x19.anabranch.state.v1.DoubtR\x05doubt\"g\n" +
+	"\x05doubt\x18\x0e \x01(\v2\x19.anabranch.state.v1.DoubtR\x05doubt\x12-\n" +
+	"\x13was_micros_per_hour\x18\x0f \x01(\x03R\x10wasMicrosPerHour\x12)\n" +
+	"\x11was_until_unix_ms\x18\x10 \x01(\x03R\x0ewasUntilUnixMs\"g\n" +
 	"\x05Doubt\x12\"\n" +
 	"\rsince_unix_ms\x18\x01 \x01(\x03R\vsinceUnixMs\x12&\n" +
 	"\x0fmicros_per_hour\x18\x02 \x01(\x03R\rmicrosPerHour\x12\x12\n" +
