@@ -135,35 +135,36 @@ func (r *route) allowed(d *demand) float64 {
 	return max(r.before+leastGrowth, min(more/d.load, 1))
 }
 
-// warmUp takes back from sites what they may not have yet while their caches are cold. It stays at, or goes to,
-// those that have had a share and are free to have it, in proportion to it; if there are none, nothing is
-// taken back. It says whether anything was.
-func (d *demand) warmUp(shares []float64) bool {
-	back, kept := 0.0, 0.0
-	cold := make([]bool, len(d.routes))
+// warmUp takes back from sites what they may not have yet while their caches are cold. It stays with those that have
+// it and are free to keep it, so no more is taken back than they would give away: what a dead site or an order
+// displaces has nowhere to stay, and goes where there is room for it.
+func (d *demand) warmUp(shares []float64) {
+	back, room := 0.0, 0.0
+	cold, stays := make([]bool, len(d.routes)), make([]float64, len(d.routes))
 	for i, r := range d.routes {
 		allowed := r.allowed(d)
 		cold[i] = shares[i] > allowed+quantum && r.factor == 1
 		switch {
 		case cold[i]:
 			back += shares[i] - allowed
-		case r.before > 0 && r.barred == "" && r.factor == 1 && r.site.health.MayGrow() && !r.outweighed && !r.limited:
-			kept += r.before
+		case r.barred == "" && r.factor == 1 && r.site.health.MayGrow() && !r.outweighed && !r.limited:
+			stays[i] = max(r.before-shares[i], 0)
+			room += stays[i]
 		}
 	}
-	if back <= 0 || kept <= 0 {
-		return false
+	if back <= 0 || room <= 0 {
+		return
 	}
+	part := min(room/back, 1)
 	for i, r := range d.routes {
-		switch {
-		case cold[i]:
-			shares[i], r.cold = r.allowed(d), true
-		case r.before > 0 && r.barred == "" && r.factor == 1 && r.site.health.MayGrow() && !r.outweighed && !r.limited:
-			shares[i] += back * r.before / kept
+		if cold[i] {
+			shares[i] -= part * (shares[i] - r.allowed(d))
+			r.cold = true
+		} else {
+			shares[i] += part * back * stays[i] / room
 		}
 	}
 	round(shares)
-	return true
 }
 
 // newcomer names a region whose routers have only just begun to report, of those whose traffic this is or

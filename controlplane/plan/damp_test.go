@@ -117,6 +117,10 @@ func TestANewLeaderHoldsTheWeights(t *testing.T) {
 	b.ask("us", 40_000)
 	b.warm = false
 	b.after(30)
+	e, err := Explain(b.input(), Ask{Model: "m", Source: "us"})
+	if err != nil || e.Demands[0].Standing != StandingHeld || !strings.Contains(e.Demands[0].Summary, "is wanted, and held until enough routers have reported") {
+		t.Errorf("explained as %+v, error %v", e.Demands, err)
+	}
 	if !maps.Equal(before, b.shares("us")) {
 		t.Errorf("%v became %v", before, b.shares("us"))
 	}
@@ -369,6 +373,12 @@ func TestASiteWithColdCachesGetsMoreAsItHasDoneMore(t *testing.T) {
 		"all where the others must not grow": {10_000, 0, []float64{1, 0, 0}, []float64{0.6, 0.4, 0}, func(d *demand) {
 			d.routes[0].site.health.State = failover.Suspect
 		}, []float64{0.6, 0.4, 0}},
+		"all that a dead site had": {10_000, 0, []float64{0, 0.4, 0.6}, []float64{0.5, 0.5, 0}, func(d *demand) {
+			d.routes[1].served, d.routes[2].barred = 100_000, "EVACUATED"
+		}, []float64{0.5, 0.5, 0}},
+		"what a dead site had, and others keep the rest": {10_000, 0, []float64{0, 0.6, 0.4}, []float64{0.6, 0.4, 0}, func(d *demand) {
+			d.routes[1].served, d.routes[2].barred = 100_000, "EVACUATED"
+		}, []float64{0.4, 0.6, 0}},
 		"its part where it ramps": {10_000, 0, []float64{1, 0, 0}, []float64{0.75, 0.25, 0}, func(d *demand) { d.routes[1].factor = 0.25 }, []float64{0.75, 0.25, 0}},
 		"all where it is a provider": {10_000, 0, []float64{1, 0, 0}, []float64{0.6, 0.4, 0}, func(d *demand) {
 			d.routes[1].site.spec.Type = policy.TypeProvider
@@ -400,6 +410,25 @@ func TestColdCachesMakeMoreWork(t *testing.T) {
 		if r.served = served; math.Abs(r.coldFactor()-want) > 1e-9 {
 			t.Errorf("after %v work units it is %v times, want %v", served, r.coldFactor(), want)
 		}
+	}
+}
+
+// What a dead region did goes where the solution has room for it, whoever has had a share of it before.
+func TestColdCachesDoNotCrowdWhatADeadRegionDid(t *testing.T) {
+	b := newBench(t)
+	b.ask("us", 15_000)
+	b.ask("eu", 3000)
+	b.report()
+	b.plan()
+	b.after(60)
+	if before := b.shares("us"); region(before, "eu") < 0.2 || region(before, "ap") > 0.01 {
+		t.Fatalf("us goes to %v", before)
+	}
+	b.state("us-a", failover.Evacuated, 0)
+	b.state("us-b", failover.Evacuated, 0)
+	b.after(1)
+	if after := region(b.shares("us"), "eu"); after*15_000+3000 > 0.85*15_000 {
+		t.Errorf("eu gets %.2f of us beside its own: %s", after, b.reasons["m/interactive/us"])
 	}
 }
 
