@@ -16,3 +16,11 @@ func Input(view *state.View, signals signal.Snapshot) plan.Input {
 		Prices: view.Offers(), PricesRevision: view.PricesRevision(),
 	}
 }
+
+// Input is the same by what this node knows of itself: while it leads and has not heard enough yet, it holds weights,
+// and says so. How much another leader has heard it does not know.
+func (l *Leader) Input(view *state.View, signals signal.Snapshot) plan.Input {
+	in := Input(view, signals)
+	in.Warm = !l.cold.Load()
+	return in
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,6 +68,8 @@ type Leader struct {
 	o       Options
 	logger  *slog.Logger
 	metrics metrics
+	// cold: it leads, and has not heard enough yet to change weights.
+	cold atomic.Bool
 }
 
 // New returns a leader that Run starts.
@@ -118,6 +121,8 @@ func (l *Leader) lead(ctx context.Context, term store.Term) {
 	defer cancel()
 	defer context.AfterFunc(term.Ctx, cancel)()
 	l.logger.Info("leading", "term", term.Number)
+	l.cold.Store(true)
+	defer l.cold.Store(false)
 	newLoop(l).run(life)
 	l.logger.Info("no longer leading", "term", term.Number)
 }

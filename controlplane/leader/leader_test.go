@@ -110,6 +110,7 @@ func (r *replica) proposals() []proposal {
 // rig is a leader of a small fleet: us and eu and ap, one cluster each.
 type rig struct {
 	*replica
+	leader   *Leader
 	signals  *signal.Store
 	registry *prometheus.Registry
 	logs     *strings.Builder
@@ -133,6 +134,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.leader = l
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

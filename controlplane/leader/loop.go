@@ -111,6 +111,7 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 	}
 	if !l.warm {
 		l.warm = now.Sub(l.began) >= warmAfter || plan.Covered(known(view), signals, view.Table()) >= warmShare
+		l.cold.Store(!l.warm)
 	}
 	if !l.settleEpoch(ctx, signals) {
 		return

@@ -198,7 +198,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		Table: func(v *state.View, before *routerpb.Table, signals signal.Snapshot) *routerpb.Table {
 			return leader.Table(v, before, signals, signals.At)
 		},
-		Planned:   leader.Input,
+		Planned:   n.leader.Input,
 		Advisor:   n.capacity,
 		Simulator: simulator{},
 	}); err != nil {
