@@ -1,6 +1,9 @@
 package flow
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // settle goes on until the dual proves the cost, or hardly more can be had. Each time shares are pulled to where they
 // were before, which ends at the optimum however strong the pull: for ways without tilt, whose shares prices alone don't
@@ -67,6 +70,7 @@ func (s *search) mend() {
 	for j := range s.sites {
 		for again := 0; again < 3 && s.load[j] > s.limit[j]*(1+exact); again++ {
 			s.relieve(j)
+			s.mended = true
 		}
 	}
 }
@@ -104,27 +108,25 @@ func (s *search) ways(site int, do func(demand int, way int32)) {
 	}
 }
 
-// value is the cost of the shares, and what the dual says that any must cost at least.
+// value is the cost of the shares, and what the dual says that any must cost at least. Ways that are asleep have no share, and
+// the dual gives them none.
 func (s *search) value() (cost, bound float64) {
+	poured := !s.mended && s.own()
 	for i, load := range s.Problem.load {
 		level := s.level[i]
 		if s.from != nil {
 			level += s.from[i]
 		}
 		here, least := 0.0, level
-		for w := s.start[i]; w < s.start[i+1]; w++ {
-			x, tilt := s.share[w], s.tilt[w]
-			here += x * (s.Problem.cost[w] + tilt*x/2)
-			over := s.Problem.cost[w] + s.gain[w]*(s.base[s.to[w]]+s.price[s.to[w]]) - level
-			y := s.floor[w]
-			switch {
-			case tilt > 0:
-				y = min(max(-over/tilt, y), s.bound[w])
-			case over < 0:
-				y = s.bound[w]
+		if h := s.holds[i]; poured && h.n > 0 {
+			for _, w := range s.awake[h.from : h.from+h.n] {
+				x, y := s.worth(w.index, level)
+				here, least = here+x, least+y
 			}
-			if y != 0 {
-				least += y * (over + tilt*y/2)
+		} else {
+			for w := s.start[i]; w < s.start[i+1]; w++ {
+				x, y := s.worth(w, level)
+				here, least = here+x, least+y
 			}
 		}
 		cost += load * here
@@ -138,17 +140,46 @@ func (s *search) value() (cost, bound float64) {
 	return cost, bound
 }
 
+// own says that ways answer as the problem says.
+func (s *search) own() bool { return len(s.swing) == 0 || &s.swing[0] == &s.Problem.swing[0] }
+
+// worth is what a way costs, and the least that it could at a level.
+func (s *search) worth(w int32, level float64) (here, least float64) {
+	x, tilt := s.share[w], s.tilt[w]
+	here = x * (s.Problem.cost[w] + tilt*x/2)
+	over := s.Problem.cost[w] + s.gain[w]*(s.base[s.to[w]]+s.price[s.to[w]]) - level
+	y := s.floor[w]
+	switch {
+	case tilt > 0:
+		y = min(max(-over/tilt, y), s.bound[w])
+	case over < 0:
+		y = s.bound[w]
+	}
+	if y != 0 {
+		least = y * (over + tilt*y/2)
+	}
+	return here, least
+}
+
+// finish hands out copies, so that the search can go on.
 func (s *search) finish() *Solution {
-	prices := s.price[:s.n]
+	prices := make([]float64, s.n)
 	for j := range prices {
-		prices[j] = max(prices[j]+s.base[j], s.sites[j].Curve.ms[0])
-		s.base[j] = 0
+		prices[j] = max(s.price[j]+s.base[j], s.sites[j].Curve.ms[0])
 	}
-	s.level, s.from = s.levels(), nil
 	out := &Solution{
-		LevelMs: s.level, CongestionMs: prices, Load: s.load[:s.n], Rounds: s.rounds,
-		share: s.share, start: s.start, steps: s.steps,
+		LevelMs: s.levels(), CongestionMs: prices, Load: slices.Clone(s.load[:s.n]), Rounds: s.rounds,
+		Cost: s.spent, Bound: s.proven,
+		share: slices.Clone(s.share), start: s.start, steps: s.steps,
 	}
-	out.Cost, out.Bound = s.spent, s.proven
+	if !s.own() {
+		copy(s.level, out.LevelMs)
+		copy(s.price, prices)
+		clear(s.base)
+		copy(s.seen, s.price)
+		s.from, s.cost, s.swing = nil, s.Problem.cost, s.Problem.swing
+		s.forget()
+	}
+	s.made, s.last = out, s
 	return out
 }

@@ -66,7 +66,8 @@ const (
 // LostMs is what it costs not to serve a unit of load of a demand that has no steps of shedding.
 const LostMs = 1e6
 
-// Problem is sites, and demands to divide among them. Copies share their contents.
+// Problem is sites, and demands to divide among them. It remembers what it was solved with, and is for one goroutine at a
+// time.
 type Problem struct {
 	sites []Site
 	load  []float64 // of demands
@@ -81,6 +82,9 @@ type Problem struct {
 	// too little to tell a share by. Flat: it is, of some way.
 	swing []float64
 	flat  bool
+	// floored: some way has a floor. Last is the search that ended last, to go on from.
+	floored bool
+	last    *search
 }
 
 // leastTilt in ms is what tells shares apart while prices are found; a way with less is brought to its own tilt step
@@ -159,6 +163,7 @@ func (p *Problem) way(to int, cost, tilt, floor, bound float64) {
 	tilt = within(tilt, 0, mostMs)
 	p.tilt, p.swing = append(p.tilt, tilt), append(p.swing, 1/max(tilt, leastTilt))
 	p.flat = p.flat || tilt < leastTilt
+	p.floored = p.floored || floor > 0
 	p.floor = append(p.floor, floor)
 	p.bound = append(p.bound, bound)
 }

@@ -41,7 +41,10 @@ const (
 // of the dual, which is concave, smooth, and quadratic in pieces. Newton's method with a search along each step finds
 // the piece of the maximum, and then the maximum itself but for rounding.
 func Solve(p *Problem, warm *Solution) *Solution {
-	s := begin(p, warm)
+	s := p.resume(warm)
+	if s == nil {
+		s = begin(p, warm)
+	}
 	s.pours = wholePours
 	found := s.search(wholeRounds, exact)
 	s.pours = math.MaxInt
@@ -73,7 +76,16 @@ type search struct {
 	from []float64 // the level that costs are relative to, of each demand; nil: 0
 	// short is the load that a site gets more than it offers; its square sum is far.
 	short []float64
-	curve []float64 // of the dual: n x n, its second derivatives by prices, negated
+	holds []hold // of each demand
+	awake []way  // by holds
+	// seen are the prices at the last pour, stride how far one had moved for it, and travel how far prices have
+	// fallen in all.
+	seen           []float64
+	stride, travel float64
+	// mended: shares are not those that were poured.
+	mended bool
+	made   *Solution // what was found last
+	curve  []float64 // of the dual: n x n, its second derivatives by prices, negated
 	// what steps need
 	step, before, was, perMs, factor []float64
 	keys                             []float64
@@ -90,30 +102,21 @@ func begin(p *Problem, warm *Solution) *search {
 		Problem: p, n: n, limit: make([]float64, n), price: make([]float64, n+1), base: make([]float64, n+1), level: make([]float64, len(p.load)),
 		share: make([]float64, len(p.to)), load: make([]float64, n+1), cost: p.cost, swing: p.swing,
 		short: make([]float64, n), curve: make([]float64, n*n), step: make([]float64, n), before: make([]float64, n), was: make([]float64, n),
-		perMs: make([]float64, n), factor: make([]float64, n*n), stiff: make([]float64, n),
+		perMs: make([]float64, n), holds: make([]hold, len(p.load)), seen: make([]float64, n), factor: make([]float64, n*n), stiff: make([]float64, n),
 	}
 	most := 0
 	for i := range p.load {
 		most = max(most, int(p.start[i+1]-p.start[i]))
 	}
 	s.keys, s.free = make([]float64, most), make([]int32, most)
-	for i, load := range p.load {
-		for w := p.start[i]; w < p.steps[i]; w++ {
-			if p.floor[w] > 0 {
-				s.limit[p.to[w]] += load * p.use[w] * p.floor[w]
-			}
-		}
-	}
-	for j, site := range p.sites {
-		s.limit[j] = max(s.limit[j], site.Limit)
-	}
+	s.confine()
 	if warm == nil || len(warm.CongestionMs) != n {
 		s.restart()
 		return s
 	}
 	for j, ms := range warm.CongestionMs {
 		s.price[j] = within(ms, -mostPrice, mostPrice)
-		s.stiff[j] = stiffness
+		s.stiff[j] = stiffest
 	}
 	if len(warm.LevelMs) == len(p.load) {
 		copy(s.level, warm.LevelMs)
@@ -123,9 +126,42 @@ func begin(p *Problem, warm *Solution) *search {
 	return s
 }
 
+// confine sets the limits of sites, which floors may be above.
+func (s *search) confine() {
+	clear(s.limit)
+	for i, load := range s.Problem.load {
+		if !s.floored {
+			break
+		}
+		for w := s.start[i]; w < s.steps[i]; w++ {
+			if s.floor[w] > 0 {
+				s.limit[s.to[w]] += load * s.use[w] * s.floor[w]
+			}
+		}
+	}
+	for j, site := range s.sites {
+		s.limit[j] = max(s.limit[j], site.Limit)
+	}
+}
+
+// resume goes on with the search that found a solution, if that was the last of this problem; else nil.
+func (p *Problem) resume(warm *Solution) *search {
+	s := p.last
+	if s == nil || warm == nil || s.made != warm || len(s.level) != len(p.load) {
+		return nil
+	}
+	s.rounds = 0
+	for j := range s.stiff {
+		s.stiff[j] = stiffest
+	}
+	s.confine()
+	return s
+}
+
 // restart sets the prices of idle sites.
 func (s *search) restart() {
 	s.cost, s.from = s.Problem.cost, nil
+	s.forget()
 	for j, site := range s.sites {
 		s.price[j], s.base[j] = site.Curve.ms[0], 0
 		s.stiff[j] = stiffness
@@ -154,9 +190,11 @@ func (s *search) anneal() {
 		for w, tilt := range s.tilt {
 			s.swing[w] = 1 / (max(tilt, leastTilt) + blur)
 		}
+		s.forget()
 		switch found := s.search(blurRounds, coarse); {
 		case found && blur < 1:
 			s.swing = s.Problem.swing
+			s.forget()
 			s.search(mostRounds, exact)
 			return
 		case found:
@@ -253,9 +291,10 @@ func (s *search) rebase() {
 		s.level[i] = 0
 	}
 	s.cost = cost
+	s.forget()
 	for j := range s.sites {
 		s.base[j] += s.price[j]
-		s.price[j] = 0
+		s.price[j], s.seen[j] = 0, 0
 	}
 }
 
