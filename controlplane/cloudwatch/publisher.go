@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"anabranch/costmodel/awsprice/fault"
 	"anabranch/costmodel/pricelist"
 )
 
@@ -224,7 +225,7 @@ func (p *Publisher) call(ctx context.Context, part []point) error {
 	}
 	_, err := p.o.Client.PutMetricData(ctx, in)
 	if err != nil {
-		return fmt.Errorf("publish %d metrics to CloudWatch: %w", len(part), err)
+		return fmt.Errorf("publish %d metrics to CloudWatch: %w", len(part), fault.Plain(err))
 	}
 	p.put.Add(float64(len(part)))
 	return nil

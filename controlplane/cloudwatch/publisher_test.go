@@ -47,7 +47,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/cbor")
 	fail := func(code int, name string) {
 		w.WriteHeader(code)
-		_, _ = w.Write(cbor.Encode(cbor.Map{"__type": cbor.String("com.amazonaws.cloudwatch#" + name), "message": cbor.String("no")}))
+		_, _ = w.Write(cbor.Encode(cbor.Map{"__type": cbor.String("com.amazonaws.cloudwatch#" + name), "message": cbor.String("arn:aws:iam::123456789012:user/ann may not")}))
 	}
 	body, err := readAll(r)
 	switch {
@@ -174,7 +174,7 @@ func TestGrowthIsKeptUntilItCouldBeTold(t *testing.T) {
 	s.set(0, "AccessDenied")
 	for range 2 {
 		cost.Add(1)
-		if err := p.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "AccessDenied") {
+		if err := p.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "AccessDenied") || strings.Contains(err.Error(), "123456789012") {
 			t.Fatalf("error %v, want that of the service", err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/pricing/types"
 
 	"anabranch/costmodel"
+	"anabranch/costmodel/awsprice/fault"
 )
 
 // priceListRegion is one of the few in which the Price List answers, for all regions:
@@ -83,7 +84,7 @@ func (c *Catalogue) Offers(ctx context.Context) ([]costmodel.Offer, error) {
 	for _, i := range c.o.Instances {
 		offers, err := c.ask(ctx, i)
 		if err != nil {
-			return nil, fmt.Errorf("price of %s in %s: %w", i.Type, c.o.Place.Code, err)
+			return nil, fmt.Errorf("price of %s in %s: %w", i.Type, c.o.Place.Code, fault.Plain(err))
 		}
 		all = append(all, offers...)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 
+	"anabranch/costmodel/awsprice/fault"
 	"anabranch/costmodel/pricelist"
 )
 
@@ -71,7 +72,7 @@ func Credentials(ctx context.Context, c aws.Config) error {
 		// The machine's role is what is asked for last, when nothing else is set.
 		return fmt.Errorf("%w: no AWS credentials in environment, shared files or machine's role", pricelist.ErrAbsent)
 	default:
-		return fmt.Errorf("credentials of AWS: %w", err)
+		return fmt.Errorf("credentials of AWS: %w", fault.Plain(err))
 	}
 }
 

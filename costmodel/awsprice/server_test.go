@@ -127,7 +127,7 @@ func understood(r *http.Request, text []byte, in *request) bool {
 
 func fail(w http.ResponseWriter, status int, exception string) {
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, `{"__type":%q,"Message":"no"}`, exception)
+	_, _ = fmt.Fprintf(w, `{"__type":%q,"Message":"arn:aws:iam::123456789012:user/ann may not"}`, exception)
 }
 
 // page answers with the products that match all filters.

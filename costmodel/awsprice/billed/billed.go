@@ -18,6 +18,7 @@ import (
 
 	"anabranch/costmodel"
 	"anabranch/costmodel/awsprice"
+	"anabranch/costmodel/awsprice/fault"
 )
 
 const (
@@ -83,7 +84,7 @@ func (e *Explorer) Day(ctx context.Context, day time.Time, instances []string) (
 	for range maxPages {
 		page, err := e.client.GetCostAndUsage(ctx, in)
 		if err != nil {
-			return costmodel.Billed{}, fmt.Errorf("costs of %s: %w", from.Format(time.DateOnly), err)
+			return costmodel.Billed{}, fmt.Errorf("costs of %s: %w", from.Format(time.DateOnly), fault.Plain(err))
 		}
 		if err := read(&out, page); err != nil {
 			return costmodel.Billed{}, fmt.Errorf("costs of %s: %w", from.Format(time.DateOnly), err)

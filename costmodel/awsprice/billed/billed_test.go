@@ -66,7 +66,7 @@ func (e *explorer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer e.mu.Unlock()
 	fail := func(name string) {
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = fmt.Fprintf(w, `{"__type":%q,"message":"no"}`, name)
+		_, _ = fmt.Fprintf(w, `{"__type":%q,"message":"arn:aws:iam::123456789012:user/ann may not"}`, name)
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 	text, err := io.ReadAll(r.Body)
@@ -217,7 +217,7 @@ func TestAnswersThatCannotBeComparedAreErrors(t *testing.T) {
 			e, x := serve(t, row{"us-east-1", "p5.48xlarge", "2"})
 			change(e)
 			day, err := x.Day(t.Context(), evening, []string{"p5.48xlarge"})
-			if err == nil || !strings.Contains(err.Error(), want) || len(day.Charges) > 0 {
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "123456789012") || len(day.Charges) > 0 {
 				t.Errorf("%+v, error %v, want one that says %q", day, err, want)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 
 	"anabranch/costmodel"
 	"anabranch/costmodel/awsprice"
+	"anabranch/costmodel/awsprice/fault"
 )
 
 // blockHours is how long a block is asked for: a day is the shortest that is sold.
@@ -64,7 +65,7 @@ func (b *Blocks) Offers(ctx context.Context) ([]costmodel.Offer, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("capacity blocks of %s in %s: %w", i.Type, b.o.Place.Code, err)
+			return nil, fmt.Errorf("capacity blocks of %s in %s: %w", i.Type, b.o.Place.Code, fault.Plain(err))
 		}
 		all = append(all, offers...)
 	}

@@ -142,7 +142,7 @@ func understood(r *http.Request, text []byte) (operation string, form url.Values
 
 func fail(w http.ResponseWriter, status int, code string) {
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, xml.Header+"<Response><Errors><Error><Code>"+code+"</Code><Message>no</Message></Error></Errors><RequestID>r-1</RequestID></Response>")
+	_, _ = io.WriteString(w, xml.Header+"<Response><Errors><Error><Code>"+code+"</Code><Message>arn:aws:iam::123456789012:user/ann may not</Message></Error></Errors><RequestID>r-1</RequestID></Response>")
 }
 
 func (m *market) page(w http.ResponseWriter, operation string, form url.Values) {

@@ -17,6 +17,7 @@ import (
 
 	"anabranch/costmodel"
 	"anabranch/costmodel/awsprice"
+	"anabranch/costmodel/awsprice/fault"
 )
 
 // Bounds of one answer.
@@ -86,7 +87,7 @@ func (m *Market) Offers(ctx context.Context) ([]costmodel.Offer, error) {
 	}
 	history, err := m.history(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("spot prices in %s: %w", m.o.Place.Code, err)
+		return nil, fmt.Errorf("spot prices in %s: %w", m.o.Place.Code, fault.Plain(err))
 	}
 	var all []costmodel.Offer
 	for _, p := range newest(history) {
