@@ -32,7 +32,7 @@ give the same result.`,
   anabranch sim show prefix-long > mine.yaml && anabranch sim run mine.yaml --out report/
   anabranch sim explain prefix-long 4711`,
 	}
-	cmd.AddCommand(a.simList(), a.simPolicies(), a.simShow(), a.simRun(), a.simExplain(), a.simProof())
+	cmd.AddCommand(a.simList(), a.simPolicies(), a.simShow(), a.simRun(), a.simExplain(), a.simTradeoff(), a.simProof())
 	return cmd
 }
 

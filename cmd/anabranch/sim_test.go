@@ -116,6 +116,28 @@ func TestSimRunFailsWhereTheExpectedDoesNotHold(t *testing.T) {
 	}
 }
 
+func TestSimTradeoffShowsMoneyAndLatency(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "report")
+	code, out, errs := call(t, "sim", "tradeoff", quickFile(t, quick), "--variant", "fast", "--preference", "0,1", "--seeds", "1", "--out", folder, "-o", "markdown")
+	if code != 0 || errs != "" {
+		t.Fatalf("%d %s\n%s", code, errs, out)
+	}
+	for _, want := range []string{"| policy | work/answer, µ$ |", "| 0 latency first |", "| 1 cost first |", "| least latency (oracle) |"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(folder, "quick-tradeoff.html")); err != nil || info.Size() < 500 {
+		t.Errorf("no page: %v", err)
+	}
+	if code, out, _ = call(t, "sim", "tradeoff", quickFile(t, quick), "--preference", "0", "--seeds", "1"); code != 0 || !strings.Contains(out, "quick/slow: what money buys") {
+		t.Errorf("%d\n%s", code, out)
+	}
+	if code, _, errs = call(t, "sim", "tradeoff", quickFile(t, quick), "--preference", "2"); code != exitFailed || !strings.Contains(errs, "2 is not 0 to 1") {
+		t.Errorf("%d %s", code, errs)
+	}
+}
+
 func TestSimExplain(t *testing.T) {
 	path := quickFile(t, quick)
 	if code, out, errs := call(t, "sim", "explain", path, "7", "--variant", "fast", "--seed", "2"); code != 0 || !strings.Contains(out, "request 7 by ours, seed 2") || !strings.Contains(out, "gets pod") {

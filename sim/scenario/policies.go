@@ -56,6 +56,10 @@ func (s *Scenario) oursOptions(spec *world.Spec) (ours.Options, error) {
 		}
 		o.Resources = resources
 	}
+	var err error
+	if o.Resources, err = s.prefer(o.Resources); err != nil {
+		return o, err
+	}
 	return o, o.Validate(spec)
 }
 

@@ -58,6 +58,8 @@ type Scenario struct {
 	Expect, Goals []Check
 
 	tree *yaml.Node
+	// preference takes the place of what Resources say of cost preferences. Nil: nothing does.
+	preference *float64
 }
 
 // Variant is the document with some values replaced.
