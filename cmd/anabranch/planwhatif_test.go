@@ -25,6 +25,13 @@ func TestWhatIfCompares(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, out)
 		}
 	}
+	for price, bill := range map[string]float64{"us-east-1=2x": 64, "2x": 88, "H100=0.5x": 22, "us-east-1=0": 24} {
+		out, _ = s.do(0, "", "plan", "what-if", "--price", price, "-o", "json")
+		var got client.WhatIfAnswer
+		if err := json.Unmarshal([]byte(out), &got); err != nil || got.After.BillPerHour.USD != bill {
+			t.Errorf("%s: %v %v, want %v", price, err, got.After.BillPerHour.USD, bill)
+		}
+	}
 	out, _ = s.do(0, "", "plan", "what-if", "--price", "h100=9", "--price", "us-east-1-a=1", "--capacity", "us-east-1-a=2x", "-o", "json")
 	var got client.WhatIfAnswer
 	if err := json.Unmarshal([]byte(out), &got); err != nil || got.After.BillPerHour.USD != 80 || got.Before.BillPerHour.USD != 44 || got.After.Sites[1].CapacityPerS != 20_000 {
@@ -60,9 +67,11 @@ func TestWhatIfRefusesWhatItCantSuppose(t *testing.T) {
 		{exitRefused, []string{"--capacity", "x=2x"}, "eu-west-1-a, us-east-1-a"},
 		{exitRefused, []string{"--demand", "uk=2x"}, "eu-west-1, us-east-1"},
 		{exitUsage, nil, "give --without REGION"},
-		{exitUsage, []string{"--price", "h100"}, "write CLUSTER=USD or CLASS=USD"},
-		{exitUsage, []string{"--price", "h100=dear"}, "write CLUSTER=USD or CLASS=USD"},
-		{exitUsage, []string{"--price", "h100=-1"}, "write CLUSTER=USD or CLASS=USD"},
+		{exitUsage, []string{"--price", "h100"}, "write CLUSTER=USD, REGION=USD or CLASS=USD"},
+		{exitUsage, []string{"--price", "h100=0x"}, "or a factor, such as us-east-1=2x"},
+		{exitUsage, []string{"--price", "=2x"}, "or a factor, such as us-east-1=2x"},
+		{exitUsage, []string{"--price", "h100=dear"}, "write CLUSTER=USD, REGION=USD or CLASS=USD"},
+		{exitUsage, []string{"--price", "h100=-1"}, "write CLUSTER=USD, REGION=USD or CLASS=USD"},
 		{exitUsage, []string{"--demand", "double"}, "write 1.5x, or REGION=2x"},
 		{exitUsage, []string{"--demand", "=2x"}, "write 1.5x, or REGION=2x"},
 		{exitUsage, []string{"--demand", "-2x"}, "write 1.5x, or REGION=2x"},

@@ -18,7 +18,7 @@ type Change struct {
 	// where they are.
 	WithoutRegions  []fleet.RegionID  `json:"withoutRegions,omitempty"`
 	WithoutClusters []fleet.ClusterID `json:"withoutClusters,omitempty"`
-	// Prices of GPUs; of two for the same GPUs the later one holds.
+	// Prices of GPUs; of two for the same GPUs the later one holds, and a factor is one of what held before it.
 	Prices []PriceChange `json:"prices,omitempty"`
 	// Demand is multiplied, several times where several entries speak of it.
 	Demand []DemandChange `json:"demand,omitempty"`
@@ -26,11 +26,15 @@ type Change struct {
 	Capacity []CapacityChange `json:"capacity,omitempty"`
 }
 
-// PriceChange is what a GPU costs for an hour, of one cluster or, everywhere, of one class.
+// PriceChange is what a GPU costs for an hour: of one cluster, in one region or, everywhere, of one class.
+// That of all has a factor and names none of them.
 type PriceChange struct {
-	Cluster    fleet.ClusterID `json:"cluster,omitempty"`
-	Class      string          `json:"class,omitempty"`
-	USDPerHour float64         `json:"usdPerHour"`
+	Cluster fleet.ClusterID `json:"cluster,omitempty"`
+	Region  fleet.RegionID  `json:"region,omitempty"`
+	Class   string          `json:"class,omitempty"`
+	// USDPerHour is the price, or Factor, above 0, what it is multiplied by; a price that is not known stays so.
+	USDPerHour float64 `json:"usdPerHour,omitempty"`
+	Factor     float64 `json:"factor,omitempty"`
 }
 
 // DemandChange is by how much more, or less, clients of a region ask for.
@@ -55,8 +59,14 @@ const (
 	mostUSD     = 1e6
 )
 
-func (c PriceChange) of(id fleet.ClusterID, class string) bool {
-	return c.Cluster != "" && c.Cluster == id || c.Class != "" && strings.EqualFold(c.Class, class)
+func (c PriceChange) of(id fleet.ClusterID, in fleet.RegionID, class string) bool {
+	switch {
+	case c.Cluster != "":
+		return c.Cluster == id
+	case c.Region != "":
+		return c.Region == in
+	}
+	return c.Class == "" || strings.EqualFold(c.Class, class)
 }
 
 // Empty says that nothing is supposed.
@@ -106,7 +116,11 @@ func (c Change) repriced(id fleet.ClusterID, spec *policy.ClusterSpec, book cost
 		found, known := book.Find(costmodel.Want{Class: g.Class, Region: spec.Region, Instance: g.Instance, Zone: g.Zone, Purchase: g.Purchase})
 		o := found.Offer
 		for _, p := range c.Prices {
-			if p.of(id, g.Class) {
+			switch {
+			case !p.of(id, fleet.RegionID(spec.Region), g.Class):
+			case p.Factor > 0 && known:
+				o.PerHour, o.Source, changed = costmodel.FromUSD(o.PerHour.USD()*p.Factor), "supposed", true
+			case p.Factor <= 0:
 				o = costmodel.Offer{PerHour: costmodel.FromUSD(max(p.USDPerHour, 0)), Origin: costmodel.Override, Source: "supposed"}
 				known, changed = true, true
 			}
@@ -190,9 +204,18 @@ func (k *checker) cluster(field string, id fleet.ClusterID) {
 
 func (k *checker) price(at string, p PriceChange) {
 	spec := k.clusters[string(p.Cluster)]
+	named := 0
+	for _, name := range []string{string(p.Cluster), string(p.Region), p.Class} {
+		if name != "" {
+			named++
+		}
+	}
 	switch {
-	case (p.Cluster == "") == (p.Class == ""):
-		k.add(at, "names neither a cluster nor a class of GPU, or both", "name one of them")
+	case named > 1 || named == 0 && p.Factor == 0:
+		k.add(at, fmt.Sprintf("names %d of cluster, region and class of GPU", named), "name one of them; only a factor may be of all GPUs")
+	case named == 0:
+	case p.Region != "":
+		k.region(at+".region", p.Region)
 	case p.Class != "" && !slices.Contains(k.classes, strings.ToLower(p.Class)):
 		k.add(at+".class", fmt.Sprintf("no cluster has GPUs of class %.64q", p.Class), "use one of "+some(k.classes))
 	case p.Class != "":
@@ -204,6 +227,12 @@ func (k *checker) price(at string, p PriceChange) {
 		k.add(at+".cluster", fmt.Sprintf("nobody has written down which GPUs %s has, so that a price says nothing", p.Cluster), "write spec.gpus of the cluster")
 	}
 	k.number(at+".usdPerHour", p.USDPerHour, 0, mostUSD)
+	if p.Factor != 0 {
+		k.number(at+".factor", p.Factor, 1/mostFactor, mostFactor)
+		if p.USDPerHour != 0 {
+			k.add(at, "has a price and a factor", "give one of usdPerHour and factor")
+		}
+	}
 }
 
 func (k *checker) number(field string, x, least, most float64) {

@@ -105,6 +105,21 @@ func TestPricesMoveWhatCaresForThem(t *testing.T) {
 			t.Errorf("%s: %.3f of us goes to eu", name, got)
 		}
 	}
+	for name, change := range map[string]struct {
+		prices []PriceChange
+		eu     float64
+	}{
+		"nine times in the region":             {[]PriceChange{{Region: "us", Factor: 9}}, 1},
+		"three times, twice, in its clusters":  {[]PriceChange{{Cluster: "us-a", Factor: 3}, {Cluster: "us-b", Factor: 3}, {Region: "us", Factor: 3}}, 1},
+		"nine times everywhere, as it is now":  {[]PriceChange{{Factor: 9}}, 0},
+		"a price in a region after its factor": {[]PriceChange{{Region: "us", Factor: 9}, {Region: "us", USDPerHour: 1}}, 0},
+	} {
+		e := WhatIf(b.input(), Change{Prices: change.prices})
+		near(t, name, e.After.from("us").region("eu"), change.eu, 0.1)
+		if len(change.prices) == 1 && change.prices[0].Region == "" {
+			near(t, "bill, "+name, e.After.BillPerHour.USD, 9*e.Before.BillPerHour.USD, 1e-6)
+		}
+	}
 	e := WhatIf(b.input(), Change{Prices: []PriceChange{{Class: "h100", USDPerHour: 2}}})
 	near(t, "bill", e.After.BillPerHour.USD, 2*gpus(b), 1e-9)
 	if e.After.BillPerHour.Unpriced || e.After.MarginalPerHour.USD <= 0 || e.After.MarginalPerHour.USD >= e.After.BillPerHour.USD {
@@ -177,6 +192,10 @@ func TestAChangeIsChecked(t *testing.T) {
 		"no such cluster":      {Change{WithoutClusters: []fleet.ClusterID{"x"}}, "withoutClusters[0]", "us-a"},
 		"a price of nothing":   {Change{Prices: []PriceChange{{USDPerHour: 1}}}, "prices[0]", "name one"},
 		"a price of both":      {Change{Prices: []PriceChange{{Cluster: "us-a", Class: "h100"}}}, "prices[0]", "name one"},
+		"a price of two":       {Change{Prices: []PriceChange{{Region: "us", Class: "h100", Factor: 2}}}, "prices[0]", "name one"},
+		"no such region's":     {Change{Prices: []PriceChange{{Region: "uk", Factor: 2}}}, "prices[0].region", "ap, eu, us"},
+		"a price and a factor": {Change{Prices: []PriceChange{{Region: "us", Factor: 2, USDPerHour: 2}}}, "prices[0]", "one of usdPerHour and factor"},
+		"a factor below 0":     {Change{Prices: []PriceChange{{Factor: -2}}}, "prices[0].factor", "from 1e-06"},
 		"no such class":        {Change{Prices: []PriceChange{{Class: "abacus"}}}, "prices[0].class", "h100"},
 		"no such priced":       {Change{Prices: []PriceChange{{Cluster: "x"}}}, "prices[0].cluster", "us-a"},
 		"paid by tokens":       {Change{Prices: []PriceChange{{Cluster: "rented"}}}, "prices[0].cluster", "RateCard"},
