@@ -159,8 +159,17 @@ func TestCostOfNothing(t *testing.T) {
 	}
 	s, at := ledgered(t)
 	out, errs = s.do(0, "", "cost", "--tenant", "nobody")
-	if out != "" || !strings.Contains(errs, fmt.Sprintf("note: nothing is told of %s to ", at.Format("2006-01-02 15:04"))) {
+	if out != "" || !strings.Contains(errs, fmt.Sprintf("note: nothing was used or paid for from %s to ", at.Format("2006-01-02 15:04"))) ||
+		!strings.Contains(errs, " of tenant nobody; names are those of `anabranch get tenants`\n") {
 		t.Errorf("%q %q", out, errs)
+	}
+	_, errs = s.do(0, "", "cost", "--class", "batch", "--region", "mars,us-east-1", "--source", "mars")
+	if !strings.Contains(errs, " of class batch, region mars or us-east-1, source mars; names are those of `anabranch get regions`\n") {
+		t.Errorf("%q", errs)
+	}
+	_, errs = s.do(0, "", "cost", "--from", "1999-01-01", "--until", "1999-02-01")
+	if !strings.Contains(errs, fmt.Sprintf("note: the account holds nothing of that time: it is from %s to ", at.Format("2006-01-02 15:04"))) {
+		t.Errorf("%q", errs)
 	}
 }
 

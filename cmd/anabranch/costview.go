@@ -107,6 +107,9 @@ func (a *app) showCosts(ctx context.Context, c *client.Client, query url.Values,
 		}
 	}
 	notes := all.notes()
+	if len(all.Rows) == 0 && !all.CompleteUntil.IsZero() {
+		notes = append([]string{all.nothing(query)}, notes...)
+	}
 	if all.Total.Unpriced {
 		notes = append(notes, unpricedNote(ctx, c, query))
 	}
@@ -203,14 +206,43 @@ func (s *costSum) marked(a amountUSD) string {
 	return out
 }
 
+// nothing says why there are no rows: the account holds nothing of the time, or nothing of what was asked for.
+func (c *costAnswer) nothing(query url.Values) string {
+	at := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
+	if !c.From.Before(c.Until) {
+		return fmt.Sprintf("the account holds nothing of that time: it is from %s to %s", at(c.Begun), at(c.CompleteUntil))
+	}
+	var of, kinds []string
+	for _, field := range costFields {
+		if names := query[field]; len(names) > 0 {
+			of = append(of, field+" "+strings.Join(names, " or "))
+		}
+	}
+	text := fmt.Sprintf("nothing was used or paid for from %s to %s", at(c.From), at(c.Until))
+	if len(of) == 0 {
+		return text
+	}
+	for field, kind := range map[string]string{"tenant": "tenants", "model": "models", "cluster": "clusters", "region": "regions", "source": "regions"} {
+		if query.Has(field) && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	text += " of " + strings.Join(of, ", ")
+	for i, kind := range kinds {
+		kinds[i] = "`anabranch get " + kind + "`"
+	}
+	if len(kinds) > 0 {
+		text += "; names are those of " + strings.Join(kinds, ", ")
+	}
+	return text
+}
+
 // notes are what is to be known of the figures, and what can be done about it.
 func (c *costAnswer) notes() (all []string) {
 	at := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
 	if c.CompleteUntil.IsZero() {
 		return []string{"the account has not begun: it does once every node of the control plane can keep one (`anabranch controlplane members`)"}
-	}
-	if len(c.Rows) == 0 {
-		all = append(all, fmt.Sprintf("nothing is told of %s to %s", at(c.From), at(c.Until)))
 	}
 	if c.From.Equal(c.Begun) {
 		all = append(all, "the account begins "+at(c.Begun))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,9 @@ import (
 	"anabranch/costmodel"
 )
 
+// objectives are the words for what a policy aims for.
+var objectives = []string{policy.LatencyFirst, policy.LatencyLeaning, policy.Balanced, policy.CostLeaning, policy.CostFirst}
+
 func (a *app) devPrice() *cobra.Command {
 	var class, objective string
 	cmd := &cobra.Command{
@@ -22,7 +26,8 @@ func (a *app) devPrice() *cobra.Command {
 		Short: "Change what a GPU-hour costs in a region of the demonstration",
 		Long: `Change what a GPU-hour costs in a region of the demonstration: writes the price into its rate card. What
 clusters cost, and bills, are other ones from then on. Traffic follows if the policy cares for money, which it
-does not at first: --objective says how much. It moves by 20 points a minute at most.
+does not at first: --objective says how much. A policy that has changed moves it at once, and a price by 20
+points a minute at most, so the objective is set first, and the price once there are weights for it.
 
 ` + "`anabranch prices`" + ` shows prices, ` + "`anabranch cost`" + ` what is paid, and ` + "`anabranch plan explain MODEL`" + `
 why traffic goes where it does.`,
@@ -38,19 +43,27 @@ why traffic goes where it does.`,
 			if err != nil {
 				return misused(err)
 			}
+			if objective != "" && !slices.Contains(objectives, objective) {
+				return misused(fmt.Errorf("--objective: %q is unknown; choose one of %s", objective, strings.Join(objectives, ", ")))
+			}
 			c, err := a.connect("")
 			if err != nil {
 				return err
 			}
+			if objective != "" {
+				if err := a.aim(cmd.Context(), c, objective); err != nil {
+					return err
+				}
+			}
 			if err := a.reprice(cmd.Context(), c, args[0], class, usd); err != nil {
 				return err
 			}
-			return a.aim(cmd.Context(), c, objective)
+			return a.follows(cmd.Context(), c)
 		},
 	}
 	cmd.Flags().StringVar(&class, "class", "", "of this class of GPU only (default: all)")
 	cmd.Flags().StringVar(&objective, "objective", "", "what the policy is to aim for, as latency-first, balanced or cost-first (default: as it is)")
-	_ = cmd.RegisterFlagCompletionFunc("objective", cobra.FixedCompletions([]string{policy.LatencyFirst, policy.LatencyLeaning, policy.Balanced, policy.CostLeaning, policy.CostFirst}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("objective", cobra.FixedCompletions(objectives, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
@@ -80,18 +93,57 @@ func (a *app) reprice(ctx context.Context, c *client.Client, region, class strin
 	return a.printf("%s\n", strings.Join(told, "\n"))
 }
 
-// aim tells whether traffic follows prices, and first sets what the policy aims for, unless that is empty.
+// aim sets what the policy aims for, and waits for the weights that this makes, if any.
 func (a *app) aim(ctx context.Context, c *client.Client, objective string) error {
+	var spec policy.TrafficPolicySpec
+	r, err := specOf(ctx, c, policy.KindTrafficPolicy, seed.Policy, &spec)
+	if err != nil || spec.Objective == objective {
+		return err
+	}
+	spec.Objective, spec.CostPreference = objective, 0 // which the word stands for
+	if r, err = applySpec(ctx, c, r); err != nil {
+		return err
+	}
+	if err := a.printf("policy %s is %s now: traffic goes by that at once\n", seed.Policy, objective); err != nil {
+		return err
+	}
+	if r, err = specOf(ctx, c, policy.KindTrafficPolicy, seed.Policy, &spec); err != nil {
+		return err
+	}
+	return weighed(ctx, c, r.Metadata.Revision)
+}
+
+// plansWithin is how long after a change there are weights that it makes, and some more.
+const plansWithin = 3 * time.Second
+
+// weighed waits until the weights in force are newer than a revision. A change that moves none, or a control plane
+// without weights, is nothing to wait for.
+func weighed(ctx context.Context, c *client.Client, revision uint64) error {
+	again := time.NewTicker(plansWithin / 20)
+	defer again.Stop()
+	end := time.Now().Add(plansWithin)
+	for {
+		var e struct {
+			TableRevision uint64 `json:"tableRevision"`
+		}
+		err := c.JSON(ctx, "/v1/models/"+seed.SmallModel+"/plan", nil, &e)
+		if err != nil || e.TableRevision > revision || time.Now().After(end) {
+			return ctx.Err()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-again.C:
+		}
+	}
+}
+
+// follows tells whether traffic follows prices.
+func (a *app) follows(ctx context.Context, c *client.Client) error {
 	var spec policy.TrafficPolicySpec
 	r, err := specOf(ctx, c, policy.KindTrafficPolicy, seed.Policy, &spec)
 	if err != nil {
 		return err
-	}
-	if objective != "" {
-		spec.Objective, spec.CostPreference = objective, 0 // which the word stands for
-		if r, err = applySpec(ctx, c, r); err != nil {
-			return err
-		}
 	}
 	policy.Defaults(r)
 	preference := r.Spec.(*policy.TrafficPolicySpec).CostPreference

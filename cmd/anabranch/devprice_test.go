@@ -41,7 +41,7 @@ func TestAPriceOfTheDemonstrationIsChanged(t *testing.T) {
 		t.Errorf("the card has %+v", got)
 	}
 	out, _ = s.do(0, "", "dev", "price", "us-east-1", "2", "--objective", "cost-leaning")
-	if !strings.Contains(out, "a100-80 in us-east-1: $2.00") || !strings.Contains(out, "instead of $30.00\npolicy default goes by cost (0.75 of 1): `anabranch plan explain") {
+	if !strings.HasPrefix(out, "policy default is cost-leaning now: traffic goes by that at once\na100-80 in us-east-1: $2.00") || !strings.Contains(out, "instead of $30.00\npolicy default goes by cost (0.75 of 1): `anabranch plan explain") {
 		t.Errorf("told: %s", out)
 	}
 	r, _ := s.node.View().Get(policy.KindTrafficPolicy, seed.Policy)
@@ -53,7 +53,7 @@ func TestAPriceOfTheDemonstrationIsChanged(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"us-east-1 free":                     `"free" is no amount`,
-		"us-east-1 7 --objective miserly":    "miserly",
+		"us-east-1 7 --objective miserly":    `--objective: "miserly" is unknown; choose one of latency-first, latency-leaning, balanced`,
 		"us-east-1 7 --class h100 --class x": "",
 		"us-east-1":                          "accepts 2 arg",
 	} {
@@ -64,6 +64,9 @@ func TestAPriceOfTheDemonstrationIsChanged(t *testing.T) {
 		if _, errs := s.do(code, "", append([]string{"dev", "price"}, strings.Fields(args)...)...); !strings.Contains(errs, want) {
 			t.Errorf("%s: %s", args, errs)
 		}
+	}
+	if got := card(); got[0].USDPerHour != 2 {
+		t.Errorf("what was refused has left the card with %+v", got)
 	}
 }
 

@@ -33,8 +33,9 @@ what clusters would have to do, what nothing could serve any more, and what it w
 the comparison are weights that have settled, so that it is what the change alone does.
 
 Flags are combined. Clients of a region that is lost go on asking, from where they are. A factor is 1.5x or
-1.5; REGION=2x speaks of the clients of one region, 2x of all. A price is in dollars for an hour of one GPU, of
-a cluster, in a region or, everywhere, of a class; with an x it is a factor of what is paid now, 2x alone of all.`,
+1.5; REGION=2x speaks of the clients of one region, 2x of all. A price is in dollars for an hour of one GPU,
+of a cluster, in a region or, everywhere, of a class. With an x behind it is a factor of what it is now, and
+2x alone of all prices.`,
 		Example: `  anabranch plan what-if --without us-east-1
   anabranch plan what-if --without-cluster us-east-1-a --demand 1.5x
   anabranch plan what-if --price h100=2.40 --price us-east-1-a=9

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"anabranch/costmodel"
 	"anabranch/costmodel/awsprice"
 	"anabranch/costmodel/awsprice/spot"
 	"anabranch/costmodel/pricelist"
@@ -63,12 +65,13 @@ With --watch sources are asked again and again; the last good prices of one that
 	fl.StringVar(&f.cluster, "cluster", "", "show only this cluster of the control plane")
 	fl.StringVar(&f.class, "class", "", "show only this class of GPU")
 	fl.StringVar(&f.region, "region", "", "show only this region")
-	fl.StringVar(&f.purchase, "purchase", "", "show only what is bought so: on-demand, spot, reserved, capacity-block, owned")
+	fl.StringVar(&f.purchase, "purchase", "", "show only what is bought so: "+strings.Join(purchases, ", "))
 	fl.DurationVar(&f.every, "watch", 0, "ask again at this interval, until it is interrupted")
 	fl.IntVar(&f.count, "count", 0, "end after asking so many times; 0: never. Of --watch")
 	for flag, kind := range map[string]string{"cluster": "cluster", "region": "region"} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, completeEach(func(ctx context.Context, begun string) []string { return a.names(ctx, kind, begun) })) // the flag is there
 	}
+	_ = cmd.RegisterFlagCompletionFunc("purchase", cobra.FixedCompletions(purchases, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		here := len(f.regions) > 0 || len(f.files) > 0 || f.cards || f.shipped
@@ -77,6 +80,8 @@ With --watch sources are asked again and again; the last good prices of one that
 			return misused(errors.New("--instance says what to ask AWS from here: give --aws REGION too"))
 		case here && f.cluster != "":
 			return misused(errors.New("--cluster is of the control plane's prices: leave out --aws, --file, --cards and --shipped"))
+		case f.purchase != "" && !slices.Contains(purchases, f.purchase):
+			return misused(fmt.Errorf("--purchase: %q is unknown; choose one of %s", f.purchase, strings.Join(purchases, ", ")))
 		case f.every != 0 && f.every < leastInterval:
 			return misused(fmt.Errorf("--watch: %s is too short: use %s or more", f.every, leastInterval))
 		case f.count < 0:
@@ -97,6 +102,9 @@ With --watch sources are asked again and again; the last good prices of one that
 	}
 	return cmd
 }
+
+// purchases are the ways to buy GPUs.
+var purchases = []string{string(costmodel.OnDemand), string(costmodel.Spot), string(costmodel.Reserved), string(costmodel.CapacityBlock), string(costmodel.Owned)}
 
 // priceSources are those that the flags name.
 func (a *app) priceSources(ctx context.Context, f priceFlags) ([]pricelist.Source, error) {

@@ -57,6 +57,11 @@ func (a *app) printPricesNow(ctx context.Context, f priceFlags, format string) e
 	if format != "table" {
 		return a.write(format, all)
 	}
+	if len(all.Items) == 0 && f.class+f.region+f.purchase != "" {
+		if _, err := fmt.Fprintln(a.err, "note: no cluster has GPUs that fit; without --class, --region and --purchase all are shown"); err != nil {
+			return err
+		}
+	}
 	var rows [][]string
 	for i := range all.Items {
 		rows = append(rows, priceRows(&all.Items[i], all.At)...)

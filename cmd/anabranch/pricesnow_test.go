@@ -83,6 +83,12 @@ func TestPricesOfTheControlPlane(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) != 1 || len(list.Items[0].GPUs) != 1 || len(list.Sources) != 2 || list.At.IsZero() {
 		t.Errorf("%v: %s", err, out)
 	}
+	if out, errs := s.do(0, "", "prices", "--purchase", "reserved"); strings.Contains(out, "us-1") || !strings.HasPrefix(errs, "note: no cluster has GPUs that fit") {
+		t.Errorf("nothing that fits: %q %q", out, errs)
+	}
+	if _, errs := s.do(exitUsage, "", "prices", "--purchase", "lease"); !strings.Contains(errs, `--purchase: "lease" is unknown; choose one of on-demand, spot, `) {
+		t.Errorf("a way to buy that there is none of: %q", errs)
+	}
 	if out, _ = s.do(0, "", "prices", "--purchase", "reserved", "-o", "json"); !strings.Contains(out, `"items": []`) {
 		t.Errorf("of none: %s", out)
 	}
