@@ -21,6 +21,9 @@ func trafficColumns(s *policy.TrafficPolicySpec) []string {
 		if r.MaxShare != nil && *r.MaxShare < 1 {
 			text += fmt.Sprintf("≤%g%%", 100**r.MaxShare)
 		}
+		if r.MinShare > 0 {
+			text += fmt.Sprintf("≥%g%%", 100*r.MinShare)
+		}
 		regions = append(regions, text)
 	}
 	return []string{

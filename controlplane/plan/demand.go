@@ -88,8 +88,8 @@ type route struct {
 	// wish is the policy's weight of the region. Last: its weight is 0, and only it is alive.
 	wish float64
 	last bool
-	// reserve: the policy keeps traffic at home, which is in reduced use, so only what home may
-	// not have goes there.
+	// reserve: the policy keeps traffic at home, or at what is near or cheap enough, which is in reduced use, so
+	// only what that may not have goes there.
 	reserve bool
 	// bound on share, floor what it gets in any case, share the solution. Elastic: it may get more
 	// than its bound when there is no room within bounds.
@@ -104,6 +104,10 @@ type route struct {
 	// outweighed by regions of more weight, limited by the policy's limit on its region, stuck as
 	// its health does not let it grow.
 	outweighed, limited, stuck bool
+	// drawn is the region that is to have a part of what would go here, by the policy; "": limited by its own region's
+	// limit, if at all. Dear: it costs more than the policy's premium allows.
+	drawn fleet.RegionID
+	dear  bool
 	// best: it is among those that would be used if there were room everywhere, see even.
 	best bool
 	// before is the share in force, and goal where it is to go when the site, or another, has too much to do: to the
@@ -239,6 +243,7 @@ func (w *world) route(d *demand, ways []way) {
 	}
 	d.wish()
 	d.stay()
+	d.premium(ways, dearest)
 }
 
 // find a cluster in a list of weights; at is where it most likely is. Nil: it is not there.

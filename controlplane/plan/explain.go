@@ -148,6 +148,8 @@ const (
 	ConstraintResidency ConstraintKind = "residency"
 	ConstraintWeight    ConstraintKind = "weight"
 	ConstraintMaxShare  ConstraintKind = "maxShare"
+	ConstraintMinShare  ConstraintKind = "minShare"
+	ConstraintPremium   ConstraintKind = "premium"
 	ConstraintSpill     ConstraintKind = "spill"
 	ConstraintFull      ConstraintKind = "full"
 	ConstraintProbe     ConstraintKind = "probe"

@@ -150,19 +150,31 @@ func (d *demand) constraints(r *route, e ExplainedRoute, standing Standing) []Co
 		add(ConstraintHealth, "%s", r.barred)
 	case r.ordered && d.policy.Spill == policy.SpillNever && strings.HasPrefix(r.barred, keepsAt):
 		add(ConstraintSpill, "%s", r.barred)
+	case r.isTooFar():
+		add(ConstraintPremium, "%s", r.barred)
 	case r.ordered:
 		add(ConstraintWeight, "%s", r.barred)
+	}
+	if r.dear {
+		add(ConstraintPremium, tooDear)
 	}
 	if r.because != "" && r.barred == "" {
 		add(ConstraintRamp, "%s", r.because)
 	}
-	if r.barred == "" && r.reserve {
+	switch {
+	case r.barred != "" || !r.reserve:
+	case d.policy.Spill == policy.SpillNever:
 		add(ConstraintSpill, "the policy sends there only what home may not have")
+	default:
+		add(ConstraintPremium, "the policy sends there only what nearer or cheaper clusters, in reduced use, may not have")
 	}
 	if r.outweighed {
 		add(ConstraintWeight, "%s", r.weight())
 	}
-	if r.limited {
+	switch {
+	case r.limited && r.drawn != "":
+		add(ConstraintMinShare, "%s", r.limit())
+	case r.limited:
 		add(ConstraintMaxShare, "%s", r.limit())
 	}
 	if r.stuck || r.barred == "" && !r.site.health.MayGrow() {

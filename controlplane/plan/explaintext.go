@@ -99,7 +99,7 @@ func because(d *demand, e ExplainedDemand) string {
 				home = r
 			}
 			for _, c := range r.Constraints {
-				if c.Kind == ConstraintWeight || c.Kind == ConstraintMaxShare {
+				if c.Kind == ConstraintWeight || c.Kind == ConstraintMaxShare || c.Kind == ConstraintMinShare || c.Kind == ConstraintPremium {
 					ruled = c.Text
 				}
 			}

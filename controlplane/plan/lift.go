@@ -56,6 +56,13 @@ func (p prober) without(kind ConstraintKind, e *ExplainedRoute) (in Input, lever
 		spec.Residency, field = nil, "spec.residency"
 	case ConstraintSpill:
 		spec.Spill, field = policy.SpillAllowed, "spec.spill"
+	case ConstraintPremium:
+		spec.MaxPremium, field = nil, "spec.maxPremium"
+	case ConstraintMinShare:
+		spec.Regions, field = slices.Clone(spec.Regions), "spec.regions[].minShare"
+		for i := range spec.Regions {
+			spec.Regions[i].MinShare = 0
+		}
 	case ConstraintWeight, ConstraintMaxShare:
 		spec.Regions, field = slices.Clone(spec.Regions), "spec.regions"
 		for i := range spec.Regions {

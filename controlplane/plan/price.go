@@ -34,7 +34,7 @@ func (in Input) pricedAfter(table *routerpb.Table) bool {
 // reprice notes whether a move is one after a change of price: changed since the table in force, or
 // under way in it.
 func (d *demand) reprice(changed bool) {
-	d.repriced = d.before != nil && d.policy.CostPreference > 0 && (changed || slices.ContainsFunc(d.before.GetClusters(),
+	d.repriced = d.before != nil && d.minds() && (changed || slices.ContainsFunc(d.before.GetClusters(),
 		func(c *routerpb.ClusterWeight) bool { return c.GetReason() == repriced }))
 }
 

@@ -77,7 +77,15 @@ func draw(t *rapid.T) drawnFleet {
 		}
 		for _, r := range rapid.SliceOfDistinct(rapid.SampledFrom(regions), func(s string) string { return s }).Draw(t, "wishes") {
 			weight, limit := rapid.SampledFrom([]float64{0, 0.5, 1, 7}).Draw(t, "weight"), rapid.Float64Range(0, 1).Draw(t, "limit")
-			spec.Regions = append(spec.Regions, policy.RegionWish{Region: r, Weight: &weight, MaxShare: &limit})
+			wish := policy.RegionWish{Region: r, Weight: &weight, MaxShare: &limit}
+			if weight > 0 && spec.Spill != policy.SpillNever && rapid.IntRange(0, 3).Draw(t, "least") == 0 {
+				wish.MinShare = min(limit, 0.25)
+			}
+			spec.Regions = append(spec.Regions, wish)
+		}
+		if rapid.IntRange(0, 3).Draw(t, "premium") == 0 {
+			ms, usd := rapid.Float64Range(0, 300).Draw(t, "further"), rapid.Float64Range(0, 2).Draw(t, "dearer")
+			spec.MaxPremium = &policy.PremiumSpec{LatencyMs: &ms, USDPerMTok: &usd}
 		}
 		f.written = append(f.written, resource(policy.KindTrafficPolicy, fmt.Sprintf("p%d", i), spec))
 	}
@@ -237,7 +245,7 @@ func TestNoRequestIsBetterOffElsewhere(t *testing.T) {
 			}
 			d.load = min(d.load, 10*capacity)
 			for _, r := range d.routes {
-				r.factor, r.wish, r.reserve, r.use = 1, 1, false, d.load/r.site.capacity[d.model]
+				r.factor, r.wish, r.reserve, r.dear, r.use = 1, 1, false, false, d.load/r.site.capacity[d.model]
 			}
 			limits := *d.policy
 			limits.Regions = nil

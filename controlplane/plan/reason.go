@@ -39,7 +39,7 @@ func (r *route) reason(d *demand, share float64) string {
 	for _, h := range d.routes {
 		switch {
 		case h.barred != "" || h.site.region != d.source:
-		case h.limited:
+		case h.limited && (h.drawn == "" || h.drawn == r.site.region):
 			return h.limit()
 		case h.wish < r.wish && share > r.natural+deadBand:
 			return r.weight()
@@ -121,6 +121,8 @@ func (r *route) note(share float64) string {
 		return r.stall()
 	case r.cold:
 		return warming
+	case r.dear:
+		return tooDear
 	case r.limited:
 		return r.limit()
 	case r.outweighed && share <= r.idealBound+deadBand:
@@ -132,6 +134,9 @@ func (r *route) note(share float64) string {
 func (r *route) stall() string { return string(nameOf(r.site.health.State)) + ": does not grow" }
 
 func (r *route) limit() string {
+	if r.drawn != "" {
+		return "the policy wants a part of its traffic in " + string(r.drawn)
+	}
 	return "the policy limits " + string(r.site.region) + " to a part of its traffic"
 }
 
@@ -141,7 +146,7 @@ func (r *route) weight() string {
 
 // limits says whether the policy has a limit on the region of a route.
 func (d *demand) limits(r *route) bool {
-	return slices.ContainsFunc(d.policy.Regions, func(wish policy.RegionWish) bool {
+	return r.drawn != "" || slices.ContainsFunc(d.policy.Regions, func(wish policy.RegionWish) bool {
 		return wish.Region == string(r.site.region) && wish.MaxShare != nil && *wish.MaxShare < 1
 	})
 }
@@ -163,7 +168,7 @@ func (d *demand) explained() []*routerpb.ClusterWeight {
 		reason, standby := c.GetReason(), false
 		if at >= 0 {
 			r := d.routes[at]
-			reason, standby = r.still(d, c.GetWeight(), reason), r.ordered && c.GetWeight() == 0
+			reason, standby = r.still(d, c.GetWeight(), reason), (r.ordered || r.dear) && c.GetWeight() == 0
 		}
 		if reason != c.GetReason() || standby != c.GetStandby() {
 			c = &routerpb.ClusterWeight{Cluster: c.GetCluster(), Weight: c.GetWeight(), Reason: reason, Standby: standby}

@@ -170,7 +170,7 @@ func (d *demand) take(shares []float64, why string) {
 	d.out = nil
 	for i, r := range d.routes {
 		d.out = append(d.out, &routerpb.ClusterWeight{
-			Cluster: string(r.site.id), Weight: shares[i], Standby: r.ordered && shares[i] == 0, Reason: r.reason(d, shares[i]),
+			Cluster: string(r.site.id), Weight: shares[i], Standby: (r.ordered || r.dear) && shares[i] == 0, Reason: r.reason(d, shares[i]),
 		})
 	}
 }

@@ -33,7 +33,7 @@ func (w *world) solve(demands []*demand) {
 func (w *world) ideal(demands []*demand, may func(*route) bool) {
 	for _, d := range demands {
 		for _, r := range d.routes {
-			r.elastic = r.barred == "" && may(r)
+			r.elastic = r.barred == "" && !r.dear && may(r)
 			r.bound, r.floor, r.part, r.share, r.fits, r.over = 0, 0, 0, 0, 0, 0
 			if r.elastic {
 				r.bound = 1
@@ -139,10 +139,16 @@ func bind(demands []*demand, rule func(*demand) bool) bool {
 	return found
 }
 
-// limitRegions applies the policies' limits on regions' shares.
+// limitRegions applies the policies' limits on regions' shares, and then what regions are to have at least.
 func (w *world) limitRegions(demands []*demand) {
 	for range w.regionIDs {
 		if !limitShares(demands) {
+			break
+		}
+		w.sweep(demands)
+	}
+	for range w.regionIDs {
+		if !leastShares(demands) {
 			return
 		}
 		w.sweep(demands)

@@ -11,7 +11,7 @@ import (
 const (
 	firstFormat  = 1
 	leasesFormat = 4 // organisations, quota stores, quotas of more than plain rates of whole tenants, and prices of more than GPUs as such
-	bookFormat   = 5 // prices of egress, emissions and cached tokens, objectives in words, and losses to survive
+	bookFormat   = 5 // prices of egress, emissions and cached tokens, objectives in words, losses to survive, least shares and premiums
 )
 
 // later are the fields of specs that builds before leasesFormat do not know.
@@ -24,7 +24,7 @@ var later = map[Kind][]string{
 // latest are the fields of specs that builds before bookFormat do not know.
 var latest = map[Kind][]string{
 	KindRateCard:      {"egress", "carbon"},
-	KindTrafficPolicy: {"objective", "survive"},
+	KindTrafficPolicy: {"objective", "survive", "maxPremium"},
 }
 
 // lists of specs whose items such builds do not know in all their forms, and which of them those are.
@@ -47,7 +47,8 @@ func NeedsFormat(kind Kind, doc []byte) uint32 {
 		return firstFormat // no build takes it
 	}
 	switch {
-	case hasAny(d.Spec, latest[kind]) || kind == KindRateCard && cached(d.Spec["models"]):
+	case hasAny(d.Spec, latest[kind]) || kind == KindRateCard && anyHas(d.Spec["models"], "cachedPerMTok"),
+		kind == KindTrafficPolicy && anyHas(d.Spec["regions"], "minShare"):
 		return bookFormat
 	case hasAny(d.Spec, fields):
 		return leasesFormat
@@ -62,11 +63,11 @@ func NeedsFormat(kind Kind, doc []byte) uint32 {
 	return firstFormat
 }
 
-// cached says whether one of a list of token prices has one for cached tokens.
-func cached(list json.RawMessage) bool {
-	var models []map[string]json.RawMessage
-	return json.Unmarshal(list, &models) == nil && slices.ContainsFunc(models, func(m map[string]json.RawMessage) bool {
-		return hasAny(m, []string{"cachedPerMTok"})
+// anyHas says whether one of the objects of a list has a field.
+func anyHas(list json.RawMessage, field string) bool {
+	var items []map[string]json.RawMessage
+	return json.Unmarshal(list, &items) == nil && slices.ContainsFunc(items, func(m map[string]json.RawMessage) bool {
+		return hasAny(m, []string{field})
 	})
 }
 

@@ -41,6 +41,9 @@ type TrafficPolicySpec struct {
 	Objective string `json:"objective,omitempty"`
 	// CostPreference from 0 (latency only) to 1 (cheapest place within the objective).
 	CostPreference float64 `json:"costPreference,omitempty"`
+	// MaxPremium bounds what is paid for being served elsewhere than at the nearest or the cheapest place.
+	// Nil: costs and congestion decide.
+	MaxPremium *PremiumSpec `json:"maxPremium,omitempty"`
 	// Spill is "allowed" (default), or "never": a region's traffic stays while it is alive.
 	Spill string `json:"spill,omitempty"`
 	// Survive is the loss for which there are to be replicas enough, by the advice on capacity: none (default),
@@ -140,6 +143,18 @@ type RegionWish struct {
 	Weight *float64 `json:"weight,omitempty"`
 	// MaxShare caps the region's share of the class, 0..1; nil is 1.
 	MaxShare *float64 `json:"maxShare,omitempty"`
+	// MinShare is what the region gets of the class at least, 0..1, as far as it is alive and has room.
+	MinShare float64 `json:"minShare,omitempty"`
+}
+
+// PremiumSpec bounds what a cluster may cost more than another one. Clusters that cost more get nothing, and no
+// overflow either, while a cluster in full use is alive that does not: what these can't do is shed.
+type PremiumSpec struct {
+	// LatencyMs is by how much a cluster may be further than the nearest one, as round trips go. Nil: by any.
+	LatencyMs *float64 `json:"latencyMs,omitempty"`
+	// USDPerMTok is by how much a million tokens of work may be dearer than at the cheapest cluster that is near
+	// enough; what is paid anyway costs nothing. Nil: by any.
+	USDPerMTok *float64 `json:"usdPerMTok,omitempty"`
 }
 
 // FailoverSpec tunes the health state machine. Zero values take the defaults given.

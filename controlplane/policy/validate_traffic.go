@@ -36,7 +36,8 @@ func (f *finding) traffic(s *TrafficPolicySpec) {
 	if s.Shadow != nil {
 		f.shadow(s)
 	}
-	seen := map[string]bool{}
+	f.premium(s.MaxPremium)
+	seen, least := map[string]bool{}, 0.0
 	for i, w := range s.Regions {
 		at := fmt.Sprintf("spec.regions[%d]", i)
 		f.named(at+".region", w.Region, fleet.CheckName)
@@ -50,6 +51,11 @@ func (f *finding) traffic(s *TrafficPolicySpec) {
 		if w.MaxShare != nil {
 			f.between(at+".maxShare", *w.MaxShare, 0, 1)
 		}
+		f.least(at+".minShare", s, w)
+		least += w.MinShare
+	}
+	if least > 1+1e-9 {
+		f.add("spec.regions", fmt.Sprintf("minShare of all regions is %g together", least), "let them sum to 1 at most")
 	}
 	f.between("spec.ttftObjectiveMs", s.TTFTObjectiveMs, 1, day)
 	f.objective(s)
@@ -68,6 +74,32 @@ func (f *finding) traffic(s *TrafficPolicySpec) {
 	}
 	if s.Failover != nil {
 		f.failover(s.Failover)
+	}
+}
+
+// least checks what a region is to get at least.
+func (f *finding) least(at string, s *TrafficPolicySpec, w RegionWish) {
+	f.between(at, w.MinShare, 0, 1)
+	switch {
+	case !(w.MinShare > 0):
+	case w.MaxShare != nil && w.MinShare > *w.MaxShare:
+		f.add(at, fmt.Sprintf("%g is more than maxShare %g", w.MinShare, *w.MaxShare), "raise maxShare, or lower minShare")
+	case w.Weight != nil && *w.Weight == 0:
+		f.add(at, "the region has weight 0", "give it a weight, or leave minShare out")
+	case s.Spill == SpillNever:
+		f.add(at, "spill never keeps all traffic where it is", "leave out one of the two")
+	}
+}
+
+func (f *finding) premium(p *PremiumSpec) {
+	if p == nil {
+		return
+	}
+	if p.LatencyMs != nil {
+		f.between("spec.maxPremium.latencyMs", *p.LatencyMs, 0, day)
+	}
+	if p.USDPerMTok != nil {
+		f.between("spec.maxPremium.usdPerMTok", *p.USDPerMTok, 0, maxUSD)
 	}
 }
 
