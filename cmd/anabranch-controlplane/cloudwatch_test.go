@@ -1,11 +1,17 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awscloudwatch "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 
 	"anabranch/cmd/anabranch-controlplane/node"
 	"anabranch/controlplane/cloudwatch"
@@ -46,5 +52,39 @@ func TestFlagsOfCloudWatchAreJudged(t *testing.T) {
 				t.Errorf("error %v, want one that names %s", err, c.want)
 			}
 		})
+	}
+}
+
+// The client is made as the environment says, its endpoint too.
+func TestMetricsGoToTheEndpointOfTheEnvironment(t *testing.T) {
+	var asked atomic.Int64
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "PutMetricData") {
+			asked.Add(1)
+		}
+		w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
+		w.Header().Set("Content-Type", "application/cbor")
+		_, _ = w.Write([]byte{0xa0}) // an empty map
+	}))
+	defer h.Close()
+	for name, value := range map[string]string{
+		"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_ENDPOINT_URL": h.URL,
+		"AWS_ENDPOINT_URL_CLOUDWATCH": "", "AWS_PROFILE": "", "AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none"),
+	} {
+		t.Setenv(name, value)
+	}
+	f := flags{cloudWatch: cloudwatch.Options{Namespace: "Inference"}}
+	var o node.Options
+	if err := f.publish(t.Context(), &o); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.CloudWatch.Credentials(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.CloudWatch.Client.PutMetricData(t.Context(), &awscloudwatch.PutMetricDataInput{Namespace: aws.String("Inference")}); err != nil {
+		t.Fatal(err)
+	}
+	if asked.Load() != 1 {
+		t.Errorf("the endpoint was asked %d times", asked.Load())
 	}
 }

@@ -235,7 +235,7 @@ func (f *flags) reconcile(ctx context.Context, o *node.Options) error {
 	if err != nil {
 		return fmt.Errorf("--aws-bills: %w", err)
 	}
-	o.Reconcile = &reconcile.Options{Seller: billed.New(config), Source: billed.Name, Lag: billed.Lag}
+	o.Reconcile = &reconcile.Options{Seller: billed.New(config), Source: billed.Name, Lag: billed.Lag, RegionOf: f.market.Code}
 	return nil
 }
 

@@ -3,6 +3,10 @@
 // those that are named are published, and no more than so many; and only by the node that leads, which
 // alone knows what the fleet is planned to do. Nothing of Anabranch depends on it: without credentials
 // nothing is published, and what could not be is told and tried again.
+//
+// Metrics are put by PutMetricData and not as logs in the embedded metric format, which would need an agent or a
+// log group. Nothing is read from CloudWatch: its figures are a minute old and more, where weights want those of
+// this second, which routers and polls read at their source.
 package cloudwatch
 
 import (

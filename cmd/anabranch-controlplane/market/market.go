@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/spf13/pflag"
 
+	"anabranch/api/fleet"
 	"anabranch/controlplane/prices"
 	"anabranch/costmodel"
 	"anabranch/costmodel/awsprice"
@@ -99,6 +100,16 @@ func placeOf(text string) awsprice.Place {
 		rest = name
 	}
 	return awsprice.Place{Code: rest, Region: name}
+}
+
+// Code is what AWS calls a region of clusters: as Regions say, else the same.
+func (o Options) Code(region fleet.RegionID) string {
+	for _, text := range o.Regions {
+		if p := placeOf(text); p.Region == string(region) {
+			return p.Code
+		}
+	}
+	return string(region)
 }
 
 // Groups are the sources to ask, as the control plane asks them. Nobody is called.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"anabranch/api/fleet"
 	"anabranch/controlplane/prices"
 	"anabranch/costmodel"
 	"anabranch/costmodel/pricelist"
@@ -211,5 +212,14 @@ func TestWhatIsWrongIsToldByFlag(t *testing.T) {
 	t.Setenv("AWS_PROFILE", "not-there")
 	if _, err := (Options{AWS: true}).Groups(t.Context()); err == nil || !strings.Contains(err.Error(), "--aws-prices: ") {
 		t.Errorf("a profile that is not there: %v", err)
+	}
+}
+
+func TestRegionsHaveTheirNamesAtAWS(t *testing.T) {
+	o := Options{AWS: true, Regions: []string{"eu=eu-central-1", "us-east-1"}}
+	for region, want := range map[fleet.RegionID]string{"eu": "eu-central-1", "us-east-1": "us-east-1", "ap": "ap"} {
+		if got := o.Code(region); got != want {
+			t.Errorf("%s is called %s, want %s", region, got, want)
+		}
 	}
 }
