@@ -74,13 +74,13 @@ proof: build ## Policies and quotas side by side into sim/RESULTS.md; TRACES=DIR
 	bin/anabranch sim proof $(if $(TRACES),--traces $(TRACES)) $(if $(FULL),--full) $(if $(SEEDS),--seeds $(SEEDS)) --out sim/RESULTS.md
 
 .PHONY: bench
-bench: ## The card of the request path and of quotas: their speed beside baselines; BENCH=. runs every benchmark.
+bench: ## The card of the request path, of quotas and of plans: their speed beside baselines; BENCH=. runs every benchmark.
 	@$(MAKE) --no-print-directory $(BENCHSTAT)
 	@mkdir -p .anabranch
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime 0.3s -count $(or $(COUNT),5) -timeout 60m $(if $(filter .,$(BENCH)),./dataplane/... ./ratelimit/... ./sim/...,./dataplane/pick ./dataplane/prefix ./dataplane/inference ./dataplane) | tee .anabranch/bench.txt
 	@$(BENCHSTAT) .anabranch/bench.txt
 	@awk -f .github/bench-samples.awk -f .github/bench-card.awk .anabranch/bench.txt
-	$(if $(filter file,$(origin BENCH)),@$(MAKE) --no-print-directory bench-quota)
+	$(if $(filter file,$(origin BENCH)),@$(MAKE) --no-print-directory bench-quota bench-plan)
 
 .PHONY: bench-quota
 bench-quota: ## Decisions on quotas beside golang.org/x/time/rate and redis_rate, in one run.
@@ -89,6 +89,12 @@ bench-quota: ## Decisions on quotas beside golang.org/x/time/rate and redis_rate
 	go test -run '^$$' -bench 'Decide|Redis|Decisions|Take$$' -benchtime 0.3s -count $(or $(COUNT),6) -timeout 20m ./ratelimit ./ratelimit/redisbucket ./dataplane/admit | tee .anabranch/bench-quota.txt
 	@$(BENCHSTAT) -col /by .anabranch/bench-quota.txt
 	@awk -f .github/bench-samples.awk -f .github/bench-quota.awk .anabranch/bench-quota.txt
+
+.PHONY: bench-plan
+bench-plan: ## Plans of 6,000 demands: how long they take from nothing, from the one before, and when all is full.
+	@mkdir -p .anabranch
+	go test -run '^$$' -bench '(Cold|Warm|ComputeWide)/20x10x30' -benchtime 0.3s -count $(or $(COUNT),1) -timeout 20m ./controlplane/plan/flow ./controlplane/plan | tee .anabranch/bench-plan.txt
+	@awk -f .github/bench-samples.awk -f .github/bench-plan.awk .anabranch/bench-plan.txt
 
 .PHONY: bench-store
 bench-store: ## The control plane's commits beside etcd's; DIR= names a folder on the disk to measure.

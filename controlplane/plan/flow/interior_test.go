@@ -14,7 +14,7 @@ func TestASearchFromInsideEndsNearThePrices(t *testing.T) {
 			p := fleet(8, 3, 3, part)
 			s := begin(p, nil)
 			s.pours = math.MaxInt
-			s.interior()
+			s.interior(math.MaxInt)
 			s.rebase()
 			if !s.search(4, near) {
 				t.Errorf("four rounds are not enough: %v off", s.shortage())
@@ -23,12 +23,30 @@ func TestASearchFromInsideEndsNearThePrices(t *testing.T) {
 	}
 }
 
+// Some demands speak for all: the prices that they lead to are near.
+func TestSomeDemandsSpeakForAll(t *testing.T) {
+	for _, part := range []float64{0.5, 1.2} {
+		p := fleet(6, 5, 20, part)
+		s := begin(p, nil)
+		s.pours = math.MaxInt
+		s.interior(len(p.to) / 3)
+		s.pour()
+		if far := s.shortage(); far > 0.3 {
+			t.Errorf("%v: %v off", part, far)
+		}
+		s.rebase()
+		if !s.search(wholeRounds, near) {
+			t.Errorf("%v: no way from there", part)
+		}
+	}
+}
+
 // Wherever it begins and whatever the instance, prices and levels from inside are numbers in bounds.
 func TestASearchFromInsideGivesPrices(t *testing.T) {
 	for seed := range uint64(200) {
 		in := draw(rand.New(rand.NewPCG(seed, 11)), kind{demands: 12, sites: 6, linear: seed%2 == 0})
 		s := begin(in.problem(), nil)
-		s.interior()
+		s.interior(math.MaxInt)
 		for j, ms := range s.price[:s.n] {
 			if math.IsNaN(ms) || ms < in.sites[j].Curve.ms[0] || ms > mostPrice {
 				t.Fatalf("seed %d: site %d asks %v", seed, j, ms)

@@ -22,6 +22,9 @@ type way struct {
 // margin in ms is by how much too dear a way is at least to fall asleep.
 const margin = 8
 
+// leap is a step of prices in ms that is too long to tell from a few ways how a demand is divided after it.
+const leap = 50
+
 // crowd is how many ways may be awake without a reason.
 const crowd = 4
 
@@ -55,7 +58,7 @@ func (s *search) pour() {
 	clear(s.load)
 	for i, load := range s.Problem.load {
 		h := &s.holds[i]
-		if ready := h.n > 0 && (still || !s.restless(h) && s.refill(i, h)); !ready {
+		if ready := h.n > 0 && (still || s.stride <= leap && !s.restless(h) && s.refill(i, h)); !ready {
 			s.divide(i)
 			s.sleep(i, h)
 		}
@@ -77,7 +80,7 @@ func (s *search) sleep(i int, h *hold) {
 	h.least, h.fall, h.at, h.stride = math.Inf(1), 0, s.travel, s.stride
 	for w := from; w < to; w++ {
 		key, gain := s.keys[w-from], s.gain[w]
-		if s.share[w] == 0 && s.floor[w] == 0 && key > level+max(margin, 2*gain*s.stride) {
+		if s.share[w] == 0 && s.floor[w] == 0 && key > level+max(margin, 2*gain*min(s.stride, leap)) {
 			h.least, h.fall = min(h.least, key), max(h.fall, gain)
 			continue
 		}

@@ -8,7 +8,10 @@ const (
 	mostRounds  = 200
 	wholeRounds = 40
 	// wholePours bounds how often the first search may pour: a search from inside costs about as much.
-	wholePours  = 30
+	wholePours = 30
+	// A first search is hopeless where, after a few pours, most of what a site gets is still wrong.
+	fewPours    = 8
+	hopeless    = 0.8
 	blurRounds  = 20
 	blurSteps   = 60
 	mostSettles = 60
@@ -48,12 +51,19 @@ func Solve(p *Problem, warm *Solution) *Solution {
 	s.pours = wholePours
 	found := s.search(wholeRounds, exact)
 	s.pours = math.MaxInt
-	if !found {
-		s.interior()
-		s.rebase()
-		if !s.search(wholeRounds, exact) {
-			s.anneal()
+	for _, most := range []int{sampled, math.MaxInt} {
+		if found {
+			break
 		}
+		s.interior(most)
+		s.rebase()
+		found = s.search(wholeRounds, exact)
+		if len(s.to) <= most {
+			break
+		}
+	}
+	if !found {
+		s.anneal()
 	}
 	s.settle()
 	return s.finish()
@@ -211,12 +221,12 @@ func (s *search) anneal() {
 func (s *search) search(most int, enough float64) bool {
 	s.pour()
 	far := s.shortage()
-	best, idle, rebased := far, 0, 0
+	best, least, idle, rebased := far, far, 0, 0
 	for range most {
 		if far <= enough {
 			return true
 		}
-		if s.pours <= 0 {
+		if least = min(least, far); s.pours <= 0 || s.pours < wholePours-fewPours && least > hopeless {
 			return false
 		}
 		if idle > 3 {
