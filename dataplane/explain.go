@@ -46,6 +46,8 @@ type Record struct {
 	// Candidates in the order of trying, and what was left out and why.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	Removed    []Removal   `json:"removed,omitempty"`
+	// Shed is what the table sheds of its priority, and what became of the request by that; empty: nothing.
+	Shed string `json:"shed,omitempty"`
 	// QueuedMs is how long it waited for room.
 	QueuedMs float64 `json:"queuedMs,omitempty"`
 	Attempts []Tried `json:"attempts,omitempty"`

@@ -25,6 +25,7 @@ type metrics struct {
 	requests    *prometheus.CounterVec
 	attempts    *prometheus.CounterVec
 	refused     *prometheus.CounterVec
+	unshed      *prometheus.CounterVec
 	reconnects  *prometheus.CounterVec
 	hedges      *prometheus.CounterVec
 	withheld    *prometheus.CounterVec
@@ -74,6 +75,9 @@ func newMetrics(reg prometheus.Registerer, r *Router) (*metrics, error) {
 			"cluster", "kind", "outcome"),
 		refused: counters("anabranch_router_retries_refused_total",
 			"Retries that the budget of the cluster they would have gone to forbade.", "cluster"),
+		unshed: counters("anabranch_router_unshed_total",
+			"Clients' requests let in of a priority that the table sheds, by tier and reason: drawn (it sheds a part), room (this region is seen to have some) or outdated (the control plane is not heard).",
+			"tier", "reason"),
 		reconnects: counters("anabranch_router_reconnects_total",
 			"Attempts sent once more to the same place, on a fresh connection, since it had closed the kept one.", "cluster"),
 		hedges: counters("anabranch_router_hedges_total",
@@ -120,7 +124,7 @@ func newMetrics(reg prometheus.Registerer, r *Router) (*metrics, error) {
 	})
 	build.Set(1)
 	return m, register(
-		reg, m.requests, m.attempts, m.refused, m.reconnects, m.hedges, m.withheld, m.rescues, m.arms, m.bodies, m.ratio, m.miss, m.cached,
+		reg, m.requests, m.attempts, m.refused, m.unshed, m.reconnects, m.hedges, m.withheld, m.rescues, m.arms, m.bodies, m.ratio, m.miss, m.cached,
 		m.prefixes, m.scrapes, m.scrapeFails, m.credentials, m.firstToken, m.perToken, m.duration, m.tokens, build,
 		&standing{r: r}, &clusterCollector{r: r},
 	)

@@ -133,6 +133,11 @@ func exercise(t *testing.T) shown {
 	var refused atomic.Int64
 	full.Store(true)
 	play([]site{at("us-a", 1, newStub(t, refuses(&full, 30, &refused)))}, waits(50), func(w *world) { w.ask(us, "acme", askWhole) })
+	// One that the table sheds, and one that it sheds a part of.
+	play([]site{at("us-a", 1, newStub(t, answers))}, sheds(50, 1e-9), func(w *world) {
+		w.ask(us, "acme", askWhole, "X-Anabranch-Priority", "0")
+		w.ask(us, "globex", askWhole)
+	})
 	// More retries than a budget allows.
 	play([]site{at("us-a", 1, newStub(t, says(http.StatusInternalServerError))), at("us-b", 0, newStub(t, answers))}, func(pb *routerpb.Table) {
 		pb.Classes[0].Ejection.MinRequests = 10_000

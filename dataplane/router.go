@@ -285,9 +285,12 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 	}()
 	admit.WriteHeaders(w.Header(), decision)
 	x.topUp.begin(reservation, r.now, r.topUps)
-	r.places.Asked(x.model.ID, x.class.ID, x.model.Work(x.prompt, r.answer(x))) // what quotas deny is no demand
+	r.places.Asked(x.model.ID, x.class.ID, queue.Counts(x.priority), x.model.Work(x.prompt, r.answer(x))) // what quotas deny is no demand
 
 	r.choose(x)
+	if r.shedByPlan(x) {
+		return
+	}
 	r.shadow(x)
 	r.deliver(ctx, x)
 }

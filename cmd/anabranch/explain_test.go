@@ -257,7 +257,7 @@ func TestTheRecordIsReadAsRoutersWriteIt(t *testing.T) {
 func TestARecordIsToldFromTopToBottom(t *testing.T) {
 	const doc = `{"id":"us-1-r1-07","clientId":"mine","at":"2026-11-30T02:44:53.123Z","region":"us-1","path":"/v1/chat/completions",
 "tenant":"acme","asked":"assistant","model":"llama","adapter":"support","class":"fast","policy":"canary","arm":"new","priority":100,"stream":true,
-"epoch":1,"revision":41,"sight":"narrow","promptTokens":1200,"queuedMs":930.4,
+"epoch":1,"revision":41,"sight":"narrow","promptTokens":1200,"shed":"let in by draw, the plan sheds 40 % of top","queuedMs":930.4,
 "candidates":[{"cluster":"us-1-a","region":"us-1","weight":0.75,"reason":"weight","saturation":0.42,"waitMs":12,"prefillMs":88.25,"signalAgeMs":40},
 {"cluster":"eu-1-a","region":"eu-1","weight":0,"reason":"fallback","rttMs":70,"busy":true,"signalAgeMs":-1}],
 "removed":[{"cluster":"ap-1-a","reason":"ejected: 3 connect failures"}],
@@ -281,6 +281,7 @@ at 2026-11-30 02:44:53.123 UTC, router of us-1, table 1/41, sight narrow
 asked /v1/chat/completions, assistant (served as support), streamed, about 1200 tokens
 tenant acme, priority 100
 policy canary, arm new, class fast
+shed let in by draw, the plan sheds 40 % of top
 queue waited 930 ms for room
 ended 200 client_gone after 12.40 s, first content after 6.03 s, broken off, its client had left
 used 1180 tokens in (1024 from cache), 31 out

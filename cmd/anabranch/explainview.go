@@ -33,6 +33,7 @@ type record struct {
 	PromptTokens int64       `json:"promptTokens"`
 	Candidates   []candidate `json:"candidates"`
 	Removed      []removal   `json:"removed"`
+	Shed         string      `json:"shed"`
 	QueuedMs     float64     `json:"queuedMs"`
 	Attempts     []attempt   `json:"attempts"`
 	Status       int         `json:"status"`
@@ -147,6 +148,9 @@ func (r *record) head() string {
 	line("asked", "%s", join(", ", r.Path, dash(model), when(r.Stream, "streamed"), when(r.PromptTokens > 0, fmt.Sprintf("about %d tokens", r.PromptTokens))))
 	line("tenant", "%s, priority %d", dash(r.Tenant), r.Priority)
 	line("policy", "%s", join(", ", dash(r.Policy), prefixed("arm ", r.Arm, ""), prefixed("class ", r.Class, "")))
+	if r.Shed != "" {
+		line("shed", "%s", r.Shed)
+	}
 	if r.QueuedMs > 0 {
 		line("queue", "waited %s for room", ms(r.QueuedMs))
 	}

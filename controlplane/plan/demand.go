@@ -41,8 +41,12 @@ type demand struct {
 	routes   []*route
 	// levelMs is what its last request costs, in ms, wherever it goes.
 	levelMs float64
+	// tiers are its parts by priority, the first to be shed first; they sum to 1.
+	tiers []tier
 	// shed is what of it is more than may be served, by tier, the first to be shed first. Empty: nothing.
 	shed []shed
+	// refused is what routers are told to shed. Empty: nothing.
+	refused []*routerpb.Shed
 	// priced: money plays a part in what routes cost.
 	priced bool
 	// repriced: what moves it is a change of price.
@@ -164,6 +168,7 @@ func (w *world) demands(in Input) []*demand {
 					d.work += asked.WorkPerS
 					d.requests += asked.RequestsPerS
 				}
+				d.divide(names, in.Signals)
 				d.work *= w.supposed.asked(model, class, source)
 				d.requests *= w.supposed.asked(model, class, source)
 				d.before = previous[[3]string{string(model), string(class), string(source)}]

@@ -76,7 +76,7 @@ type ShedWork struct {
 func (d *demand) shedWork() []ShedWork {
 	out := []ShedWork{}
 	for _, s := range d.shed {
-		for _, t := range d.tiers() {
+		for _, t := range d.tiers {
 			if t.priority == s.priority && d.work > 0 {
 				out = append(out, ShedWork{s.priority, tierName(s.priority), s.part, s.part * t.part * d.work})
 			}

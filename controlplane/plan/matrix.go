@@ -190,7 +190,7 @@ func shedOf(demands []*demand, all []Headroom) []Tier {
 	come := map[fleet.ClusterID]map[int]float64{}
 	for _, d := range demands {
 		for _, r := range d.routes {
-			for _, t := range d.tiers() {
+			for _, t := range d.tiers {
 				if come[r.site.id] == nil {
 					come[r.site.id] = map[int]float64{}
 				}

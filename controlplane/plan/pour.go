@@ -93,7 +93,7 @@ func (b *basin) put(p *flow.Problem, d *demand, heavy float64) {
 			b.arcs = append(b.arcs, flow.Arc{Site: r.site.index, CostMs: r.costMs + giveMs, Use: r.use / load, Bound: 1 - r.bound, TiltMs: tiltMs / r.size})
 		}
 	}
-	for _, t := range d.tiers() {
+	for _, t := range d.tiers {
 		b.steps = append(b.steps, t.step())
 	}
 	p.Add(flow.Demand{Load: load, Arcs: b.arcs, Shed: b.steps})
@@ -120,7 +120,7 @@ func (d *demand) read(s *flow.Solution, index int) {
 		served += r.fits
 	}
 	d.shed = d.shed[:0]
-	for i, t := range d.tiers() {
+	for i, t := range d.tiers {
 		if x := s.Shed(index)[i]; x > quantum*t.part && t.part > 0 {
 			d.shed = append(d.shed, shed{t.priority, min(x/t.part, 1)})
 		}

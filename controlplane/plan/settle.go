@@ -19,6 +19,7 @@ const (
 
 // settle decides what becomes of the solution: it is taken, approached or left.
 func (d *demand) settle(w *world, in Input) {
+	d.refuse(in)
 	target := make([]float64, len(d.routes))
 	for i, r := range d.routes {
 		target[i] = r.share
@@ -193,7 +194,7 @@ func (d *demand) same() bool {
 }
 
 func (d *demand) weights() *routerpb.Weights {
-	return &routerpb.Weights{Model: string(d.model), Class: string(d.class), Source: string(d.source), Clusters: d.out}
+	return &routerpb.Weights{Model: string(d.model), Class: string(d.class), Source: string(d.source), Clusters: d.out, Shed: d.refused}
 }
 
 // describe tells the solution in one line.
@@ -216,8 +217,10 @@ func (d *demand) describe() string {
 		}
 	}
 	text := fmt.Sprintf("%.0f work/s, %.0f %% local, %.0f %% elsewhere", d.work, 100*local, 100*remote)
-	if more := d.overflow(); more != "" {
-		notes = append([]string{more}, notes...)
+	for _, more := range []string{d.told(), d.overflow()} {
+		if more != "" {
+			notes = append([]string{more}, notes...)
+		}
 	}
 	if len(notes) > 0 {
 		text += "; " + strings.Join(notes, "; ")

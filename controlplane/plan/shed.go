@@ -2,11 +2,15 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
+	"anabranch/api/fleet"
 	"anabranch/controlplane/plan/flow"
 	"anabranch/controlplane/policy"
+	"anabranch/controlplane/signal"
 )
 
 const (
@@ -33,9 +37,47 @@ type tier struct {
 	part     float64 // of the demand
 }
 
-// tiers of a demand, the first to be shed first.
-func (d *demand) tiers() []tier {
-	return []tier{{policy.TierPriority(policy.DefaultTier), 1}}
+// leastTier is the part of a demand that a priority must have to be planned with by itself. Less counts as of
+// the next one above it that has, or of the highest.
+const leastTier = 1e-3
+
+// standard is the only tier of a demand of which nothing is told.
+var standard = []tier{{policy.TierPriority(policy.DefaultTier), 1}}
+
+// divide finds the tiers of a demand, the first to be shed first, of what is asked for by the names of its model.
+func (d *demand) divide(names []string, s signal.Snapshot) {
+	if d.tiers = standard; d.work <= 0 {
+		return
+	}
+	work := map[int32]float64{}
+	for _, name := range names {
+		told, not := s.Tiers(fleet.ModelID(name), d.class, d.source)
+		work[policy.TierPriority(policy.DefaultTier)] += not
+		for _, t := range told {
+			work[policy.CountsAs(t.Priority)] += t.WorkPerS
+		}
+	}
+	d.tiers = tiersOf(work)
+}
+
+// tiersOf are the parts of work by priority.
+func tiersOf(work map[int32]float64) []tier {
+	priorities, sum := slices.Sorted(maps.Keys(work)), 0.0
+	for _, p := range priorities {
+		sum += work[p]
+	}
+	if sum <= 0 {
+		return standard
+	}
+	var out []tier
+	small := 0.0
+	for _, p := range priorities {
+		if small += work[p] / sum; small >= leastTier {
+			out, small = append(out, tier{p, small}), 0
+		}
+	}
+	out[len(out)-1].part += small
+	return out
 }
 
 // step is what it costs not to serve a tier.

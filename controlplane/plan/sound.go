@@ -18,7 +18,7 @@ const MaxTableBytes = 16 << 20
 const sumTolerance = 1e-6
 
 // Sound says what is wrong with a table that must not be published, or nil: it is empty or too large,
-// shares are no numbers or don't sum to 1, or they go to a cluster that is not there, does not serve the
+// shares are no numbers or don't sum to 1, something is shed while what is less urgent is let in, or shares go to a cluster that is not there, does not serve the
 // model, or lies outside what the rule of their class allows. Routers judge it again by themselves.
 func Sound(t *routerpb.Table) error {
 	if len(t.GetRegions()) == 0 || len(t.GetClusters()) == 0 || len(t.GetModels()) == 0 {
@@ -61,7 +61,7 @@ func soundList(t *routerpb.Table, w *routerpb.Weights, clusters map[string]*rout
 	if len(w.GetClusters()) > 0 && math.Abs(sum-1) > sumTolerance {
 		return fmt.Errorf("shares sum to %v", sum)
 	}
-	return nil
+	return soundShed(w.GetShed())
 }
 
 // resides says whether some rule of the class that speaks of the model lets its requests go to a

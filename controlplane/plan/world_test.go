@@ -50,6 +50,8 @@ type bench struct {
 	capacity map[string]float64
 	// perRequest is the work of one request, by which their number is told; 0: it is not.
 	perRequest float64
+	// tiers are the parts of all demand by priority; nil: routers don't tell.
+	tiers map[int32]float64
 	// congestion as the plan before found it.
 	congestion map[fleet.ClusterID]float64
 }
@@ -142,6 +144,9 @@ func (b *bench) reportFrom(region string) {
 		d := &routerpb.DemandSignal{Model: model, Class: "interactive", WorkPerS: work}
 		if b.perRequest > 0 {
 			d.RequestsPerS = work / b.perRequest
+		}
+		for priority, part := range b.tiers {
+			d.Tiers = append(d.Tiers, &routerpb.TierWork{Priority: priority, WorkPerS: part * work})
 		}
 		r.Demand = append(r.Demand, d)
 	}

@@ -24,3 +24,15 @@ func TierPriority(tier string) int32 {
 	}
 	return 50
 }
+
+// CountsAs is the priority that requests of a priority are planned with: that of the highest tier that is not above
+// it, or of the lowest tier. Routers count by the same.
+func CountsAs(priority int32) int32 {
+	as := TierPriority(TierBatch)
+	for _, name := range Tiers() {
+		if p := TierPriority(name); p <= priority {
+			as = max(as, p)
+		}
+	}
+	return as
+}

@@ -23,10 +23,11 @@ type forms struct {
 }
 
 // form is one way to send a table: sliced for a region, or whole (empty); plain for routers that know nothing
-// of organisations.
+// of organisations, and patient for those that shed nothing by the table.
 type form struct {
-	region fleet.RegionID
-	plain  bool
+	region  fleet.RegionID
+	plain   bool
+	patient bool
 }
 
 // made is one form of a table.
@@ -92,6 +93,9 @@ func (a form) apply(t *routerpb.Table) *routerpb.Table {
 	}
 	if a.plain {
 		t = plain(t)
+	}
+	if a.patient {
+		t = patient(t)
 	}
 	return t
 }

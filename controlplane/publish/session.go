@@ -73,6 +73,7 @@ func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter
 		x.form.region = x.region
 	}
 	x.form.plain = !slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEASES)
+	x.form.patient = !slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_SHED)
 	x.books.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEDGER)
 	x.consumption.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_USAGE)
 	return x

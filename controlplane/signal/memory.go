@@ -3,6 +3,7 @@ package signal
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -31,7 +32,20 @@ type Demand struct {
 }
 
 // asked is Demand over time.
-type asked struct{ requests, work series }
+type asked struct {
+	requests, work series
+	tiers          map[int32]float64 // work by priority, an average
+}
+
+// untold stands in for the priority of work of which none is told.
+const untold = math.MinInt32
+
+// Tier is a part of a demand.
+type Tier struct {
+	// Priority that its requests count as.
+	Priority int32
+	WorkPerS float64
+}
 
 // count is what one report said of one place.
 type count struct {
@@ -93,23 +107,29 @@ func (m *memory) take(obs Observation) {
 // smooth takes in what was asked for some time after the report before; the first report is taken whole.
 func (m *memory) smooth(r *routerpb.Report, after time.Duration, first bool) {
 	latest := map[stream]Demand{}
+	tiers := map[stream]map[int32]float64{}
 	for _, d := range r.GetDemand() {
 		key := stream{fleet.ModelID(d.GetModel()), fleet.ClassID(d.GetClass())}
 		sum := latest[key]
 		sum.RequestsPerS += Number(d.GetRequestsPerS())
 		sum.WorkPerS += Number(d.GetWorkPerS())
 		latest[key] = sum
+		tiers[key] = addTiers(tiers[key], d)
 	}
 	for key := range m.demand {
 		if _, known := latest[key]; !known {
 			latest[key] = Demand{}
 		}
 	}
+	weight := weightOf(after, smoothing)
+	if first {
+		weight = 1
+	}
 	for key, is := range latest {
 		was := m.demand[key]
-		now := asked{was.requests.next(is.RequestsPerS, after), was.work.next(is.WorkPerS, after)}
+		now := asked{was.requests.next(is.RequestsPerS, after), was.work.next(is.WorkPerS, after), mixed(was.tiers, tiers[key], weight)}
 		if first {
-			now = asked{startOf(is.RequestsPerS), startOf(is.WorkPerS)}
+			now.requests, now.work = startOf(is.RequestsPerS), startOf(is.WorkPerS)
 		}
 		if now.requests.mean < 1e-6 && now.work.mean < 1e-3 {
 			delete(m.demand, key)
@@ -117,6 +137,40 @@ func (m *memory) smooth(r *routerpb.Report, after time.Duration, first bool) {
 		}
 		m.demand[key] = now
 	}
+}
+
+// maxTiers bounds the priorities that one router can tell of a model and class: it has four.
+const maxTiers = 16
+
+// addTiers adds up work by priority. Tiers that say more than the whole, as none of ours do, are not believed.
+func addTiers(to map[int32]float64, d *routerpb.DemandSignal) map[int32]float64 {
+	if to == nil {
+		to = map[int32]float64{}
+	}
+	left := Number(d.GetWorkPerS())
+	for _, t := range d.GetTiers()[:min(len(d.GetTiers()), maxTiers)] {
+		work := min(Number(t.GetWorkPerS()), left)
+		to[t.GetPriority()] += work
+		left -= work
+	}
+	to[untold] += left
+	return to
+}
+
+// mixed takes new figures into averages, by what they weigh. What is next to nothing is forgotten.
+func mixed(was, is map[int32]float64, weight float64) map[int32]float64 {
+	out := map[int32]float64{}
+	for p, x := range is {
+		out[p] = weight * x
+	}
+	for p, x := range was {
+		out[p] += (1 - weight) * x
+	}
+	maps.DeleteFunc(out, func(_ int32, x float64) bool { return x < 1e-3 })
+	for len(out) > maxTiers { // of a router that tells others each time: its smallest go
+		delete(out, slices.MinFunc(slices.Sorted(maps.Keys(out)), func(a, b int32) int { return cmp.Compare(out[a], out[b]) }))
+	}
+	return out
 }
 
 // look takes in what is said of each place; the first report is taken whole. What a report does not speak of

@@ -20,6 +20,7 @@ type Snapshot struct {
 
 	sights  map[fleet.ClusterID][]Sight
 	demand  map[demandKey]Demand
+	tiers   map[demandKey]map[int32]float64
 	went    map[routeKey]float64
 	regions map[fleet.RegionID]Region
 	// abilities by place; served by source and place.
@@ -72,6 +73,7 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 		At:        now,
 		sights:    map[fleet.ClusterID][]Sight{},
 		demand:    map[demandKey]Demand{},
+		tiers:     map[demandKey]map[int32]float64{},
 		went:      map[routeKey]float64{},
 		regions:   map[fleet.RegionID]Region{},
 		abilities: map[place]Ability{},
@@ -106,6 +108,12 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 			sum.RequestsPerS += d.requests.value()
 			sum.WorkPerS += d.work.value()
 			s.demand[at] = sum
+			for p, work := range d.tiers {
+				if s.tiers[at] == nil {
+					s.tiers[at] = map[int32]float64{}
+				}
+				s.tiers[at][p] += work
+			}
 		}
 		for _, p := range recent {
 			for model, n := range p.asked {
@@ -205,6 +213,18 @@ func (s *Snapshot) home(cluster fleet.ClusterID) fleet.RegionID {
 // trend.
 func (s Snapshot) Demand(model fleet.ModelID, class fleet.ClassID, region fleet.RegionID) Demand {
 	return s.demand[demandKey{stream{model, class}, region}]
+}
+
+// Tiers are the work of a region's clients for a model and class by what its requests' priority counts as,
+// upwards, as an average with a time constant of 15 s, and what is asked of routers that don't tell it.
+func (s Snapshot) Tiers(model fleet.ModelID, class fleet.ClassID, region fleet.RegionID) (told []Tier, not float64) {
+	all := s.tiers[demandKey{stream{model, class}, region}]
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		if p != untold {
+			told = append(told, Tier{p, all[p]})
+		}
+	}
+	return told, all[untold]
 }
 
 // Share is what part, 0..1, of a region's own requests for a model went to the cluster in the

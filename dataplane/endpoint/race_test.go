@@ -58,7 +58,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				call.Done(Result{Outcome: outcome, FirstToken: time.Millisecond}, time.Now())
 				r.Cluster("e").Hop(l, time.Now()).Done(Result{Outcome: outcome, FirstToken: time.Millisecond}, time.Now())
 				r.Cluster("a").Evidence(time.Now())
-				r.Asked("m", "interactive", 10)
+				r.Asked("m", "interactive", 50, 10)
 			}
 		})
 	}

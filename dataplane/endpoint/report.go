@@ -3,6 +3,7 @@ package endpoint
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -46,22 +47,24 @@ type demand struct {
 }
 
 type asked struct {
-	model fleet.ModelID
-	class fleet.ClassID
+	model    fleet.ModelID
+	class    fleet.ClassID
+	priority int32
 }
 
 type tally struct{ requests, work float64 }
 
-// Asked counts a client's request for a base model, in work units, before it is routed. Requests
-// that come from another region's router were counted there.
-func (r *Registry) Asked(model fleet.ModelID, class fleet.ClassID, work float64) {
+// Asked counts a client's request for a base model, in work units, before it is routed; priority is what it
+// counts as, of which there are to be few. Requests that come from another region's router were counted
+// there.
+func (r *Registry) Asked(model fleet.ModelID, class fleet.ClassID, priority int32, work float64) {
 	d := &r.demand
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.asked == nil {
 		d.asked = make(map[asked]tally)
 	}
-	k := asked{model, class}
+	k := asked{model, class, priority}
 	t := d.asked[k]
 	d.asked[k] = tally{t.requests + 1, t.work + work}
 }
@@ -131,15 +134,19 @@ func (d *demand) drain(span time.Duration) []*routerpb.DemandSignal {
 	all := d.asked
 	d.asked = nil
 	d.mu.Unlock()
-	out := make([]*routerpb.DemandSignal, 0, len(all))
-	for k, t := range all {
-		out = append(out, &routerpb.DemandSignal{
-			Model: string(k.model), Class: string(k.class),
-			RequestsPerS: t.requests / span.Seconds(), WorkPerS: t.work / span.Seconds(),
-		})
-	}
-	slices.SortFunc(out, func(a, b *routerpb.DemandSignal) int {
-		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Class, b.Class))
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b asked) int {
+		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.class, b.class), cmp.Compare(a.priority, b.priority))
 	})
+	out := make([]*routerpb.DemandSignal, 0, len(all))
+	for i, k := range keys {
+		if i == 0 || keys[i-1].model != k.model || keys[i-1].class != k.class {
+			out = append(out, &routerpb.DemandSignal{Model: string(k.model), Class: string(k.class)})
+		}
+		s, t := out[len(out)-1], all[k]
+		work := t.work / span.Seconds()
+		s.RequestsPerS += t.requests / span.Seconds()
+		s.WorkPerS += work
+		s.Tiers = append(s.Tiers, &routerpb.TierWork{Priority: k.priority, WorkPerS: work})
+	}
 	return out
 }

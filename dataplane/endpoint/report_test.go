@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/inference"
 	"anabranch/failover"
@@ -37,9 +39,9 @@ func TestReport(t *testing.T) {
 	}
 	done(failover.ServerFault)
 	done(failover.Ignored)
-	r.Asked("m", "interactive", 200)
-	r.Asked("m", "interactive", 300)
-	r.Asked("m", "bulk", 50)
+	r.Asked("m", "interactive", 50, 200)
+	r.Asked("m", "interactive", -10, 300)
+	r.Asked("m", "bulk", 0, 50)
 	*now = now.Add(1500 * time.Millisecond)
 	rep := r.Report(*now)
 	if rep.WindowMs != 2000 || rep.AtUnixMs != now.UnixMilli() {
@@ -64,7 +66,7 @@ func TestReport(t *testing.T) {
 	if e := signalOf(t, rep, "e"); e.Scraped || e.AgeMs != -1 || e.EndpointsTotal != 0 {
 		t.Errorf("another region's cluster: %+v", e)
 	}
-	if d := rep.Demand; len(d) != 2 || d[0].Class != "bulk" || d[0].WorkPerS != 25 || d[1].RequestsPerS != 1 || d[1].WorkPerS != 250 {
+	if d := rep.Demand; len(d) != 2 || d[0].Class != "bulk" || d[0].WorkPerS != 25 || d[1].RequestsPerS != 1 || d[1].WorkPerS != 250 || !proto.Equal(d[1], &routerpb.DemandSignal{Model: "m", Class: "interactive", RequestsPerS: 1, WorkPerS: 250, Tiers: []*routerpb.TierWork{{Priority: -10, WorkPerS: 150}, {Priority: 50, WorkPerS: 100}}}) {
 		t.Errorf("demand %v", d)
 	}
 	again := r.Report(now.Add(time.Second))
@@ -77,7 +79,7 @@ func TestReport(t *testing.T) {
 func TestTheFirstReportSpansAllSinceTheStart(t *testing.T) {
 	r, now := still(t)
 	for range 100 {
-		r.Asked("m", "interactive", 50)
+		r.Asked("m", "interactive", 50, 50)
 	}
 	*now = now.Add(5 * time.Second)
 	rep := r.Report(*now)

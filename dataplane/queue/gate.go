@@ -320,6 +320,12 @@ func (g *Gate) turnAway(r *Request, cause Cause, full float64) *Refusal {
 	return out
 }
 
+// Planned refuses a request of a priority since the routing table sheds it.
+func (g *Gate) Planned(priority int32) *Refusal {
+	g.metrics.refused(priority, Planned)
+	return refusal(Planned, plannedAfter, g.o.Rand())
+}
+
 // orderFor is how long the order still holds that is the cause.
 func (g *Gate) orderFor(cause Cause, now time.Time) time.Duration {
 	if o := g.order.Load(); o != nil && cause == Ordered && !o.until.IsZero() {

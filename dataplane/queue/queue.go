@@ -137,6 +137,8 @@ const (
 	Unfair Cause = "unfair"
 	// Ordered: an operator has ordered that requests of its priority be shed.
 	Ordered Cause = "ordered"
+	// Planned: the routing table says that there is no room for it anywhere, see [Gate.Planned].
+	Planned Cause = "planned"
 	// OverCeiling: its deadline passed, and what room there was is kept for higher priorities.
 	OverCeiling Cause = "over_ceiling"
 	// Saturated: its deadline passed, and every place was full.

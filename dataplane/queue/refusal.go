@@ -80,11 +80,16 @@ var wordings = map[Cause]wording{
 	Displaced:   {http.StatusTooManyRequests, CodeShed, "The queue was full, and a request of higher priority took this one's place in it."},
 	Unfair:      {http.StatusTooManyRequests, CodeShed, "The queue was full, and this one's place in it went to a tenant that had less there."},
 	Ordered:     {http.StatusTooManyRequests, CodeShed, "An operator has ordered that requests of this priority be shed."},
+	Planned:     {http.StatusTooManyRequests, CodeShed, "All regions that may serve this request are full, and what room there is goes to those of higher priority, or to others of the same."},
 	OverCeiling: {http.StatusTooManyRequests, CodeShed, "What room there was for as long as the request could wait went to others, or is kept for higher priorities."},
 	Saturated:   {http.StatusServiceUnavailable, CodeNoCapacity, "No place that may serve this request had room for as long as it could wait."},
 	Closed:      {http.StatusServiceUnavailable, CodeNoCapacity, "This router is ending, and lets no request wait."},
 	ClientGone:  {statusGone, CodeClientGone, "The client left while its request waited."},
 }
+
+// plannedAfter is when it makes sense to come back after a refusal by plan: what the plan goes by is an average
+// over so long, and sooner it will hardly have changed.
+const plannedAfter = 15 * time.Second
 
 // outOfTime is the cause where a request can wait no longer and the places are so full.
 func outOfTime(saturation float64) Cause {

@@ -1,10 +1,13 @@
 package queue
 
 import (
+	"math"
 	"net/http"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"pgregory.net/rapid"
 )
 
@@ -21,6 +24,7 @@ var causes = []struct {
 	{Displaced, 429, CodeShed, "rejected-saturated", true},
 	{Unfair, 429, CodeShed, "rejected-saturated", true},
 	{Ordered, 429, CodeShed, "rejected-saturated", true},
+	{Planned, 429, CodeShed, "rejected-saturated", true},
 	{OverCeiling, 429, CodeShed, "rejected-saturated", true},
 	{Saturated, 503, CodeNoCapacity, "rejected-saturated", false},
 	{Closed, 503, CodeNoCapacity, "rejected-shutting-down", false},
@@ -73,4 +77,32 @@ func TestRetryAfterIsNeverSoonerThanTheEstimate(t *testing.T) {
 			t.Fatalf("%v is much later than %v", r.RetryAfter, estimate)
 		}
 	})
+}
+
+func TestARefusalByPlanSaysWhenItIsWorthComingBack(t *testing.T) {
+	now := time.Unix(1_764_400_000, 0)
+	registry := prometheus.NewRegistry()
+	g, err := New(Options{Registerer: registry, Now: func() time.Time { return now }, Rand: func() float64 { return 0.5 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := g.Planned(49); r.Cause != Planned || r.RetryAfter != plannedAfter+plannedAfter/20 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if n := testutil.ToFloat64(g.metrics.refusal.WithLabelValues("best-effort", "planned")); n != 2 {
+		t.Errorf("%v are counted", n)
+	}
+	if g.Len() != 0 {
+		t.Error("something waits")
+	}
+}
+
+func TestPrioritiesCountAsThoseOfTiers(t *testing.T) {
+	for priority, want := range map[int32]int32{math.MinInt32: -10, -10: -10, -1: -10, 0: 0, 49: 0, 50: 50, 99: 50, 100: 100, math.MaxInt32: 100} {
+		if got := Counts(priority); got != want || Tier(got) != Tier(priority) || Ceiling(got) != Ceiling(priority) {
+			t.Errorf("%d counts as %d, want %d", priority, got, want)
+		}
+	}
 }

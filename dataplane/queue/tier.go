@@ -29,6 +29,9 @@ func tierOf(priority int32) int {
 // best-effort (0) or batch.
 func Tier(priority int32) string { return tiers[tierOf(priority)].name }
 
+// Counts is the priority that a priority counts as, that of its tier: 100, 50, 0 or -10.
+func Counts(priority int32) int32 { return tiers[tierOf(priority)].priority }
+
 // Ceiling is the saturation from which on requests of a priority are not let in: 1.0 for top, 0.9,
 // 0.8 and 0.6 for the tiers below. What is left above a ceiling is for those of higher priority,
 // so that they find room without waiting for others to end.

@@ -39,7 +39,7 @@ func TestAnOfferOfFeaturesAndWhatIsHeld(t *testing.T) {
 	f := client(t, t.TempDir(), n.address)
 	f.start(t)
 	hello := n.next(t, isHello).GetHello()
-	if !slices.Equal(hello.GetFeatures(), []routerpb.Feature{routerpb.Feature_FEATURE_SLICE, routerpb.Feature_FEATURE_DELTA, routerpb.Feature_FEATURE_LEASES}) || hello.GetHoldsSha256() != nil {
+	if !slices.Equal(hello.GetFeatures(), []routerpb.Feature{routerpb.Feature_FEATURE_SLICE, routerpb.Feature_FEATURE_DELTA, routerpb.Feature_FEATURE_LEASES, routerpb.Feature_FEATURE_SHED}) || hello.GetHoldsSha256() != nil {
 		t.Errorf("hello %v", hello)
 	}
 	held := sliceOf(5, nil)

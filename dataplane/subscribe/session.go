@@ -23,7 +23,7 @@ const maxMessage = 64 << 20
 const farewellWithin = time.Second
 
 // features are what this build understands beyond the first version of the contract.
-var features = []routerpb.Feature{routerpb.Feature_FEATURE_SLICE, routerpb.Feature_FEATURE_DELTA, routerpb.Feature_FEATURE_LEASES}
+var features = []routerpb.Feature{routerpb.Feature_FEATURE_SLICE, routerpb.Feature_FEATURE_DELTA, routerpb.Feature_FEATURE_LEASES, routerpb.Feature_FEATURE_SHED}
 
 var errSilent = errors.New("the control plane node has fallen silent")
 

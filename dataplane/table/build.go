@@ -86,6 +86,7 @@ func Build(pb *routerpb.Table) (*Table, error) {
 		ways:     make(map[fleet.TenantID]*ways),
 		classes:  make(map[classKey]*Class, len(pb.Classes)),
 		weights:  make(map[weightKey][]Weight, len(pb.Weights)),
+		sheds:    make(map[weightKey]Shed),
 		rules:    make(map[string]*Rule, len(pb.Rules)),
 		index:    index{models: make(map[fleet.ModelID]set), tenants: make(map[fleet.TenantID]set)},
 	}

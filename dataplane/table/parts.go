@@ -315,6 +315,24 @@ type Ejection struct {
 	Reprobe, ReprobeMax time.Duration // first look again; it doubles up to the second
 }
 
+// Shed is what requests there is no room for: all of those that count as of a lower priority than Priority, and
+// the Part of those that count as of it.
+type Shed struct {
+	Priority int32
+	Part     float64 // 0..1; 0: nothing is shed, of lower priorities neither
+}
+
+// Of is the part, 0..1, of requests that is shed of what counts as of a priority.
+func (s Shed) Of(priority int32) float64 {
+	switch {
+	case s.Part <= 0 || priority > s.Priority:
+		return 0
+	case priority == s.Priority:
+		return s.Part
+	}
+	return 1
+}
+
 // Weight is one cluster's share of the requests of a model, class and source region.
 type Weight struct {
 	Cluster *Cluster

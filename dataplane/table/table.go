@@ -37,8 +37,9 @@ type Table struct {
 	paths    []*Path
 	classes  map[classKey]*Class
 	weights  map[weightKey][]Weight
-	rules    map[string]*Rule // by policy
-	index    index            // of them
+	sheds    map[weightKey]Shed // where something is
+	rules    map[string]*Rule   // by policy
+	index    index              // of them
 }
 
 // named is what a client's model name stands for.
@@ -145,6 +146,12 @@ func (t *Table) ClassNamed(class fleet.ClassID, model fleet.ModelID) (*Class, bo
 func (t *Table) Weights(model fleet.ModelID, class fleet.ClassID, source fleet.RegionID) (w []Weight, ok bool) {
 	w, ok = t.weights[weightKey{model, class, source}]
 	return w, ok
+}
+
+// Shed is what of a model's and class's requests that start in a source region there is no room for anywhere,
+// as the control plane knows it. The zero Shed: nothing is.
+func (t *Table) Shed(model fleet.ModelID, class fleet.ClassID, source fleet.RegionID) Shed {
+	return t.sheds[weightKey{model, class, source}] // mostly empty, which costs nothing
 }
 
 // UnknownRTT stands in for a round trip that the table doesn't tell: a long way, so that a place

@@ -29,8 +29,33 @@ func (t *Table) addWeights(pb *routerpb.Table) error {
 			return err
 		}
 		t.weights[key] = list
+		shed, err := sheds(at, p.Shed)
+		if err != nil {
+			return err
+		}
+		if shed.Part > 0 {
+			t.sheds[key] = shed
+		}
 	}
 	return nil
+}
+
+// sheds judges what is shed, and puts it together: all that is below the last is shed wholly.
+func sheds(at string, in []*routerpb.Shed) (Shed, error) {
+	var out Shed
+	for i, s := range in {
+		at := fmt.Sprintf("%s.shed[%d]", at, i)
+		switch {
+		case !finite(s.GetPart()) || s.GetPart() <= 0 || s.GetPart() > 1:
+			return Shed{}, invalid(CodeValue, at+".part", "is %v, want more than 0 and at most 1", s.GetPart())
+		case i > 0 && s.GetPriority() <= in[i-1].GetPriority():
+			return Shed{}, invalid(CodeValue, at+".priority", "is %d after %d, want them upwards", s.GetPriority(), in[i-1].GetPriority())
+		case i < len(in)-1 && s.GetPart() < 1:
+			return Shed{}, invalid(CodeValue, at+".part", "is %v while a higher priority is shed too, want 1", s.GetPart())
+		}
+		out = Shed{Priority: s.GetPriority(), Part: s.GetPart()}
+	}
+	return out, nil
 }
 
 func (t *Table) shares(at string, model fleet.ModelID, in []*routerpb.ClusterWeight) ([]Weight, error) {

@@ -120,13 +120,14 @@ func (c *control) publish(pb *routerpb.Table) error {
 // oldTable is how long a table is kept beside a newer one: longer than it takes to the farthest router.
 const oldTable = 10 * time.Second
 
-// fix puts fixed weights in the place of the planner's, within what health allows.
+// fix puts fixed weights in the place of the planner's, within what health allows, and sheds nothing.
 func (c *control) fix(pb *routerpb.Table) {
 	caps := map[string]float64{}
 	for _, k := range pb.GetClusters() {
 		caps[k.GetId()] = k.GetHealthCap()
 	}
 	for _, list := range pb.GetWeights() {
+		list.Shed = nil
 		sum := 0.0
 		for _, w := range list.GetClusters() {
 			sum += c.fixed[fleet.ClusterID(w.GetCluster())] * caps[w.GetCluster()]

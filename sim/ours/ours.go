@@ -30,7 +30,7 @@ type Options struct {
 	Drained map[fleet.ClusterID]bool
 	// Fixed are weights of clusters instead of those of the planner, the same in all regions and only
 	// relative to each other, for tests of what is below the planner. A cluster that is not there has 0.
-	// Nil: the planner's.
+	// Nothing is shed by plan then. Nil: the planner's.
 	Fixed map[fleet.ClusterID]float64
 }
 

@@ -61,9 +61,23 @@ func (ro *router) arrive(r *workload.Request, v *world.View) world.Route {
 	if t.reservation = reservation; !decision.Allowed {
 		return ro.refuse(t, world.CodeQuota, false, v)
 	}
-	ro.places.Asked(t.model.ID, t.class.ID, t.model.Work(t.prompt, ro.places.Answer(t.model.ID, t.output)))
+	ro.places.Asked(t.model.ID, t.class.ID, queue.Counts(t.priority), t.model.Work(t.prompt, ro.places.Answer(t.model.ID, t.output)))
 	ro.choose(t)
+	if ro.shedByPlan(t) {
+		return ro.refuse(t, world.CodeNoCapacity, false, v)
+	}
 	return ro.queue(t, v)
+}
+
+// shedByPlan is dataplane.Router's of the name.
+func (ro *router) shedByPlan(t *trip) bool {
+	shed := t.table.Shed(t.model.ID, t.class.ID, ro.region)
+	if shed.Part == 0 {
+		return false
+	}
+	stale, _ := ro.believes()
+	verdict, _ := ro.sight.Sheds(shed, t.priority, t.choice.Targets, !stale, ro.random.Uint64())
+	return verdict == dispatch.Shed
 }
 
 // queue asks for room.

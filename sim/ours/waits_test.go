@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"anabranch/api/fleet"
 	"anabranch/sim/workload"
 	"anabranch/sim/world"
 )
@@ -187,14 +188,15 @@ func TestQuotasAreTakenAndGivenBack(t *testing.T) {
 }
 
 // Where all regions are full, what looks as if it had room says that it has none, again and again. Nobody
-// is refused for that before the time that its class lets it wait.
+// is refused for that before the time that its class lets it wait, unless the planner has it shed.
 func TestNobodyIsShedBeforeItsTime(t *testing.T) {
 	spec := fleetOf(1, 1, 1)
 	for i := range spec.Clusters {
 		spec.Clusters[i].Pods[0].Options.MaxSequences = 32
 	}
 	load := steady(t, 36, time.Minute, "", 50, workload.Origin{Region: "us", Weight: 3}, workload.Origin{Region: "eu"}, workload.Origin{Region: "ap"})
-	r := run(t, spec, load, New(Options{}), world.Options{Seed: 1, Explain: func(uint64) bool { return true }})
+	even := map[fleet.ClusterID]float64{"us-a": 1, "eu-a": 1, "ap-a": 1}
+	r := run(t, spec, load, New(Options{Fixed: even}), world.Options{Seed: 1, Explain: func(uint64) bool { return true }})
 	shed, back := 0, 0
 	for i := range r.Records {
 		rec := &r.Records[i]
