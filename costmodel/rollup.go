@@ -102,8 +102,8 @@ func (s Sum) Paid() Micros { return add(s.Spent(), s.Idle) }
 // PerMillionTokens is what is spent on a million tokens, input and output alike, rounded up. Not ok: there
 // were none.
 func (s Sum) PerMillionTokens() (cost Micros, ok bool) {
-	tokens := add(s.Input, s.Output)
-	if tokens <= 0 {
+	tokens := s.Tokens()
+	if tokens == 0 {
 		return 0, false
 	}
 	return ceil(s.Spent(), million, tokens), true

@@ -125,3 +125,16 @@ func TestRollupsAddUp(t *testing.T) {
 		}
 	})
 }
+
+func TestCountsThatAddUpSaturate(t *testing.T) {
+	for u, want := range map[Usage][2]int64{
+		{Input: 3, Cached: 2, Output: 4, Succeeded: 5, Failed: 6}:                          {7, 11},
+		{Input: -3, Output: 4, Succeeded: -1, Failed: 2}:                                   {4, 2},
+		{Input: math.MaxInt64, Output: 1, Succeeded: math.MaxInt64, Failed: math.MaxInt64}: {math.MaxInt64, math.MaxInt64},
+		{}: {},
+	} {
+		if u.Tokens() != want[0] || u.Answers() != want[1] {
+			t.Errorf("%+v: %d tokens, %d answers", u, u.Tokens(), u.Answers())
+		}
+	}
+}

@@ -25,6 +25,12 @@ func (u Usage) sane() Usage {
 	return Usage{u.Input, min(max(u.Cached, 0), u.Input), max(u.Output, 0), max(u.Succeeded, 0), max(u.Failed, 0), max(u.Bytes, 0)}
 }
 
+// Tokens are input and output tokens.
+func (u Usage) Tokens() int64 { return add(max(u.Input, 0), max(u.Output, 0)) }
+
+// Answers are those that succeeded and those that failed.
+func (u Usage) Answers() int64 { return add(max(u.Succeeded, 0), max(u.Failed, 0)) }
+
 // Work is what GPUs had to do, in thousandths of what an input token takes.
 type Work int64
 

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -113,40 +114,84 @@ func (a Account) Ask(q Query) (Report, error) {
 			out.Gaps, out.Complete = append(out.Gaps, g), false
 		}
 	}
-	steps := map[int64]costmodel.Rollup{}
-	var starts []int64
+	var one step
+	for _, p := range a.parts(q.Step.seconds(), begin, from, until) {
+		if one.sums != nil && p.at != one.at {
+			if err := out.add(q, one, until); err != nil {
+				return Report{}, err
+			}
+			one = step{}
+		}
+		b := bodyOf(p.span)
+		one.take(q, p.at, b.attributed())
+		out.Late = sum(out.Late, b.late)
+	}
+	if err := out.add(q, one, until); err != nil {
+		return Report{}, err
+	}
+	return out, nil
+}
+
+// part is an interval, and the step that it is of.
+type part struct {
+	at   int64
+	span *statepb.AccountSpan
+}
+
+// parts are the intervals of a time, by step.
+func (a Account) parts(length, begin, from, until int64) (all []part) {
 	for _, list := range [][]*statepb.AccountSpan{a.days, a.hours, a.minutes} {
 		for _, s := range list {
 			if s.GetStartUnixS() < from || s.GetStartUnixS() >= until {
 				continue
 			}
 			at := begin
-			if length := q.Step.seconds(); length > 0 {
+			if length > 0 {
 				at = max(floor(s.GetStartUnixS(), length), begin)
 			}
-			if steps[at] == nil {
-				steps[at], starts = costmodel.Rollup{}, append(starts, at)
-			}
-			b := bodyOf(s)
-			steps[at].Merge(b.attributed())
-			out.Late = sum(out.Late, b.late)
+			all = append(all, part{at, s})
 		}
 	}
-	slices.Sort(starts)
-	for _, at := range starts {
-		end := until
-		if length := q.Step.seconds(); length > 0 {
-			end = min(floor(at, length)+length, until)
-		}
-		sums := q.gather(steps[at])
-		for _, k := range sums.Keys() {
-			out.Rows = append(out.Rows, Row{Start: moment(at), Until: moment(end), Key: k, Sum: sums[k]})
-		}
-		if len(out.Rows) > MaxRows {
-			return Report{}, fmt.Errorf("%w: more than %d", ErrRows, MaxRows)
-		}
+	slices.SortStableFunc(all, func(x, y part) int { return cmp.Compare(x.at, y.at) })
+	return all
+}
+
+// step is what is known of one step while intervals are added: its rows, or, where idle time is to be spread over
+// the whole step before they are gathered, everything. So no more is held at a time than a step needs.
+type step struct {
+	at   int64
+	sums costmodel.Rollup // nil: of none
+}
+
+func (s *step) take(q Query, at int64, r costmodel.Rollup) {
+	if s.sums == nil {
+		s.at, s.sums = at, costmodel.Rollup{}
 	}
-	return out, nil
+	if !q.SpreadIdle {
+		r = q.gather(r)
+	}
+	s.sums.Merge(r)
+}
+
+// add makes rows of a step.
+func (r *Report) add(q Query, s step, until int64) error {
+	if s.sums == nil {
+		return nil
+	}
+	sums, end := s.sums, until
+	if q.SpreadIdle {
+		sums = q.gather(sums.SpreadIdle())
+	}
+	if length := q.Step.seconds(); length > 0 {
+		end = min(floor(s.at, length)+length, until)
+	}
+	if len(r.Rows)+len(sums) > MaxRows {
+		return fmt.Errorf("%w: more than %d", ErrRows, MaxRows)
+	}
+	for _, k := range sums.Keys() {
+		r.Rows = append(r.Rows, Row{Start: moment(s.at), Until: moment(end), Key: k, Sum: sums[k]})
+	}
+	return nil
 }
 
 // cover is the time of the account that answers a question.
@@ -182,11 +227,8 @@ func (a Account) cover(q Query) (from, until int64, err error) {
 
 func ceil(at, multiple int64) int64 { return floor(at+multiple-1, multiple) }
 
-// gather is what rows of one step tell.
+// gather is what rows tell.
 func (q Query) gather(r costmodel.Rollup) costmodel.Rollup {
-	if q.SpreadIdle {
-		r = r.SpreadIdle()
-	}
 	if len(q.Tenants)+len(q.Models)+len(q.Classes)+len(q.Regions)+len(q.Clusters)+len(q.Sources) == 0 {
 		return r.By(q.By)
 	}

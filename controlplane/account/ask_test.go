@@ -185,3 +185,31 @@ func TestAReportIsBounded(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A day may be part days, part hours and part minutes: it is one step all the same, and steps come in order.
+func TestEachStepIsToldOnce(t *testing.T) {
+	b := newBooks(t)
+	b.shut(at(0), bill("us", 100, 4000))
+	b.skip(at((HoursKept+30)*time.Hour), bill("us", 100, 4000), bill("eu", 50, 0))
+	for start := b.Closed().Add(-40 * 24 * time.Hour); start.Before(b.Closed()); start = start.Add(37 * time.Minute) {
+		b.tell(b.Closed(), start, used("a", "us", 1000), used("b", "eu", 3000))
+	}
+	for _, q := range []Query{{Step: Whole}, {Step: ByDay}, {Step: ByDay, SpreadIdle: true}, {Step: ByHour}, {Step: ByHour, SpreadIdle: true}} {
+		q.From, q.Until, q.By = at(0), b.Closed(), costmodel.ByTenant|costmodel.ByCluster
+		if q.Step == ByHour {
+			q.From = b.Closed().Add(-HoursKept * time.Hour)
+		}
+		r := b.ask(q)
+		one := q
+		one.Step, one.From, one.Until = Whole, r.From, r.Until
+		if got, want := r.total(), b.ask(one).total(); got.Paid() != want.Paid() || got.Usage != want.Usage || got.Paid() == 0 || got.Succeeded == 0 {
+			t.Errorf("%s, spread %v: %+v, want %+v", q.Step, q.SpreadIdle, got, want)
+		}
+		for i, row := range r.Rows[1:] {
+			before := r.Rows[i]
+			if c := before.Start.Compare(row.Start); c > 0 || c == 0 && before.Key.Compare(row.Key) >= 0 || c < 0 && before.Until.After(row.Start) {
+				t.Fatalf("%s, spread %v: %+v comes before %+v", q.Step, q.SpreadIdle, before, row)
+			}
+		}
+	}
+}

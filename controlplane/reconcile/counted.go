@@ -44,9 +44,9 @@ func bought(book costmodel.Book, spec *policy.ClusterSpec) (owned costmodel.Micr
 // split over its instances by their prices. Clusters of which some GPUs can't be found in a bill are left out;
 // they are named, in order. Regions are what sellers call them, by regionOf.
 func Counted(resources plan.Lookup, book costmodel.Book, report account.Report, regionOf func(fleet.RegionID) string) (charges []costmodel.Charge, leftOut []fleet.ClusterID) {
-	spent := map[fleet.ClusterID]costmodel.Micros{}
+	spent := costmodel.Rollup{}
 	for _, row := range report.Rows {
-		spent[row.Key.Cluster] += row.Cost + row.Idle
+		spent.Add(costmodel.Key{Cluster: row.Key.Cluster}, costmodel.Sum{Cost: row.Cost, Idle: row.Idle})
 	}
 	sums := map[costmodel.Charge]costmodel.Micros{} // by region and instance, at no cost
 	for _, r := range resources.List(policy.KindCluster) {
@@ -67,7 +67,7 @@ func Counted(resources plan.Lookup, book costmodel.Book, report account.Report, 
 		for _, g := range list {
 			weights = append(weights, costmodel.Work(g.perHour))
 		}
-		for i, part := range costmodel.Split(spent[id], weights)[1:] {
+		for i, part := range costmodel.Split(spent[costmodel.Key{Cluster: id}].Paid(), weights)[1:] {
 			sums[costmodel.Charge{Region: regionOf(fleet.RegionID(spec.Region)), Instance: list[i].instance}] += part
 		}
 	}

@@ -62,14 +62,15 @@ func billedDay(d *statepb.BilledDay) BilledDay {
 		Day: time.Unix(d.GetDayUnixS(), 0).UTC().Format(time.DateOnly), Source: d.GetSource(), Asked: time.UnixMilli(d.GetAskedUnixMs()).UTC(),
 		Estimate: d.GetEstimate(), Incomplete: d.GetIncomplete(), Goods: []BilledGoods{}, LeftOut: append([]string{}, d.GetLeftOut()...),
 	}
-	var all costmodel.Drift
+	var billed, counted costmodel.Sum // these saturate
 	for _, g := range d.GetGoods() {
 		one := costmodel.Drift{Billed: costmodel.Micros(g.GetBilledMicros()), Counted: costmodel.Micros(g.GetCountedMicros())}
-		all.Billed, all.Counted = all.Billed+one.Billed, all.Counted+one.Counted
+		billed, counted = billed.Plus(costmodel.Sum{Cost: one.Billed}), counted.Plus(costmodel.Sum{Cost: one.Counted})
 		out.Goods = append(out.Goods, BilledGoods{
 			Region: g.GetRegion(), Instance: g.GetInstance(), BilledUSD: dollars(one.Billed), CountedUSD: dollars(one.Counted), DriftRatio: ratio(one),
 		})
 	}
+	all := costmodel.Drift{Billed: billed.Cost, Counted: counted.Cost}
 	out.BilledUSD, out.CountedUSD, out.DriftRatio = dollars(all.Billed), dollars(all.Counted), ratio(all)
 	return out
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"math"
 	"testing"
 
 	"anabranch/controlplane/access"
@@ -18,16 +19,20 @@ func TestWhatWasBilledIsToldBesideWhatWasCounted(t *testing.T) {
 	for i, goods := range [][]*statepb.BilledGoods{
 		{{Region: "us", Instance: "p5.48xlarge", BilledMicros: 3_000_000, CountedMicros: 2_000_000}, {Region: "us", Instance: "p6.48xlarge", BilledMicros: 1_000_000}},
 		nil,
+		{{Region: "us", Instance: "a", BilledMicros: math.MaxInt64, CountedMicros: 1}, {Region: "us", Instance: "b", BilledMicros: 1, CountedMicros: math.MaxInt64}},
 	} {
 		d.money(&statepb.Command{Op: &statepb.Command_PutBilled{PutBilled: &statepb.PutBilled{Day: &statepb.BilledDay{
-			DayUnixS: int64(i+1) * day, Source: "the cloud", AskedUnixMs: 5000, Estimate: i == 0, Incomplete: i == 1, Goods: goods, LeftOut: []string{"us-b"}[:i],
+			DayUnixS: int64(i+1) * day, Source: "the cloud", AskedUnixMs: 5000, Estimate: i == 0, Incomplete: i == 1, Goods: goods, LeftOut: []string{"us-b"}[:i%2],
 		}}}})
 	}
 	d.do("viewer", "GET", "/v1/costs/bills", "").want(200, "").into(&got)
-	if len(got.Days) != 2 {
+	if len(got.Days) != 3 {
 		t.Fatalf("got %+v", got)
 	}
-	newest, oldest := got.Days[0], got.Days[1]
+	if huge := got.Days[0]; huge.BilledUSD != "9223372036854.775807" || huge.CountedUSD != huge.BilledUSD {
+		t.Errorf("more than can be added up: %+v", huge)
+	}
+	newest, oldest := got.Days[1], got.Days[2]
 	if newest.Day != "1970-01-03" || !newest.Incomplete || newest.Estimate || newest.BilledUSD != "0.00" || newest.DriftRatio != nil || len(newest.LeftOut) != 1 {
 		t.Errorf("the newest day: %+v", newest)
 	}

@@ -125,34 +125,41 @@ func (s *Server) costs(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	select { // a long time takes long to unpack
-	case s.reckoning <- struct{}{}:
-		defer func() { <-s.reckoning }()
-	default:
-		return newProblem(codeBusy, "This node answers as many questions about costs as it can. Try again, or another node.").after(time.Second)
-	}
-	nobody := q.narrow(identity(c).Scope)
-	report, err := view.Account().Ask(q.Query)
-	if errors.Is(err, account.ErrTime) || errors.Is(err, account.ErrStep) || errors.Is(err, account.ErrRows) {
-		return newProblem(codeInvalidRequest, sentence(err))
-	}
-	if err != nil {
-		return fmt.Errorf("read the account: %w", err)
-	}
-	if nobody {
-		report.Rows = nil
-	}
-	if len(identity(c).Scope.Tenants) > 0 {
-		report.Late = 0 // they may be anybody's
-	}
-	ranked, err := q.rank(report.Rows)
+	scope := identity(c).Scope
+	nobody := q.narrow(scope)
+	report, ranked, err := s.reckon(view.Account(), q, nobody)
 	if err != nil {
 		return err
+	}
+	if len(scope.Tenants) > 0 {
+		report.Late = 0 // they may be anybody's
 	}
 	if q.csv {
 		return s.sendCharges(c, view, ranked.rows)
 	}
 	return c.JSON(http.StatusOK, q.answer(view.Account().Begun(), report, ranked))
+}
+
+// reckon asks the account and ranks what it says, of nobody none of it. It has its place while it does so, and not
+// while the answer is sent: a client who reads slowly keeps none from others.
+func (s *Server) reckon(a account.Account, q costQuery, nobody bool) (report account.Report, out ranked, err error) {
+	select { // a long time takes long to unpack
+	case s.reckoning <- struct{}{}:
+		defer func() { <-s.reckoning }()
+	default:
+		return report, out, newProblem(codeBusy, "This node answers as many questions about costs as it can. Try again, or another node.").after(time.Second)
+	}
+	report, err = a.Ask(q.Query)
+	switch {
+	case errors.Is(err, account.ErrTime) || errors.Is(err, account.ErrStep) || errors.Is(err, account.ErrRows):
+		return report, out, newProblem(codeInvalidRequest, sentence(err))
+	case err != nil:
+		return report, out, fmt.Errorf("read the account: %w", err)
+	case nobody:
+		report.Rows = nil
+	}
+	out, err = q.rank(report.Rows)
+	return report, out, err
 }
 
 // sentence is an error as a problem tells it.

@@ -290,3 +290,31 @@ func TestOnlySoManyQuestionsAboutCostsAtATime(t *testing.T) {
 		}
 	}
 }
+
+// held counts the questions that have a place while an answer is being sent.
+type held struct {
+	*httptest.ResponseRecorder
+	places *int
+	taken  func() int
+}
+
+// Write implements [io.Writer].
+func (h held) Write(p []byte) (int, error) {
+	*h.places = max(*h.places, h.taken())
+	return h.ResponseRecorder.Write(p)
+}
+
+// A client who reads slowly keeps no place from others.
+func TestAnAnswerThatIsSentHasNoPlace(t *testing.T) {
+	d := newUnserved(t)
+	for _, format := range []string{"json", "csv"} {
+		places := 0
+		w := held{httptest.NewRecorder(), &places, func() int { return len(d.server.reckoning) }}
+		r := httptest.NewRequest(http.MethodGet, "/v1/costs?format="+format, nil)
+		r.Header.Set("Authorization", "Bearer secret-viewer")
+		d.server.Handler().ServeHTTP(w, r)
+		if w.Code != 200 || w.Body.Len() == 0 || places != 0 {
+			t.Errorf("%s: %d, %d bytes, %d places", format, w.Code, w.Body.Len(), places)
+		}
+	}
+}

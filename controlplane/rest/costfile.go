@@ -64,7 +64,7 @@ func chargesOf(r costRow) (all []focus.Charge) {
 	work.Kind, work.Cost, work.Usage = focus.Inference, r.Cost, r.Usage
 	idle.Kind, idle.Cost = focus.Idle, r.Idle
 	sent.Kind, sent.Cost, sent.Bytes = focus.Transfer, r.Egress, r.Bytes
-	if u := work.Usage; work.Cost != 0 || u.Input+u.Output+u.Succeeded+u.Failed > 0 {
+	if work.Cost != 0 || work.Usage.Tokens() > 0 || work.Usage.Answers() > 0 {
 		all = append(all, work)
 	}
 	if sent.Cost != 0 || sent.Bytes > 0 {

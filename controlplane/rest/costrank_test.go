@@ -3,6 +3,7 @@ package rest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/controlplane/account"
 	"anabranch/costmodel"
+	"anabranch/costmodel/focus"
 )
 
 // spent is a row of a tenant that paid so many micro-dollars in an hour.
@@ -145,4 +147,19 @@ func countMerged(rows []costRow) (n int) {
 		n += min(r.merged, 1)
 	}
 	return n
+}
+
+// Of a row that nobody paid anything for and that used more than can be counted there is a charge.
+func TestARowOfTheGreatestCountsIsACharge(t *testing.T) {
+	r := costRow{Row: spent(0, "a", 0)}
+	r.Usage = costmodel.Usage{Input: math.MaxInt64, Output: math.MaxInt64, Succeeded: math.MaxInt64, Failed: math.MaxInt64}
+	all := chargesOf(r)
+	if len(all) != 1 || all[0].Kind != focus.Inference {
+		t.Fatalf("charges %+v", all)
+	}
+	var file strings.Builder
+	w := focus.NewWriter(&file, focus.Issuer{Account: "c"})
+	if err := errors.Join(w.Write(all[0]), w.Flush()); err != nil || !strings.Contains(file.String(), ",9223372036854775807,Tokens,") {
+		t.Errorf("%v, %s", err, &file)
+	}
 }

@@ -60,8 +60,7 @@ func month(t time.Time) (from, until time.Time) {
 
 // quantity is how much was used, as a decimal number, and the unit that counts it.
 func (c Charge) quantity() (amount, unit string) {
-	tokens := max(c.Usage.Input, 0) + max(c.Usage.Output, 0)
-	answers := max(c.Usage.Succeeded, 0) + max(c.Usage.Failed, 0)
+	tokens, answers := c.Usage.Tokens(), c.Usage.Answers()
 	switch {
 	case c.Kind == Transfer && c.Bytes > 0:
 		return decimal(uint64(c.Bytes), 9), "GB"
