@@ -36,6 +36,8 @@ import (
 //	expect 60s..90s wait CLUSTER at most 300 (ms)
 //	expect 60s reason SOURCE CLUSTER TEXT
 //	expect 60s why SOURCE TEXT
+//
+// Under the race detector the long ones are only read.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 14 {
@@ -51,6 +53,9 @@ func TestScenarios(t *testing.T) {
 			if len(s.expects) == 0 {
 				t.Fatal("nothing is expected")
 			}
+			if racing && s.end > longest {
+				return
+			}
 			p := s.play(t)
 			for _, e := range s.expects {
 				if problem := p.judge(e); problem != "" {
@@ -63,6 +68,9 @@ func TestScenarios(t *testing.T) {
 		})
 	}
 }
+
+// longest is how long a story may last to be played under the race detector.
+const longest = 5 * time.Minute
 
 // story is a scenario as it is written.
 type story struct {

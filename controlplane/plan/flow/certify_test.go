@@ -94,7 +94,7 @@ func TestTheDualProvesTheCost(t *testing.T) {
 		"curved": {demands: 12, sites: 8}, "linear in pieces": {demands: 12, sites: 8, linear: true}, "larger": {demands: 80, sites: 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(300) {
+			for seed := range uint64(3600 / k.demands) {
 				in := draw(rand.New(rand.NewPCG(seed, 1)), k)
 				check(t, in, Solve(in.problem(), nil))
 			}
