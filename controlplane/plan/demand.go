@@ -100,8 +100,9 @@ type route struct {
 	bound, floor, share float64
 	elastic             bool
 	// fits is the part of the demand that it has room for, and over what of that is above its bound. Of a demand that
-	// fits whole it is the share. Part is the share that a reduced route is to have, else 0.
+	// fits whole it is the share. Reduced: health lets it have just so much as part, be that 0.
 	fits, over, part float64
+	reduced          bool
 	// ideal is the share, idealFits what of it fits, and idealBound the bound, with all sites in full use; natural the
 	// share without the policy's weights and limits.
 	ideal, idealFits, idealBound, natural float64

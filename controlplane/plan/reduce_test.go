@@ -141,6 +141,22 @@ func TestWhereBoundsLeaveNoRoom(t *testing.T) {
 	}
 }
 
+// Not even where nothing else is served at all does a reduced site get more than its part, be that none.
+func TestWhatIsNotServedDoesNotGoToReducedSites(t *testing.T) {
+	d := three(0, 0, 0)
+	us, eu, ap := d.routes[0], d.routes[1], d.routes[2]
+	us.reduced, us.part, us.bound, us.fits = true, 0.5, 0.5, 0.5
+	eu.elastic, eu.limited, eu.bound = true, true, 1e-10
+	ap.reduced, ap.fits = true, 4e-13 // a floor that rounding left
+	for _, r := range d.routes {
+		r.size = 1.0 / 3
+	}
+	d.spread(0.5)
+	for i, want := range []float64{0.5, 0.5, 0} {
+		near(t, string(d.routes[i].site.id), d.routes[i].share, want, 1e-6)
+	}
+}
+
 // A site that must not grow is not what load is put on when the policy bounds all others.
 func TestWhatMustNotGrowIsNotScaledUpByLoad(t *testing.T) {
 	b := newBench(t)

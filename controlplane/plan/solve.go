@@ -34,7 +34,7 @@ func (w *world) ideal(demands []*demand, may func(*route) bool) {
 	for _, d := range demands {
 		for _, r := range d.routes {
 			r.elastic = r.barred == "" && !r.dear && may(r)
-			r.bound, r.floor, r.part, r.share, r.fits, r.over = 0, 0, 0, 0, 0, 0
+			r.bound, r.floor, r.part, r.share, r.fits, r.over, r.reduced = 0, 0, 0, 0, 0, 0, false
 			if r.elastic {
 				r.bound = 1
 			}
@@ -96,7 +96,7 @@ func (w *world) reduce(demands []*demand) {
 			case r.barred != "":
 			case r.factor < 1:
 				r.bound, r.floor = r.factor*r.ideal, r.factor*r.idealFits
-				r.part = r.bound
+				r.part, r.reduced = r.bound, true
 			default:
 				r.bound = (1-part)*r.idealBound + part*max(r.share, r.bound)
 			}

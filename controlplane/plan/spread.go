@@ -5,10 +5,10 @@ import "math"
 // spread makes shares of what is served. What is shed, as long as it does come, goes the way of the rest, but for what is
 // served at a bound: that is no more than its part.
 func (d *demand) spread(served float64) {
-	loose := func(r *route) bool { return r.part == 0 && (r.over > 0 || r.fits < r.bound*(1-1e-9)) }
+	loose := func(r *route) bool { return !r.reduced && (r.over > 0 || r.fits < r.bound*(1-1e-9)) }
 	fixed := func(r *route) float64 {
 		switch {
-		case r.part > 0:
+		case r.reduced:
 			return r.part
 		case loose(r):
 			return 0
@@ -26,11 +26,11 @@ func (d *demand) spread(served float64) {
 		rest, moving = 1, 0
 		for _, r := range d.routes {
 			rest -= r.part
-			if r.part == 0 {
+			if !r.reduced {
 				moving += r.fits
 			}
 		}
-		loose = func(r *route) bool { return r.part == 0 }
+		loose = func(r *route) bool { return !r.reduced }
 	}
 	if moving <= 0 || rest < 0 {
 		d.wait()
@@ -116,8 +116,8 @@ func (d *demand) bounds() []float64 {
 
 // crowd finds shares where bounds leave no room for all of the demand: what is left has to go
 // somewhere. It goes to sites in full use that may grow, by region weight and size where no limit
-// binds, or else in proportion to their bounds; only then to sites in full use, and only when there
-// are none to those whose use is reduced.
+// binds, or else in proportion to their bounds, where these leave next to nothing to their sizes; only then to sites
+// in full use, and only when there are none to those whose use is reduced.
 func (d *demand) crowd(room float64) []float64 {
 	takes := []func(*route) float64{
 		func(r *route) float64 {
@@ -130,13 +130,13 @@ func (d *demand) crowd(room float64) []float64 {
 			if !r.elastic || r.stuck {
 				return 0
 			}
-			return r.bound
+			return r.bound + grain*r.size
 		},
 		func(r *route) float64 {
 			if !r.elastic {
 				return 0
 			}
-			return r.bound
+			return r.bound + grain*r.size
 		},
 		func(r *route) float64 { return r.bound },
 	}
