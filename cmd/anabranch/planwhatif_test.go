@@ -46,7 +46,7 @@ func TestWhatIfSaysWhatIsLost(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	out, _ = s.do(0, "", "plan", "what-if", "--demand", "eu-west-1=9x", "--simulate")
-	if !strings.HasPrefix(out, "There would be more to do than there is room: ") || !strings.Contains(out, " over") || !strings.Contains(out, "no simulator") {
+	if !strings.HasPrefix(out, "There would be more to do than clusters can: ") || !strings.Contains(out, " over") || !strings.Contains(out, "no simulator") {
 		t.Errorf("%s", out)
 	}
 	if out, _ = s.do(0, "", "plan", "what-if", "--capacity", "us-east-1-a=0.9x"); !strings.HasPrefix(out, "No share would move") {

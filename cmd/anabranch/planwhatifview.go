@@ -68,6 +68,8 @@ func outcomeOf(e plan.Effect) string {
 	switch {
 	case e.After.StrandedPerS > 0 && e.After.StrandedPerS > e.Before.StrandedPerS:
 		return fmt.Sprintf("It would not be survived whole: nothing could serve %s of %s work/s.", threeDigits(e.After.StrandedPerS), threeDigits(e.After.WorkPerS))
+	case len(e.After.Shed) > 0 && shedWork(e.After) > shedWork(e.Before):
+		return fmt.Sprintf("There would be more to do than clusters can: %s work/s would have to be shed.", shedding(e.After.Shed))
 	case e.After.OverPerS > 0 && e.After.OverPerS > e.Before.OverPerS:
 		var full []string
 		for _, s := range e.After.Sites {
@@ -75,7 +77,8 @@ func outcomeOf(e plan.Effect) string {
 				full = append(full, string(s.Cluster))
 			}
 		}
-		return fmt.Sprintf("There would be more to do than there is room: %s work/s are beyond what clusters should do (%s).", threeDigits(e.After.OverPerS), strings.Join(full, ", "))
+		return fmt.Sprintf("Nothing would have to be shed, but clusters would be fuller than they should be: %s work/s are beyond that (%s).",
+			threeDigits(e.After.OverPerS), strings.Join(full, ", "))
 	case len(e.Moves) == 0:
 		return "No share would move, and there would be room for all."
 	}
@@ -84,6 +87,14 @@ func outcomeOf(e plan.Effect) string {
 	})
 	return fmt.Sprintf("There would be room for all; the busiest cluster, %s, would be at %.2f of what it can do, of which it should use %.2f at most.",
 		busiest.Cluster, busiest.Use, busiest.Limit)
+}
+
+func shedWork(p plan.Picture) float64 {
+	sum := 0.0
+	for _, s := range p.Shed {
+		sum += s.WorkPerS
+	}
+	return sum
 }
 
 func workAfter(s plan.SitePicture) string {

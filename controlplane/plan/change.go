@@ -14,8 +14,8 @@ import (
 
 // Change is what [WhatIf] supposes; its parts are combined. The zero Change changes nothing.
 type Change struct {
-	// WithoutRegions lose all their clusters, and WithoutClusters are lost. Their clients go on asking, from
-	// where they are.
+	// WithoutRegions lose all their clusters but providers, see Lost, and WithoutClusters are lost. Their clients go
+	// on asking, from where they are.
 	WithoutRegions  []fleet.RegionID  `json:"withoutRegions,omitempty"`
 	WithoutClusters []fleet.ClusterID `json:"withoutClusters,omitempty"`
 	// Prices of GPUs; of two for the same GPUs the later one holds, and a factor is one of what held before it.
@@ -74,9 +74,11 @@ func (c Change) Empty() bool {
 	return len(c.WithoutRegions)+len(c.WithoutClusters)+len(c.Prices)+len(c.Demand)+len(c.Capacity) == 0
 }
 
-// Lost says whether a cluster of a region is.
-func (c Change) Lost(id fleet.ClusterID, in fleet.RegionID) bool {
-	return slices.Contains(c.WithoutRegions, in) || slices.Contains(c.WithoutClusters, id)
+// Lost says whether a cluster is. A provider is an API somewhere, which routers of all regions call: it does not go down
+// with the region whose jurisdiction it is under.
+func (c Change) Lost(id fleet.ClusterID, spec *policy.ClusterSpec) bool {
+	return slices.Contains(c.WithoutClusters, id) ||
+		slices.Contains(c.WithoutRegions, fleet.RegionID(spec.Region)) && spec.Type != policy.TypeProvider
 }
 
 // DemandFactor is by how much more clients of a region ask for.

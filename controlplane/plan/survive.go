@@ -67,10 +67,9 @@ func (l Loss) String() string {
 	return cmp.Or(strings.Join(names, " + "), "nothing")
 }
 
-// takes says whether a site is lost. A provider is an API somewhere, which routers of all regions call: it does
-// not go down with the region whose jurisdiction it is under.
+// takes says whether a site is lost, as a what-if has it.
 func (l Loss) takes(s *site) bool {
-	return slices.Contains(l.Clusters, s.id) || slices.Contains(l.Regions, s.region) && s.spec.Type != policy.TypeProvider
+	return Change{WithoutRegions: l.Regions, WithoutClusters: l.Clusters}.Lost(s.id, s.spec)
 }
 
 // Verdict sums a row up.

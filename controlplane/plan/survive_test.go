@@ -366,3 +366,35 @@ func TestWhatIsShedIsTheLowestFirst(t *testing.T) {
 		}
 	}
 }
+
+// What becomes of a loss is the same in the matrix, caches apart, and in a what-if: also for a provider, which no region's
+// loss takes down.
+func TestTheMatrixAndWhatIfAgree(t *testing.T) {
+	fleets := rapid.Custom(draw)
+	for seed := range 15 {
+		f := fleets.Example(seed)
+		f.written = append(f.written, resource(policy.KindCluster, "rented", &policy.ClusterSpec{
+			Region: "r0", Type: policy.TypeProvider, Models: []string{"m0"}, PriorWork: 3000,
+		}))
+		in := f.input(nil, true)
+		s, err := Survive(in, SurvivalOptions{Cold: func(fleet.ModelID) (Cold, bool) { return Cold{}, true }})
+		if err != nil {
+			t.Fatalf("survive: %v", err)
+		}
+		for _, row := range s.Rows {
+			after := WhatIf(in, Change{WithoutRegions: row.Lost.Regions, WithoutClusters: row.Lost.Clusters}).After
+			left := map[fleet.ClusterID]bool{}
+			for _, h := range row.Clusters {
+				left[h.Cluster] = true
+				if there := after.at(h.Cluster); there.Lost || math.Abs(there.WorkPerS-h.WorkPerS) > 1e-6*(1+h.WorkPerS) {
+					t.Fatalf("without %s: %+v, and %+v", row.Lost, h, there)
+				}
+			}
+			for _, x := range after.Sites {
+				if !left[x.Cluster] && x.WorkPerS > 0 || x.Cluster == "rented" && x.Lost && len(row.Lost.Regions) > 0 {
+					t.Fatalf("without %s: %+v", row.Lost, x)
+				}
+			}
+		}
+	}
+}

@@ -120,7 +120,7 @@ func (in Input) with(c Change) Input {
 	}
 	for _, r := range in.Resources.List(policy.KindCluster) {
 		spec, ok := r.Spec.(*policy.ClusterSpec)
-		if id := fleet.ClusterID(r.Metadata.Name); ok && c.Lost(id, fleet.RegionID(spec.Region)) {
+		if id := fleet.ClusterID(r.Metadata.Name); ok && c.Lost(id, spec) {
 			health[id] = lost
 		}
 	}

@@ -75,7 +75,7 @@ func (s small) fleet(span time.Duration) (built, error) {
 			c.Pods = []world.Pods{s.pods(id, m, spec, work[m]/all, float64(s.suppose.Book(id, spec, book, s.in.Signals.At).ClusterHour(spec.Region, spec.Bought()).Cost), rates)}
 			parts[string(id)] = append(parts[string(id)], string(c.ID))
 			b.spec.Clusters = append(b.spec.Clusters, c)
-			b.drained[c.ID] = spec.Drained || s.in.Dead[id] || s.suppose.Lost(id, c.Region)
+			b.drained[c.ID] = spec.Drained || s.in.Dead[id] || s.suppose.Lost(id, spec)
 		}
 	}
 	if len(b.spec.Clusters) == 0 || len(b.spec.Models) == 0 {
