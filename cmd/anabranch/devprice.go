@@ -87,7 +87,7 @@ func (a *app) reprice(ctx context.Context, c *client.Client, region, class strin
 	if len(told) == 0 {
 		return fmt.Errorf("rate card %s has no price for that; it has %s", seed.RateCard, strings.Join(slices.Compact(known), ", "))
 	}
-	if _, err := applySpec(ctx, c, card); err != nil {
+	if err := applySpec(ctx, c, card); err != nil {
 		return err
 	}
 	return a.printf("%s\n", strings.Join(told, "\n"))
@@ -101,7 +101,7 @@ func (a *app) aim(ctx context.Context, c *client.Client, objective string) error
 		return err
 	}
 	spec.Objective, spec.CostPreference = objective, 0 // which the word stands for
-	if r, err = applySpec(ctx, c, r); err != nil {
+	if err := applySpec(ctx, c, r); err != nil {
 		return err
 	}
 	if err := a.printf("policy %s is %s now: traffic goes by that at once\n", seed.Policy, objective); err != nil {
@@ -169,18 +169,18 @@ func specOf(ctx context.Context, c *client.Client, kind policy.Kind, name string
 }
 
 // applySpec writes a resource whose spec has been changed.
-func applySpec(ctx context.Context, c *client.Client, r *policy.Resource) (*policy.Resource, error) {
+func applySpec(ctx context.Context, c *client.Client, r *policy.Resource) error {
 	doc, err := json.Marshal(r)
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", title(r.Kind, r.Metadata.Name), err)
+		return fmt.Errorf("write %s: %w", title(r.Kind, r.Metadata.Name), err)
 	}
 	r, problems := policy.Parse(doc)
 	if len(problems) == 0 {
 		problems = policy.Validate(r)
 	}
 	if len(problems) > 0 {
-		return nil, misused(fmt.Errorf("this is not valid:%s", client.Fields(problems)))
+		return misused(fmt.Errorf("this is not valid:%s", client.Fields(problems)))
 	}
 	_, _, err = c.Apply(ctx, r)
-	return r, err
+	return err
 }
