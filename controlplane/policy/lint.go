@@ -37,6 +37,7 @@ func Lint(all Lookup, offers ...costmodel.Offer) []Warning {
 		}
 	}
 	l.unpriced()
+	l.outpriced()
 	l.overfull()
 	order := map[string]int{}
 	for i, k := range Kinds() {

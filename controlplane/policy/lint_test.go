@@ -51,6 +51,17 @@ func TestLint(t *testing.T) {
 		"a model that nothing serves": {
 			[]string{"Model x {}"}, []string{"models/x spec: no cluster serves"},
 		},
+		"a price that another card has": {
+			[]string{
+				"RateCard a {gpus: [{class: h100, region: us, purchase: spot, usdPerHour: 2}, {class: h100, region: eu, usdPerHour: 3, estimate: true}]}",
+				"RateCard b {gpus: [{class: h100, region: eu, usdPerHour: 4}, {class: h100, region: us, usdPerHour: 5}, {class: h100, region: us, purchase: spot, usdPerHour: 6}]}",
+				"RateCard c {gpus: [{class: h100, region: us, purchase: spot, usdPerHour: 7, from: 2026-11-30T00:00:00Z}, {class: h100, region: us, instance: p5.48xlarge, usdPerHour: 8}]}",
+			},
+			[]string{
+				`ratecards/a spec.gpus[1]: rate card "b" has a price for on-demand h100 in eu too, and that is taken`,
+				`ratecards/b spec.gpus[2]: rate card "a" has a price for spot h100 in us too, and that is taken`,
+			},
+		},
 		"a model of drained clusters": {
 			[]string{"Model x {}", "Cluster x {region: us, models: [x], drained: true, endpoints: [{id: p, url: 'http://10.0.0.3', class: a}]}"},
 			[]string{"models/x spec: all clusters that serve the model are drained", "tenants/acme spec.residency: no cluster in eu serves x"},
