@@ -172,7 +172,7 @@ func TestSimProofTellsOfQuotas(t *testing.T) {
 		t.Errorf("%d %s\n%s", code, errs, out)
 	}
 	var b strings.Builder
-	if err := writeProof(&b, nil, &quotas.Proof{Loads: []quotas.Case{{Scheme: quotas.Leases, Runs: make([]quotas.Result, 1)}}}); err != nil {
+	if err := writeProof(&b, nil, nil, &quotas.Proof{Loads: []quotas.Case{{Scheme: quotas.Leases, Runs: make([]quotas.Result, 1)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if text := b.String(); !strings.HasPrefix(text, "# Global quotas\n") || strings.Contains(text, "Policies side by side") {

@@ -11,11 +11,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"anabranch/sim/quotas"
+	"anabranch/sim/report"
 	"anabranch/sim/scenario"
 )
 
-// ofQuotas names the proof of global quotas among the scenarios.
-const ofQuotas = "quotas"
+// ofQuotas names the proof of global quotas among the scenarios, and ofMoney what money buys in some of them.
+const (
+	ofQuotas = "quotas"
+	ofMoney  = "money"
+)
 
 func (a *app) simProof() *cobra.Command {
 	var o scenario.Options
@@ -25,12 +29,13 @@ func (a *app) simProof() *cobra.Command {
 		Short: "Run every scenario that is shipped, and write what came out",
 		Long: `Run every scenario that is shipped (or those named) with all policies and seeds, and write what came
 out as one Markdown document: what was expected and whether it holds, what does not improve, and the
-tables. Named "` + ofQuotas + `", and last of all, global quotas are played beside the schemes that others use. It
+tables. Named "` + ofMoney + `", and after all scenarios, some are played with several cost preferences, as sim tradeoff
+does; named "` + ofQuotas + `", and last of all, global quotas are played beside the schemes that others use. It
 fails (exit code 1) if something that is expected does not hold.`,
 		Example: `  anabranch sim proof --out RESULTS.md
   anabranch sim proof --traces ~/traces --full mooncake-conversation day
   anabranch sim proof ` + ofQuotas,
-		ValidArgs: append(scenario.Examples(), ofQuotas),
+		ValidArgs: append(scenario.Examples(), ofMoney, ofQuotas),
 	}
 	fl := cmd.Flags()
 	fl.IntVar(&o.Seeds, "seeds", 0, "how many seeds (default as each scenario says, mostly 5)")
@@ -40,7 +45,7 @@ fails (exit code 1) if something that is expected does not hold.`,
 	fl.StringVar(&out, "out", "", "file to write (default the standard output)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			args = append(scenario.Examples(), ofQuotas)
+			args = append(scenario.Examples(), ofMoney, ofQuotas)
 		}
 		if out != "" {
 			// What stays in the file until the end is what was there before.
@@ -53,6 +58,7 @@ fails (exit code 1) if something that is expected does not hold.`,
 		var all []*scenario.Played
 		holds := true
 		var limits *quotas.Proof
+		var money []*report.Report
 		for i, name := range args {
 			if name == ofQuotas {
 				var err error
@@ -60,6 +66,13 @@ fails (exit code 1) if something that is expected does not hold.`,
 					return err
 				}
 				holds = holds && limits.Holds()
+				continue
+			}
+			if name == ofMoney {
+				var err error
+				if money, err = a.proveMoney(cmd.Context(), o, fmt.Sprintf("%d of %d: %s", i+1, len(args), name)); err != nil {
+					return err
+				}
 				continue
 			}
 			s, err := readScenario(name)
@@ -77,7 +90,7 @@ fails (exit code 1) if something that is expected does not hold.`,
 			_, _ = fmt.Fprintf(a.err, "%d of %d: %s: %s\n", i+1, len(args), s.Name, time.Since(began).Round(100*time.Millisecond)) // it is only news
 			all, holds = append(all, played), holds && played.Holds()
 		}
-		write := func(w io.Writer) error { return writeProof(w, all, limits) }
+		write := func(w io.Writer) error { return writeProof(w, all, money, limits) }
 		var err error
 		if out == "" {
 			err = write(a.out)
@@ -105,10 +118,38 @@ func (a *app) proveQuotas(ctx context.Context, o scenario.Options, title string)
 	return p, nil
 }
 
-// writeProof writes what scenarios came to, and global quotas unless limits is nil.
-func writeProof(w io.Writer, all []*scenario.Played, limits *quotas.Proof) error {
+// proveMoney plays the scenarios in which prices differ with several cost preferences.
+func (a *app) proveMoney(ctx context.Context, o scenario.Options, title string) ([]*report.Report, error) {
+	var out []*report.Report
+	began := time.Now()
+	for _, name := range scenario.Tradeoffs() {
+		s, err := readScenario(name)
+		if err != nil {
+			return nil, err
+		}
+		bar := a.progress(title + ": " + name)
+		o.Progress = bar.tell
+		r, err := s.Tradeoff(ctx, o, scenario.Preferences())
+		bar.end()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	_, _ = fmt.Fprintf(a.err, "%s: %s\n", title, time.Since(began).Round(100*time.Millisecond)) // it is only news
+	return out, nil
+}
+
+// writeProof writes what scenarios came to, what money buys unless it was not asked for, and global quotas unless
+// limits is nil.
+func writeProof(w io.Writer, all []*scenario.Played, money []*report.Report, limits *quotas.Proof) error {
 	if len(all) > 0 {
 		if err := scenario.WriteProof(w, all, commandLine(os.Args)); err != nil {
+			return err
+		}
+	}
+	if len(money) > 0 {
+		if err := scenario.WriteTradeoffs(w, money); err != nil {
 			return err
 		}
 	}

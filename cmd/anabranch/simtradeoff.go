@@ -32,7 +32,7 @@ latency than its users should notice.`,
 		Args: cobra.ExactArgs(1), ValidArgs: scenario.Examples(),
 	}
 	fl := cmd.Flags()
-	fl.Float64SliceVar(&preferences, "preference", []float64{0, 0.25, 0.5, 0.75, 1}, "cost preferences to play")
+	fl.Float64SliceVar(&preferences, "preference", scenario.Preferences(), "cost preferences to play")
 	fl.StringVar(&variant, "variant", "", "which variant (default the first)")
 	fl.IntVar(&o.Seeds, "seeds", 0, "how many seeds (default as the scenario says, mostly 5)")
 	fl.IntVar(&o.Parallel, "parallel", 0, "how many runs go on at once (default one for each processor)")

@@ -1,9 +1,11 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -24,6 +26,38 @@ const LeastLatency = "least latency (" + Oracle + ")"
 // tradeoffFigures are those that a trade-off is about.
 var tradeoffFigures = []string{
 	"cost.workPerAnswerMicroUSD", "cost.overBound", "ttftMs.p50", "ttftMs.p99", "latencyMs.p50", "routing.crossRegion", "ends.lost",
+}
+
+// Tradeoffs are the shipped scenarios that a proof shows what money buys in: those in which prices differ.
+func Tradeoffs() []string { return []string{"day", "price-spike"} }
+
+// Preferences are those that a policy's objective has words for.
+func Preferences() []float64 { return []float64{0, 0.25, 0.5, 0.75, 1} }
+
+// WriteTradeoffs writes what money buys, as Markdown, and how to choose by it.
+func WriteTradeoffs(w io.Writer, all []*report.Report) error {
+	var b bytes.Buffer
+	b.WriteString(`# What money buys
+
+As ` + "`anabranch sim tradeoff`" + ` shows it: ` + "`ours`" + ` by its cost preference, which a TrafficPolicy's ` + "`objective`" + ` says in words.
+*Least latency* is the oracle: it sees all queues as they are, and gives each request the place that answers it
+first, at whatever price. It does not know what comes, so it is no bound. Choose the first objective at which a step
+more saves little money, or costs more latency than users should notice: ` + "`latency-first`" + ` for people who wait,
+` + "`cost-first`" + ` for batches; the objective of the first token bounds them all.
+
+`)
+	for _, r := range all {
+		fmt.Fprintf(&b, "## %s\n\n", r.Title)
+		for _, text := range r.About {
+			fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(text))
+		}
+		if err := r.Table(&b, tradeoffFigures); err != nil {
+			return err
+		}
+		b.WriteString("\n\n")
+	}
+	_, err := w.Write(b.Bytes())
+	return err
 }
 
 // TradeoffFigures are the keys of the figures that a trade-off is about.

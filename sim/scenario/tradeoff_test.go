@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"anabranch/controlplane/policy"
+	"anabranch/sim/report"
 )
 
 // priced are two places of which the near one is dear, with little to do.
@@ -70,6 +71,10 @@ func TestATradeoffTellsWhatMoneyBuys(t *testing.T) {
 		if err := r.Table(&table, TradeoffFigures()); err != nil || strings.Count(table.String(), "\n| ") != 3 {
 			t.Errorf("%s: %v\n%s", variant, err, &table)
 		}
+		var proof strings.Builder
+		if err := WriteTradeoffs(&proof, []*report.Report{r, r}); err != nil || strings.Count(proof.String(), "## priced/"+variant+": what money buys\n") != 2 || strings.Count(proof.String(), table.String()) != 2 {
+			t.Errorf("%s: %v\n%s", variant, err, &proof)
+		}
 	}
 }
 
@@ -127,6 +132,19 @@ func TestAPreferenceTakesThePlaceOfWhatPoliciesSay(t *testing.T) {
 		p := o.Resources[0].Spec.(*policy.TrafficPolicySpec)
 		if wanted := map[bool]float64{true: 0.75, false: 0.5}[want != nil]; p.CostPreference != wanted || want != nil && p.Objective != "" || len(p.Models) != 1 {
 			t.Errorf("%+v, want a preference of %g", p, wanted)
+		}
+	}
+}
+
+func TestTradeoffsAreShipped(t *testing.T) {
+	for _, name := range Tradeoffs() {
+		if !slices.Contains(Examples(), name) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	for _, p := range Preferences() {
+		if policy.ObjectiveTitle(p) == "" {
+			t.Errorf("%g has no name", p)
 		}
 	}
 }
