@@ -117,6 +117,32 @@ func TestAMinuteThatIsOverIsBilledAsItWas(t *testing.T) {
 	})
 }
 
+// A clock that jumps and is set right again moves nothing; a time that has passed becomes a gap after a while.
+func TestAClockThatJumpsMakesNoGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := wealthy(t)
+		y.bill(2 * time.Minute)
+		closed := y.View().Account().Closed()
+		y.loop.closeMinutes(t.Context(), y.View(), signal.Snapshot{}, time.Now().AddDate(1, 0, 0))
+		if got := y.View().Account().Closed(); !got.Equal(closed) || !strings.Contains(y.logs.String(), "unless the clock is wrong") {
+			t.Fatalf("closed until %s after %s, logged %s", got, closed, y.logs)
+		}
+		y.bill(2 * time.Minute)
+		if got := y.View().Account().Closed(); !got.Equal(closed.Add(2 * time.Minute)) {
+			t.Errorf("with the right clock it is closed until %s", got)
+		}
+		time.Sleep(billing.MaxGap + time.Hour) //nolint:forbidigo // virtual time of synctest
+		y.bill(gapAfter - time.Second)
+		if got := len(y.View().Account().Gaps()); got != 0 {
+			t.Errorf("%d gaps at once", got)
+		}
+		y.bill(2 * time.Second)
+		if a := y.View().Account(); len(a.Gaps()) != 1 || time.Since(a.Closed()) > 2*time.Minute {
+			t.Errorf("gaps %v, closed until %s", a.Gaps(), a.Closed())
+		}
+	})
+}
+
 func clusterOf(name string, gpus int) string {
 	return fmt.Sprintf("{region: us, models: [m], endpoints: [{id: e, url: 'http://%s:1', class: h100}], gpus: [{class: h100, count: %d}]}", name, gpus)
 }

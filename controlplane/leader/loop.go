@@ -41,6 +41,7 @@ type loop struct {
 	health   map[fleet.ClusterID]failover.Cluster
 	proposed time.Time // when the last proposal was made
 	planned  uint64    // revision of the resources that the last look saw
+	gap      time.Time // when it was first seen that the account has not been closed for too long; zero: it is not so
 	doubted  bool      // an epoch that can't be was reported, and told
 	tally    rollout.Tally
 	stage    stage
