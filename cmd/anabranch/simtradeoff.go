@@ -20,12 +20,12 @@ func (a *app) simTradeoff() *cobra.Command {
 (1), and show what the work of an answer costs beside the time to its first token. SCENARIO is the name of one
 that is shipped or a file; what it says of cost preferences does not count.
 
-The last row is the oracle's, which sees all queues and caches as they are and cares for no money: about the least
-latency that there is. Cost over bound is held against the least that the same work could cost, whatever
+The last row is the oracle's, which sees all queues and caches as they are and cares for no money: about the
+least latency that there is. Cost over bound is held against the least that the same work could cost, whatever
 becomes of latency.
 
-Choose the objective of a TrafficPolicy by it: the first preference at which a step more saves little money or costs more
-latency than its users should notice.`,
+Choose the objective of a TrafficPolicy by it: the first preference at which a step more saves little money or
+costs more latency than its users should notice.`,
 		Example: `  anabranch sim tradeoff day --variant frugal --traces ~/traces
   anabranch sim tradeoff three-regions --variant load-68-news-5s --preference 0,0.5,1 --seeds 3 -o markdown
   anabranch sim show day > mine.yaml && anabranch sim tradeoff mine.yaml --out report/`,
