@@ -14,7 +14,45 @@ const calmFor = 5 * time.Minute
 // a tenth of load on top, have been enough for five minutes without a break. It remembers what it said, for each
 // loss that may have to be survived apart. The zero Calm is ready for use, by one goroutine.
 type Calm struct {
-	said map[calmKey]*word
+	said  map[calmKey]*word
+	rates map[fleet.ClusterID]*rate
+}
+
+// rate is what one replica of a cluster does, as far as what was measured holds for as many as there are.
+type rate struct {
+	at       time.Time
+	replicas int
+	changed  time.Time // since when there are so many; zero: as long as is known
+	work     float64
+}
+
+// catchUp is how long what was measured of a cluster may be behind its replicas: it grows with a time constant of
+// a minute, once they have work.
+const catchUp = 3 * time.Minute
+
+// mostLag bounds how far a measurement is taken to be behind, either way.
+const mostLag = 10
+
+// lag is how much more one replica does than measurements say, which are behind for a while after their number
+// has changed: capacity over as many as there are now says of ten that it is half of what five did. 1 is no more.
+func (c *Calm) lag(now time.Time, id fleet.ClusterID, replicas int, work float64) float64 {
+	if c.rates == nil {
+		c.rates = map[fleet.ClusterID]*rate{}
+	}
+	r := c.rates[id]
+	if r == nil || !(work > 0) || !(r.work > 0) {
+		r = &rate{replicas: replicas, work: work}
+		c.rates[id] = r
+	}
+	r.at = now
+	if r.replicas != replicas {
+		r.replicas, r.changed = replicas, now
+	}
+	if r.changed.IsZero() || now.Sub(r.changed) >= catchUp {
+		r.work = work
+		return 1
+	}
+	return min(max(r.work/work, 1.0/mostLag), mostLag)
 }
 
 type calmKey struct {
@@ -65,6 +103,11 @@ func (c *Calm) steady(now time.Time, o CapacityOptions, held string, all map[fle
 	for key, w := range c.said {
 		if now.Sub(w.at) > forgetCalm {
 			delete(c.said, key)
+		}
+	}
+	for id, r := range c.rates {
+		if now.Sub(r.at) > forgetCalm {
+			delete(c.rates, id)
 		}
 	}
 }

@@ -336,3 +336,29 @@ func TestARegionThatWasHeardIsMissed(t *testing.T) {
 		t.Errorf("an hour later: %s", why)
 	}
 }
+
+// While the number of replicas has just changed, one does what it did: what was measured is of as many as there were.
+func TestMeasurementsAreBehindNewReplicas(t *testing.T) {
+	var c Calm
+	start := time.Unix(1000, 0)
+	for _, step := range []struct {
+		after    time.Duration
+		replicas int
+		work     float64 // of one, as measured
+		want     float64
+	}{
+		{0, 5, 1000, 1},
+		{time.Minute, 5, 800, 1},
+		{time.Minute, 10, 400, 2},
+		{time.Minute, 10, 500, 1.6},
+		{2*time.Minute - time.Second, 10, 10, 10},
+		{time.Second, 10, 790, 1},
+		{time.Minute, 2, 3950, 0.2},
+		{time.Minute, 2, 0, 1},
+	} {
+		start = start.Add(step.after)
+		if got := c.lag(start, "a", step.replicas, step.work); got != step.want {
+			t.Errorf("%d replicas of %g each: behind by %g, want %g", step.replicas, step.work, got, step.want)
+		}
+	}
+}

@@ -25,7 +25,15 @@ func (p *placement) advise(s *site) ClusterAdvice {
 		least = 1
 	}
 	a.Needed, a.roomy = least, least
-	perReplica := func(m fleet.ModelID) float64 { return s.capacity[m] / float64(a.Replicas) }
+	all := 0.0
+	for _, m := range s.models() {
+		all += s.capacity[m]
+	}
+	lag := 1.0
+	if p.o.Calm != nil {
+		lag = p.o.Calm.lag(p.in.Now, s.id, a.Replicas, all/float64(a.Replicas))
+	}
+	perReplica := func(m fleet.ModelID) float64 { return lag * s.capacity[m] / float64(a.Replicas) }
 	for i, l := range p.loads[s.id] {
 		busy, work := 0.0, 0.0 // replicas that would be busy all the time
 		for m, x := range l.work {
