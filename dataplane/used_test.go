@@ -162,7 +162,9 @@ func TestWhatSilentPlacesReadIsInTheAccount(t *testing.T) {
 	w := newWorld(t, []site{
 		{id: "eu-a", region: eu, weight: 1, endpoints: []*stub{newStub(t, hangs)}},
 		{id: "us-a", region: us, weight: 0.001, endpoints: []*stub{newStub(t, answers)}},
-	}, func(pb *routerpb.Table) { pb.Classes[0].FirstByteFloorMs, pb.Classes[0].FirstByteDeadlineMs = 1500, 1500 })
+	}, func(pb *routerpb.Table) {
+		pb.Classes[0].FirstByteFloorMs, pb.Classes[0].FirstByteDeadlineMs = 1500, 1500
+	})
 	r := w.ask(us, "acme", askStream)
 	w.idle()
 	rec := w.record(us, r)
