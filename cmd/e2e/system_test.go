@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -177,7 +178,7 @@ func (s *System) startNodes() {
 		pair, err := s.authority.Node(name, time.Now())
 		n := &Node{options: node.Options{
 			ID: peer.ID, DataDir: filepath.Join(s.dir, name),
-			HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", RaftListener: listeners[i], Peers: peers,
+			HTTP: free(s.t), GRPC: free(s.t), RaftListener: listeners[i], Peers: peers,
 			TLS: s.certificate(name, pair, err), Tokens: s.tokens, OIDC: s.people, Console: web.Dist(),
 			Logger: s.log.With("process", name), Version: "e2e",
 		}}
@@ -317,11 +318,27 @@ func (s *System) await(within time.Duration, what string, ok func() error) bool 
 	}
 }
 
+// listen takes a port of loopback below those that the system gives to outgoing connections: one of these would
+// else have it by chance when a node that was stopped wants it again.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	var l net.Listener
+	var err error
+	for range 100 {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))); err == nil {
+			return l
+		}
+	}
+	t.Fatal(err)
+	return nil
+}
+
+// free is the address of such a port that nobody has.
+func free(t *testing.T) string {
+	t.Helper()
+	l := listen(t)
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return l
+	return l.Addr().String()
 }
