@@ -25,6 +25,8 @@
 //               only the quotas that it knows, and counts them in buckets of its own kind.
 //   2026-11-30  version 1: what requests used, by the minute, from routers that say they count it.
 //   2026-11-30  version 1: demand by priority; what of it is to be shed, to routers that say they shed it.
+//   2026-11-30  version 1: drills, inert without a lease, to routers that say they hold one; emergency
+//               orders; health by model. An older router takes part in no drill and gets no orders.
 
 package routerpb
 
@@ -49,28 +51,32 @@ type Feature int32
 
 const (
 	Feature_FEATURE_UNSPECIFIED Feature = 0
-	Feature_FEATURE_SLICE       Feature = 1 // tables for its region alone, see Table.region
-	Feature_FEATURE_DELTA       Feature = 2 // TableDelta
-	Feature_FEATURE_EXPLAIN     Feature = 3 // Explain
-	Feature_FEATURE_TAIL        Feature = 4 // Tail and StopTail
-	Feature_FEATURE_LEASES      Feature = 5 // organisations, and quotas of all kinds that Quota names
-	Feature_FEATURE_LEDGER      Feature = 6 // it sends Spending, and takes Ledger
-	Feature_FEATURE_USAGE       Feature = 7 // it sends UsageReport, and takes UsageTaken
-	Feature_FEATURE_SHED        Feature = 8 // Weights.shed
+	Feature_FEATURE_SLICE       Feature = 1  // tables for its region alone, see Table.region
+	Feature_FEATURE_DELTA       Feature = 2  // TableDelta
+	Feature_FEATURE_EXPLAIN     Feature = 3  // Explain
+	Feature_FEATURE_TAIL        Feature = 4  // Tail and StopTail
+	Feature_FEATURE_LEASES      Feature = 5  // organisations, and quotas of all kinds that Quota names
+	Feature_FEATURE_LEDGER      Feature = 6  // it sends Spending, and takes Ledger
+	Feature_FEATURE_USAGE       Feature = 7  // it sends UsageReport, and takes UsageTaken
+	Feature_FEATURE_SHED        Feature = 8  // Weights.shed
+	Feature_FEATURE_DRILL       Feature = 9  // Table.drill and DrillLease
+	Feature_FEATURE_ORDERS      Feature = 10 // Orders
 )
 
 // Enum value maps for Feature.
 var (
 	Feature_name = map[int32]string{
-		0: "FEATURE_UNSPECIFIED",
-		1: "FEATURE_SLICE",
-		2: "FEATURE_DELTA",
-		3: "FEATURE_EXPLAIN",
-		4: "FEATURE_TAIL",
-		5: "FEATURE_LEASES",
-		6: "FEATURE_LEDGER",
-		7: "FEATURE_USAGE",
-		8: "FEATURE_SHED",
+		0:  "FEATURE_UNSPECIFIED",
+		1:  "FEATURE_SLICE",
+		2:  "FEATURE_DELTA",
+		3:  "FEATURE_EXPLAIN",
+		4:  "FEATURE_TAIL",
+		5:  "FEATURE_LEASES",
+		6:  "FEATURE_LEDGER",
+		7:  "FEATURE_USAGE",
+		8:  "FEATURE_SHED",
+		9:  "FEATURE_DRILL",
+		10: "FEATURE_ORDERS",
 	}
 	Feature_value = map[string]int32{
 		"FEATURE_UNSPECIFIED": 0,
@@ -82,6 +88,8 @@ var (
 		"FEATURE_LEDGER":      6,
 		"FEATURE_USAGE":       7,
 		"FEATURE_SHED":        8,
+		"FEATURE_DRILL":       9,
+		"FEATURE_ORDERS":      10,
 	}
 )
 
@@ -287,6 +295,8 @@ type ToRouter struct {
 	//	*ToRouter_StopTail
 	//	*ToRouter_Ledger
 	//	*ToRouter_UsageTaken
+	//	*ToRouter_Drill
+	//	*ToRouter_Orders
 	Body          isToRouter_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -410,6 +420,24 @@ func (x *ToRouter) GetUsageTaken() *UsageTaken {
 	return nil
 }
 
+func (x *ToRouter) GetDrill() *DrillLease {
+	if x != nil {
+		if x, ok := x.Body.(*ToRouter_Drill); ok {
+			return x.Drill
+		}
+	}
+	return nil
+}
+
+func (x *ToRouter) GetOrders() *Orders {
+	if x != nil {
+		if x, ok := x.Body.(*ToRouter_Orders); ok {
+			return x.Orders
+		}
+	}
+	return nil
+}
+
 type isToRouter_Body interface {
 	isToRouter_Body()
 }
@@ -450,6 +478,14 @@ type ToRouter_UsageTaken struct {
 	UsageTaken *UsageTaken `protobuf:"bytes,9,opt,name=usage_taken,json=usageTaken,proto3,oneof"` // to routers with FEATURE_USAGE
 }
 
+type ToRouter_Drill struct {
+	Drill *DrillLease `protobuf:"bytes,10,opt,name=drill,proto3,oneof"` // to routers with FEATURE_DRILL
+}
+
+type ToRouter_Orders struct {
+	Orders *Orders `protobuf:"bytes,11,opt,name=orders,proto3,oneof"` // to routers with FEATURE_ORDERS
+}
+
 func (*ToRouter_Welcome) isToRouter_Body() {}
 
 func (*ToRouter_Table) isToRouter_Body() {}
@@ -467,6 +503,10 @@ func (*ToRouter_StopTail) isToRouter_Body() {}
 func (*ToRouter_Ledger) isToRouter_Body() {}
 
 func (*ToRouter_UsageTaken) isToRouter_Body() {}
+
+func (*ToRouter_Drill) isToRouter_Body() {}
+
+func (*ToRouter_Orders) isToRouter_Body() {}
 
 // TableRef orders tables: compared by epoch, then revision, within one cluster_id.
 type TableRef struct {
@@ -1483,6 +1523,10 @@ type Report struct {
 	Failures      uint64                 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"`                               // of those, answered 5xx or broken mid-stream
 	WindowMs      uint64                 `protobuf:"varint,9,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`               // what the counts of this report span
 	Quotas        []*QuotaSignal         `protobuf:"bytes,10,rep,name=quotas,proto3" json:"quotas,omitempty"`                                   // of limits that were used in the window, or of which something is held
+	Drill         *DrillSignal           `protobuf:"bytes,11,opt,name=drill,proto3" json:"drill,omitempty"`                                     // while the table has a drill
+	Orders        *OrderSignal           `protobuf:"bytes,12,opt,name=orders,proto3" json:"orders,omitempty"`                                   // unset: none holds
+	Brownout      uint32                 `protobuf:"varint,13,opt,name=brownout,proto3" json:"brownout,omitempty"`                              // step of the brown-out that it has reached, 0..6; see package failover/brownout
+	ClockUnixMs   int64                  `protobuf:"varint,14,opt,name=clock_unix_ms,json=clockUnixMs,proto3" json:"clock_unix_ms,omitempty"`   // its clock as it sent this; 0: not told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1587,6 +1631,430 @@ func (x *Report) GetQuotas() []*QuotaSignal {
 	return nil
 }
 
+func (x *Report) GetDrill() *DrillSignal {
+	if x != nil {
+		return x.Drill
+	}
+	return nil
+}
+
+func (x *Report) GetOrders() *OrderSignal {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+func (x *Report) GetBrownout() uint32 {
+	if x != nil {
+		return x.Brownout
+	}
+	return 0
+}
+
+func (x *Report) GetClockUnixMs() int64 {
+	if x != nil {
+		return x.ClockUnixMs
+	}
+	return 0
+}
+
+// DrillSignal is one router's sight of a drill, from before the first lease to after the last.
+type DrillSignal struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Id                uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Sequence          uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`                                             // of the lease that it obeys now; 0: none, and the table is as without the drill
+	ShiftedPpm        uint32                 `protobuf:"varint,3,opt,name=shifted_ppm,json=shiftedPpm,proto3" json:"shifted_ppm,omitempty"`                       // as it obeys now
+	Reverted          bool                   `protobuf:"varint,4,opt,name=reverted,proto3" json:"reverted,omitempty"`                                             // a lease ran out here without a word; stays until the next lease
+	Scoped            uint64                 `protobuf:"varint,5,opt,name=scoped,proto3" json:"scoped,omitempty"`                                                 // requests that ended in the window and are within the scope
+	Away              uint64                 `protobuf:"varint,6,opt,name=away,proto3" json:"away,omitempty"`                                                     // of those, answered elsewhere than by a drilled cluster
+	Shifted           uint64                 `protobuf:"varint,7,opt,name=shifted,proto3" json:"shifted,omitempty"`                                               // of those, sent by the drill's weights; of kind shadow: that would have been
+	StreamsLeft       int64                  `protobuf:"varint,8,opt,name=streams_left,json=streamsLeft,proto3" json:"streams_left,omitempty"`                    // open now on drilled clusters
+	Streams           int64                  `protobuf:"varint,9,opt,name=streams,proto3" json:"streams,omitempty"`                                               // open now, all
+	EjectedUnixMs     uint64                 `protobuf:"varint,10,opt,name=ejected_unix_ms,json=ejectedUnixMs,proto3" json:"ejected_unix_ms,omitempty"`           // when it first ejected a drilled cluster under this drill; 0: has not
+	Tiers             []*TierSignal          `protobuf:"bytes,11,rep,name=tiers,proto3" json:"tiers,omitempty"`                                                   // of all clients' requests in the window
+	ProtectedRequests uint64                 `protobuf:"varint,12,opt,name=protected_requests,json=protectedRequests,proto3" json:"protected_requests,omitempty"` // of protected tenants in the window
+	ProtectedDenied   uint64                 `protobuf:"varint,13,opt,name=protected_denied,json=protectedDenied,proto3" json:"protected_denied,omitempty"`       // of those, refused by a quota
+	PrefixTokens      uint64                 `protobuf:"varint,14,opt,name=prefix_tokens,json=prefixTokens,proto3" json:"prefix_tokens,omitempty"`                // prompt tokens of the window of which model servers told what was cached
+	CachedTokens      uint64                 `protobuf:"varint,15,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`                // of those, cached
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *DrillSignal) Reset() {
+	*x = DrillSignal{}
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrillSignal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrillSignal) ProtoMessage() {}
+
+func (x *DrillSignal) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrillSignal.ProtoReflect.Descriptor instead.
+func (*DrillSignal) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *DrillSignal) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetShiftedPpm() uint32 {
+	if x != nil {
+		return x.ShiftedPpm
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetReverted() bool {
+	if x != nil {
+		return x.Reverted
+	}
+	return false
+}
+
+func (x *DrillSignal) GetScoped() uint64 {
+	if x != nil {
+		return x.Scoped
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetAway() uint64 {
+	if x != nil {
+		return x.Away
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetShifted() uint64 {
+	if x != nil {
+		return x.Shifted
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetStreamsLeft() int64 {
+	if x != nil {
+		return x.StreamsLeft
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetStreams() int64 {
+	if x != nil {
+		return x.Streams
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetEjectedUnixMs() uint64 {
+	if x != nil {
+		return x.EjectedUnixMs
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetTiers() []*TierSignal {
+	if x != nil {
+		return x.Tiers
+	}
+	return nil
+}
+
+func (x *DrillSignal) GetProtectedRequests() uint64 {
+	if x != nil {
+		return x.ProtectedRequests
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetProtectedDenied() uint64 {
+	if x != nil {
+		return x.ProtectedDenied
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetPrefixTokens() uint64 {
+	if x != nil {
+		return x.PrefixTokens
+	}
+	return 0
+}
+
+func (x *DrillSignal) GetCachedTokens() uint64 {
+	if x != nil {
+		return x.CachedTokens
+	}
+	return 0
+}
+
+// TierSignal is what became of the requests of one tier in the window. All but total are part of it and of no
+// other.
+type TierSignal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tier          string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`         // batch | best-effort | standard | top
+	Total         uint64                 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`      // that ended
+	Retried       uint64                 `protobuf:"varint,3,opt,name=retried,proto3" json:"retried,omitempty"`  // answered after more than one attempt
+	Shed          uint64                 `protobuf:"varint,4,opt,name=shed,proto3" json:"shed,omitempty"`        // refused for want of room
+	Limited       uint64                 `protobuf:"varint,5,opt,name=limited,proto3" json:"limited,omitempty"`  // refused by a quota
+	Lost          uint64                 `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`        // failed without content
+	Broken        uint64                 `protobuf:"varint,7,opt,name=broken,proto3" json:"broken,omitempty"`    // ended mid-stream by an error
+	Ttft          []uint64               `protobuf:"varint,8,rep,packed,name=ttft,proto3" json:"ttft,omitempty"` // first tokens by time: bucket i counts those up to 5 ms x 2^(i/4), the last all others
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TierSignal) Reset() {
+	*x = TierSignal{}
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TierSignal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TierSignal) ProtoMessage() {}
+
+func (x *TierSignal) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TierSignal.ProtoReflect.Descriptor instead.
+func (*TierSignal) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *TierSignal) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *TierSignal) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *TierSignal) GetRetried() uint64 {
+	if x != nil {
+		return x.Retried
+	}
+	return 0
+}
+
+func (x *TierSignal) GetShed() uint64 {
+	if x != nil {
+		return x.Shed
+	}
+	return 0
+}
+
+func (x *TierSignal) GetLimited() uint64 {
+	if x != nil {
+		return x.Limited
+	}
+	return 0
+}
+
+func (x *TierSignal) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *TierSignal) GetBroken() uint64 {
+	if x != nil {
+		return x.Broken
+	}
+	return 0
+}
+
+func (x *TierSignal) GetTtft() []uint64 {
+	if x != nil {
+		return x.Ttft
+	}
+	return nil
+}
+
+// OrderSignal is the emergency orders that hold on a router, whichever door they came by.
+type OrderSignal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Held          []*HeldOrder           `protobuf:"bytes,1,rep,name=held,proto3" json:"held,omitempty"` // at most 64
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderSignal) Reset() {
+	*x = OrderSignal{}
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderSignal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderSignal) ProtoMessage() {}
+
+func (x *OrderSignal) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderSignal.ProtoReflect.Descriptor instead.
+func (*OrderSignal) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *OrderSignal) GetHeld() []*HeldOrder {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+type HeldOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Target        string                 `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
+	Actor         string                 `protobuf:"bytes,4,opt,name=actor,proto3" json:"actor,omitempty"`
+	ExpiresUnixMs int64                  `protobuf:"varint,5,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`
+	OverruledBy   string                 `protobuf:"bytes,6,opt,name=overruled_by,json=overruledBy,proto3" json:"overruled_by,omitempty"` // id of a less drastic one that holds instead; empty: it holds
+	Door          string                 `protobuf:"bytes,7,opt,name=door,proto3" json:"door,omitempty"`                                  // controlplane | signed | socket | file
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldOrder) Reset() {
+	*x = HeldOrder{}
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldOrder) ProtoMessage() {}
+
+func (x *HeldOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldOrder.ProtoReflect.Descriptor instead.
+func (*HeldOrder) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *HeldOrder) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *HeldOrder) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *HeldOrder) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *HeldOrder) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *HeldOrder) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+func (x *HeldOrder) GetOverruledBy() string {
+	if x != nil {
+		return x.OverruledBy
+	}
+	return ""
+}
+
+func (x *HeldOrder) GetDoor() string {
+	if x != nil {
+		return x.Door
+	}
+	return ""
+}
+
 // QuotaSignal is one router's sight of one limit.
 type QuotaSignal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1609,7 +2077,7 @@ type QuotaSignal struct {
 
 func (x *QuotaSignal) Reset() {
 	*x = QuotaSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +2089,7 @@ func (x *QuotaSignal) String() string {
 func (*QuotaSignal) ProtoMessage() {}
 
 func (x *QuotaSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +2102,7 @@ func (x *QuotaSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaSignal.ProtoReflect.Descriptor instead.
 func (*QuotaSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QuotaSignal) GetOrganisation() string {
@@ -1741,7 +2209,7 @@ type Spending struct {
 
 func (x *Spending) Reset() {
 	*x = Spending{}
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +2221,7 @@ func (x *Spending) String() string {
 func (*Spending) ProtoMessage() {}
 
 func (x *Spending) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +2234,7 @@ func (x *Spending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spending.ProtoReflect.Descriptor instead.
 func (*Spending) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Spending) GetRun() string {
@@ -1803,7 +2271,7 @@ type Spent struct {
 
 func (x *Spent) Reset() {
 	*x = Spent{}
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +2283,7 @@ func (x *Spent) String() string {
 func (*Spent) ProtoMessage() {}
 
 func (x *Spent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +2296,7 @@ func (x *Spent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spent.ProtoReflect.Descriptor instead.
 func (*Spent) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Spent) GetOrganisation() string {
@@ -1871,7 +2339,7 @@ type Ledger struct {
 
 func (x *Ledger) Reset() {
 	*x = Ledger{}
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1883,7 +2351,7 @@ func (x *Ledger) String() string {
 func (*Ledger) ProtoMessage() {}
 
 func (x *Ledger) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1896,7 +2364,7 @@ func (x *Ledger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
 func (*Ledger) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Ledger) GetAcknowledged() uint64 {
@@ -1934,7 +2402,7 @@ type UsageReport struct {
 
 func (x *UsageReport) Reset() {
 	*x = UsageReport{}
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2414,7 @@ func (x *UsageReport) String() string {
 func (*UsageReport) ProtoMessage() {}
 
 func (x *UsageReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2427,7 @@ func (x *UsageReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageReport.ProtoReflect.Descriptor instead.
 func (*UsageReport) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UsageReport) GetRun() string {
@@ -1996,7 +2464,7 @@ type UsageMinute struct {
 
 func (x *UsageMinute) Reset() {
 	*x = UsageMinute{}
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +2476,7 @@ func (x *UsageMinute) String() string {
 func (*UsageMinute) ProtoMessage() {}
 
 func (x *UsageMinute) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +2489,7 @@ func (x *UsageMinute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageMinute.ProtoReflect.Descriptor instead.
 func (*UsageMinute) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UsageMinute) GetMinuteUnixS() int64 {
@@ -2066,7 +2534,7 @@ type UsageLine struct {
 
 func (x *UsageLine) Reset() {
 	*x = UsageLine{}
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2546,7 @@ func (x *UsageLine) String() string {
 func (*UsageLine) ProtoMessage() {}
 
 func (x *UsageLine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2559,7 @@ func (x *UsageLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageLine.ProtoReflect.Descriptor instead.
 func (*UsageLine) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UsageLine) GetTenant() string {
@@ -2181,7 +2649,7 @@ type UsageTaken struct {
 
 func (x *UsageTaken) Reset() {
 	*x = UsageTaken{}
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2661,7 @@ func (x *UsageTaken) String() string {
 func (*UsageTaken) ProtoMessage() {}
 
 func (x *UsageTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2674,7 @@ func (x *UsageTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageTaken.ProtoReflect.Descriptor instead.
 func (*UsageTaken) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UsageTaken) GetSequence() uint64 {
@@ -2244,7 +2712,7 @@ type ClusterSignal struct {
 
 func (x *ClusterSignal) Reset() {
 	*x = ClusterSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2724,7 @@ func (x *ClusterSignal) String() string {
 func (*ClusterSignal) ProtoMessage() {}
 
 func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2737,7 @@ func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterSignal.ProtoReflect.Descriptor instead.
 func (*ClusterSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ClusterSignal) GetCluster() string {
@@ -2412,7 +2880,7 @@ type DemandSignal struct {
 
 func (x *DemandSignal) Reset() {
 	*x = DemandSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2892,7 @@ func (x *DemandSignal) String() string {
 func (*DemandSignal) ProtoMessage() {}
 
 func (x *DemandSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2905,7 @@ func (x *DemandSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandSignal.ProtoReflect.Descriptor instead.
 func (*DemandSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DemandSignal) GetModel() string {
@@ -2486,7 +2954,7 @@ type TierWork struct {
 
 func (x *TierWork) Reset() {
 	*x = TierWork{}
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2966,7 @@ func (x *TierWork) String() string {
 func (*TierWork) ProtoMessage() {}
 
 func (x *TierWork) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2979,7 @@ func (x *TierWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierWork.ProtoReflect.Descriptor instead.
 func (*TierWork) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TierWork) GetPriority() int32 {
@@ -2546,13 +3014,14 @@ type Table struct {
 	// regions call: endpoints, gateways, discovery, names of models and credentials.
 	Region        string          `protobuf:"bytes,11,opt,name=region,proto3" json:"region,omitempty"`
 	Organisations []*Organisation `protobuf:"bytes,12,rep,name=organisations,proto3" json:"organisations,omitempty"`
+	Drill         *Drill          `protobuf:"bytes,13,opt,name=drill,proto3" json:"drill,omitempty"` // unset: none is under way. To routers with FEATURE_DRILL
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +3033,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +3046,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Table) GetRef() *TableRef {
@@ -2664,6 +3133,543 @@ func (x *Table) GetOrganisations() []*Organisation {
 	return nil
 }
 
+func (x *Table) GetDrill() *Drill {
+	if x != nil {
+		return x.Drill
+	}
+	return nil
+}
+
+// Drill is another way that some traffic would go. It is inert: requests take it only while a router holds a
+// DrillLease of this drill, and without one the table means what it would mean without the drill.
+type Drill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`                               // shadow | soft | hard | control-plane | quota-store | tier1 | failback-only
+	Clusters      []string               `protobuf:"bytes,3,rep,name=clusters,proto3" json:"clusters,omitempty"`                       // that are drilled
+	Models        []string               `protobuf:"bytes,4,rep,name=models,proto3" json:"models,omitempty"`                           // base models within the scope; empty: all
+	Tenants       []string               `protobuf:"bytes,5,rep,name=tenants,proto3" json:"tenants,omitempty"`                         // within the scope; empty: all
+	Weights       []*Weights             `protobuf:"bytes,6,rep,name=weights,proto3" json:"weights,omitempty"`                         // of the scope's requests that are shifted; a list that is missing is that of the table
+	BaseSha256    []byte                 `protobuf:"bytes,7,opt,name=base_sha256,json=baseSha256,proto3" json:"base_sha256,omitempty"` // names the table from before the drill
+	Protected     []string               `protobuf:"bytes,8,rep,name=protected,proto3" json:"protected,omitempty"`                     // tenants of whom 429s are counted apart
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drill) Reset() {
+	*x = Drill{}
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drill) ProtoMessage() {}
+
+func (x *Drill) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drill.ProtoReflect.Descriptor instead.
+func (*Drill) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Drill) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Drill) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Drill) GetClusters() []string {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+func (x *Drill) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *Drill) GetTenants() []string {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *Drill) GetWeights() []*Weights {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *Drill) GetBaseSha256() []byte {
+	if x != nil {
+		return x.BaseSha256
+	}
+	return nil
+}
+
+func (x *Drill) GetProtected() []string {
+	if x != nil {
+		return x.Protected
+	}
+	return nil
+}
+
+// DrillLease lets routers obey the drill of their table for a while. A router counts the time on its own clock from
+// when the lease came; what has run out means nothing. It obeys none but of the id and base of its table's drill, and
+// one of a lower sequence than it has seen not at all.
+type DrillLease struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Epoch          uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Sequence       uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"` // rises with each renewal and each step
+	BaseSha256     []byte                 `protobuf:"bytes,4,opt,name=base_sha256,json=baseSha256,proto3" json:"base_sha256,omitempty"`
+	TtlMs          uint32                 `protobuf:"varint,5,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`                                // from when it came; at most 30,000; 0: the drill is over, revert now
+	NotAfterUnixMs int64                  `protobuf:"varint,6,opt,name=not_after_unix_ms,json=notAfterUnixMs,proto3" json:"not_after_unix_ms,omitempty"` // on the router's clock
+	ShiftedPpm     uint32                 `protobuf:"varint,7,opt,name=shifted_ppm,json=shiftedPpm,proto3" json:"shifted_ppm,omitempty"`                 // of the scope's requests, by hash of their affinity key, 0..1,000,000
+	Dead           bool                   `protobuf:"varint,8,opt,name=dead,proto3" json:"dead,omitempty"`                                               // attempts of those requests at drilled clusters fail as if the connection were refused
+	QuotaStoreLost bool                   `protobuf:"varint,9,opt,name=quota_store_lost,json=quotaStoreLost,proto3" json:"quota_store_lost,omitempty"`   // the quota store is treated as if it did not answer
+	WatchOnly      bool                   `protobuf:"varint,10,opt,name=watch_only,json=watchOnly,proto3" json:"watch_only,omitempty"`                   // count what would be shifted, shift nothing
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *DrillLease) Reset() {
+	*x = DrillLease{}
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrillLease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrillLease) ProtoMessage() {}
+
+func (x *DrillLease) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrillLease.ProtoReflect.Descriptor instead.
+func (*DrillLease) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *DrillLease) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *DrillLease) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *DrillLease) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *DrillLease) GetBaseSha256() []byte {
+	if x != nil {
+		return x.BaseSha256
+	}
+	return nil
+}
+
+func (x *DrillLease) GetTtlMs() uint32 {
+	if x != nil {
+		return x.TtlMs
+	}
+	return 0
+}
+
+func (x *DrillLease) GetNotAfterUnixMs() int64 {
+	if x != nil {
+		return x.NotAfterUnixMs
+	}
+	return 0
+}
+
+func (x *DrillLease) GetShiftedPpm() uint32 {
+	if x != nil {
+		return x.ShiftedPpm
+	}
+	return 0
+}
+
+func (x *DrillLease) GetDead() bool {
+	if x != nil {
+		return x.Dead
+	}
+	return false
+}
+
+func (x *DrillLease) GetQuotaStoreLost() bool {
+	if x != nil {
+		return x.QuotaStoreLost
+	}
+	return false
+}
+
+func (x *DrillLease) GetWatchOnly() bool {
+	if x != nil {
+		return x.WatchOnly
+	}
+	return false
+}
+
+// Orders are the emergency orders that the control plane wants held: all of them, so that one that is missing is
+// taken back. What a node hands on without quorum is signed by who gave it.
+type Orders struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Committed      []*Order               `protobuf:"bytes,1,rep,name=committed,proto3" json:"committed,omitempty"`                                  // by quorum
+	CommittedKnown bool                   `protobuf:"varint,2,opt,name=committed_known,json=committedKnown,proto3" json:"committed_known,omitempty"` // false: this node can't tell, and those known before hold until they expire
+	Signed         []*SignedOrder         `protobuf:"bytes,3,rep,name=signed,proto3" json:"signed,omitempty"`                                        // added to what the router has: a signed order ends by time or by a signed cancel
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Orders) Reset() {
+	*x = Orders{}
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Orders) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Orders) ProtoMessage() {}
+
+func (x *Orders) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Orders.ProtoReflect.Descriptor instead.
+func (*Orders) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Orders) GetCommitted() []*Order {
+	if x != nil {
+		return x.Committed
+	}
+	return nil
+}
+
+func (x *Orders) GetCommittedKnown() bool {
+	if x != nil {
+		return x.CommittedKnown
+	}
+	return false
+}
+
+func (x *Orders) GetSigned() []*SignedOrder {
+	if x != nil {
+		return x.Signed
+	}
+	return nil
+}
+
+// Order is one emergency order; see package dataplane/override.
+type Order struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`     // freeze | revert | evacuate | restore | stop-drills | shed
+	Target        string                 `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"` // evacuate, restore: cluster/NAME or region/NAME
+	Epoch         uint64                 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`  // revert
+	Revision      uint64                 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
+	Priority      int32                  `protobuf:"zigzag32,6,opt,name=priority,proto3" json:"priority,omitempty"` // shed: requests below it
+	Actor         string                 `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
+	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,9,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	ExpiresUnixMs int64                  `protobuf:"varint,10,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Order) Reset() {
+	*x = Order{}
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Order) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Order) ProtoMessage() {}
+
+func (x *Order) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Order.ProtoReflect.Descriptor instead.
+func (*Order) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Order) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Order) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Order) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Order) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Order) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Order) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Order) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Order) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Order) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Order) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+// SignedOrder is an order or its withdrawal under an Ed25519 signature.
+type SignedOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Payload       []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`     // SignedPayload, as it was signed
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`             // id of the key
+	Signature     []byte                 `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"` // of "anabranch-order-v1\n" and payload
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedOrder) Reset() {
+	*x = SignedOrder{}
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedOrder) ProtoMessage() {}
+
+func (x *SignedOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedOrder.ProtoReflect.Descriptor instead.
+func (*SignedOrder) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *SignedOrder) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *SignedOrder) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *SignedOrder) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+// SignedPayload is what is signed.
+type SignedPayload struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // of the control plane that it is for
+	Counter       uint64                 `protobuf:"varint,2,opt,name=counter,proto3" json:"counter,omitempty"`                     // of the key, upwards; one that was seen is not taken again
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`                          // unset: a withdrawal
+	Cancel        string                 `protobuf:"bytes,4,opt,name=cancel,proto3" json:"cancel,omitempty"`                        // id of a signed order of the same key that ends now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedPayload) Reset() {
+	*x = SignedPayload{}
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedPayload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedPayload) ProtoMessage() {}
+
+func (x *SignedPayload) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedPayload.ProtoReflect.Descriptor instead.
+func (*SignedPayload) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *SignedPayload) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *SignedPayload) GetCounter() uint64 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
+func (x *SignedPayload) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *SignedPayload) GetCancel() string {
+	if x != nil {
+		return x.Cancel
+	}
+	return ""
+}
+
 type Region struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2677,7 +3683,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +3695,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +3708,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Region) GetId() string {
@@ -2759,7 +3765,7 @@ type QuotaStore struct {
 
 func (x *QuotaStore) Reset() {
 	*x = QuotaStore{}
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +3777,7 @@ func (x *QuotaStore) String() string {
 func (*QuotaStore) ProtoMessage() {}
 
 func (x *QuotaStore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +3790,7 @@ func (x *QuotaStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaStore.ProtoReflect.Descriptor instead.
 func (*QuotaStore) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *QuotaStore) GetAddresses() []string {
@@ -2872,13 +3878,14 @@ type Cluster struct {
 	Auth          []*Credential          `protobuf:"bytes,11,rep,name=auth,proto3" json:"auth,omitempty"`                                                                                                         // at most one
 	Discovery     *Discovery             `protobuf:"bytes,12,opt,name=discovery,proto3" json:"discovery,omitempty"`                                                                                               // kind endpoints: where more endpoints are found; unset: nowhere
 	ModelNames    map[string]string      `protobuf:"bytes,13,rep,name=model_names,json=modelNames,proto3" json:"model_names,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // base model or adapter -> its name there, where that differs
+	ModelHealth   []*ModelHealth         `protobuf:"bytes,14,rep,name=model_health,json=modelHealth,proto3" json:"model_health,omitempty"`                                                                        // of models whose state or cap differs from health and health_cap
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +3897,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +3910,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Cluster) GetId() string {
@@ -2997,6 +4004,74 @@ func (x *Cluster) GetModelNames() map[string]string {
 	return nil
 }
 
+func (x *Cluster) GetModelHealth() []*ModelHealth {
+	if x != nil {
+		return x.ModelHealth
+	}
+	return nil
+}
+
+// ModelHealth is failover's state of one model on a cluster.
+type ModelHealth struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Health        string                 `protobuf:"bytes,2,opt,name=health,proto3" json:"health,omitempty"`
+	HealthCap     float64                `protobuf:"fixed64,3,opt,name=health_cap,json=healthCap,proto3" json:"health_cap,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelHealth) Reset() {
+	*x = ModelHealth{}
+	mi := &file_api_routerpb_router_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelHealth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelHealth) ProtoMessage() {}
+
+func (x *ModelHealth) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelHealth.ProtoReflect.Descriptor instead.
+func (*ModelHealth) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ModelHealth) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelHealth) GetHealth() string {
+	if x != nil {
+		return x.Health
+	}
+	return ""
+}
+
+func (x *ModelHealth) GetHealthCap() float64 {
+	if x != nil {
+		return x.HealthCap
+	}
+	return 0
+}
+
 // Discovery finds the endpoints of a cluster at the router, for places whose addresses change.
 type Discovery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3012,7 +4087,7 @@ type Discovery struct {
 
 func (x *Discovery) Reset() {
 	*x = Discovery{}
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3024,7 +4099,7 @@ func (x *Discovery) String() string {
 func (*Discovery) ProtoMessage() {}
 
 func (x *Discovery) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3037,7 +4112,7 @@ func (x *Discovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discovery.ProtoReflect.Descriptor instead.
 func (*Discovery) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Discovery) GetKind() string {
@@ -3100,7 +4175,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +4187,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +4200,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Credential) GetType() string {
@@ -3203,7 +4278,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3215,7 +4290,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3228,7 +4303,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Endpoint) GetId() string {
@@ -3274,7 +4349,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +4361,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +4374,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Model) GetId() string {
@@ -3367,7 +4442,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +4454,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +4467,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Tenant) GetId() string {
@@ -3461,7 +4536,7 @@ type ExpiringKey struct {
 
 func (x *ExpiringKey) Reset() {
 	*x = ExpiringKey{}
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3473,7 +4548,7 @@ func (x *ExpiringKey) String() string {
 func (*ExpiringKey) ProtoMessage() {}
 
 func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3486,7 +4561,7 @@ func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpiringKey.ProtoReflect.Descriptor instead.
 func (*ExpiringKey) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExpiringKey) GetSha256() []byte {
@@ -3517,7 +4592,7 @@ type JwtRule struct {
 
 func (x *JwtRule) Reset() {
 	*x = JwtRule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	mi := &file_api_routerpb_router_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3529,7 +4604,7 @@ func (x *JwtRule) String() string {
 func (*JwtRule) ProtoMessage() {}
 
 func (x *JwtRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	mi := &file_api_routerpb_router_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3542,7 +4617,7 @@ func (x *JwtRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JwtRule.ProtoReflect.Descriptor instead.
 func (*JwtRule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *JwtRule) GetIssuer() string {
@@ -3590,7 +4665,7 @@ type JwtClaim struct {
 
 func (x *JwtClaim) Reset() {
 	*x = JwtClaim{}
-	mi := &file_api_routerpb_router_proto_msgTypes[39]
+	mi := &file_api_routerpb_router_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +4677,7 @@ func (x *JwtClaim) String() string {
 func (*JwtClaim) ProtoMessage() {}
 
 func (x *JwtClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[39]
+	mi := &file_api_routerpb_router_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +4690,7 @@ func (x *JwtClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JwtClaim.ProtoReflect.Descriptor instead.
 func (*JwtClaim) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *JwtClaim) GetName() string {
@@ -3652,7 +4727,7 @@ type Organisation struct {
 
 func (x *Organisation) Reset() {
 	*x = Organisation{}
-	mi := &file_api_routerpb_router_proto_msgTypes[40]
+	mi := &file_api_routerpb_router_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +4739,7 @@ func (x *Organisation) String() string {
 func (*Organisation) ProtoMessage() {}
 
 func (x *Organisation) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[40]
+	mi := &file_api_routerpb_router_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +4752,7 @@ func (x *Organisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Organisation.ProtoReflect.Descriptor instead.
 func (*Organisation) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Organisation) GetId() string {
@@ -3768,7 +4843,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_api_routerpb_router_proto_msgTypes[41]
+	mi := &file_api_routerpb_router_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3780,7 +4855,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[41]
+	mi := &file_api_routerpb_router_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3793,7 +4868,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{41}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Share) GetRegion() string {
@@ -3836,7 +4911,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_api_routerpb_router_proto_msgTypes[42]
+	mi := &file_api_routerpb_router_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3848,7 +4923,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[42]
+	mi := &file_api_routerpb_router_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3861,7 +4936,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{42}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Quota) GetId() string {
@@ -4001,7 +5076,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_api_routerpb_router_proto_msgTypes[43]
+	mi := &file_api_routerpb_router_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +5088,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[43]
+	mi := &file_api_routerpb_router_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +5101,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{43}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Class) GetId() string {
@@ -4153,7 +5228,7 @@ type Hedge struct {
 
 func (x *Hedge) Reset() {
 	*x = Hedge{}
-	mi := &file_api_routerpb_router_proto_msgTypes[44]
+	mi := &file_api_routerpb_router_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4165,7 +5240,7 @@ func (x *Hedge) String() string {
 func (*Hedge) ProtoMessage() {}
 
 func (x *Hedge) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[44]
+	mi := &file_api_routerpb_router_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4178,7 +5253,7 @@ func (x *Hedge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hedge.ProtoReflect.Descriptor instead.
 func (*Hedge) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{44}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Hedge) GetMaxShare() float64 {
@@ -4217,7 +5292,7 @@ type Ejection struct {
 
 func (x *Ejection) Reset() {
 	*x = Ejection{}
-	mi := &file_api_routerpb_router_proto_msgTypes[45]
+	mi := &file_api_routerpb_router_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4229,7 +5304,7 @@ func (x *Ejection) String() string {
 func (*Ejection) ProtoMessage() {}
 
 func (x *Ejection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[45]
+	mi := &file_api_routerpb_router_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4242,7 +5317,7 @@ func (x *Ejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ejection.ProtoReflect.Descriptor instead.
 func (*Ejection) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{45}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Ejection) GetConnectFailures() uint32 {
@@ -4304,7 +5379,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_api_routerpb_router_proto_msgTypes[46]
+	mi := &file_api_routerpb_router_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4316,7 +5391,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[46]
+	mi := &file_api_routerpb_router_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4329,7 +5404,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{46}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Weights) GetModel() string {
@@ -4379,7 +5454,7 @@ type Shed struct {
 
 func (x *Shed) Reset() {
 	*x = Shed{}
-	mi := &file_api_routerpb_router_proto_msgTypes[47]
+	mi := &file_api_routerpb_router_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4391,7 +5466,7 @@ func (x *Shed) String() string {
 func (*Shed) ProtoMessage() {}
 
 func (x *Shed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[47]
+	mi := &file_api_routerpb_router_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4404,7 +5479,7 @@ func (x *Shed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shed.ProtoReflect.Descriptor instead.
 func (*Shed) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{47}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Shed) GetPriority() int32 {
@@ -4433,7 +5508,7 @@ type ClusterWeight struct {
 
 func (x *ClusterWeight) Reset() {
 	*x = ClusterWeight{}
-	mi := &file_api_routerpb_router_proto_msgTypes[48]
+	mi := &file_api_routerpb_router_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4445,7 +5520,7 @@ func (x *ClusterWeight) String() string {
 func (*ClusterWeight) ProtoMessage() {}
 
 func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[48]
+	mi := &file_api_routerpb_router_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4458,7 +5533,7 @@ func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWeight.ProtoReflect.Descriptor instead.
 func (*ClusterWeight) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{48}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ClusterWeight) GetCluster() string {
@@ -4508,7 +5583,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[49]
+	mi := &file_api_routerpb_router_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4520,7 +5595,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[49]
+	mi := &file_api_routerpb_router_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4533,7 +5608,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{49}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Rule) GetId() string {
@@ -4611,7 +5686,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_api_routerpb_router_proto_msgTypes[50]
+	mi := &file_api_routerpb_router_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4623,7 +5698,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[50]
+	mi := &file_api_routerpb_router_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4636,7 +5711,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{50}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Match) GetTenants() []string {
@@ -4671,7 +5746,7 @@ type HeaderMatch struct {
 
 func (x *HeaderMatch) Reset() {
 	*x = HeaderMatch{}
-	mi := &file_api_routerpb_router_proto_msgTypes[51]
+	mi := &file_api_routerpb_router_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4683,7 +5758,7 @@ func (x *HeaderMatch) String() string {
 func (*HeaderMatch) ProtoMessage() {}
 
 func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[51]
+	mi := &file_api_routerpb_router_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4696,7 +5771,7 @@ func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderMatch.ProtoReflect.Descriptor instead.
 func (*HeaderMatch) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{51}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *HeaderMatch) GetName() string {
@@ -4734,7 +5809,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_api_routerpb_router_proto_msgTypes[52]
+	mi := &file_api_routerpb_router_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4746,7 +5821,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[52]
+	mi := &file_api_routerpb_router_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4759,7 +5834,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{52}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Arm) GetId() string {
@@ -4802,7 +5877,7 @@ type Shadow struct {
 
 func (x *Shadow) Reset() {
 	*x = Shadow{}
-	mi := &file_api_routerpb_router_proto_msgTypes[53]
+	mi := &file_api_routerpb_router_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4814,7 +5889,7 @@ func (x *Shadow) String() string {
 func (*Shadow) ProtoMessage() {}
 
 func (x *Shadow) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[53]
+	mi := &file_api_routerpb_router_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4827,7 +5902,7 @@ func (x *Shadow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shadow.ProtoReflect.Descriptor instead.
 func (*Shadow) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{53}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Shadow) GetShare() float64 {
@@ -4865,7 +5940,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\tdecisions\x18\x05 \x01(\v2\x1e.anabranch.router.v1.DecisionsH\x00R\tdecisions\x12;\n" +
 	"\bspending\x18\x06 \x01(\v2\x1d.anabranch.router.v1.SpendingH\x00R\bspending\x128\n" +
 	"\x05usage\x18\a \x01(\v2 .anabranch.router.v1.UsageReportH\x00R\x05usageB\x06\n" +
-	"\x04body\"\x92\x04\n" +
+	"\x04body\"\x82\x05\n" +
 	"\bToRouter\x128\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1c.anabranch.router.v1.WelcomeH\x00R\awelcome\x126\n" +
 	"\x05table\x18\x02 \x01(\v2\x1e.anabranch.router.v1.TablePushH\x00R\x05table\x12/\n" +
@@ -4876,7 +5951,10 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\tstop_tail\x18\a \x01(\v2\x1d.anabranch.router.v1.StopTailH\x00R\bstopTail\x125\n" +
 	"\x06ledger\x18\b \x01(\v2\x1b.anabranch.router.v1.LedgerH\x00R\x06ledger\x12B\n" +
 	"\vusage_taken\x18\t \x01(\v2\x1f.anabranch.router.v1.UsageTakenH\x00R\n" +
-	"usageTakenB\x06\n" +
+	"usageTaken\x127\n" +
+	"\x05drill\x18\n" +
+	" \x01(\v2\x1f.anabranch.router.v1.DrillLeaseH\x00R\x05drill\x125\n" +
+	"\x06orders\x18\v \x01(\v2\x1b.anabranch.router.v1.OrdersH\x00R\x06ordersB\x06\n" +
 	"\x04body\"[\n" +
 	"\bTableRef\x12\x1d\n" +
 	"\n" +
@@ -4958,7 +6036,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x18\n" +
 	"\arecords\x18\x02 \x03(\fR\arecords\x12\x18\n" +
 	"\adropped\x18\x03 \x01(\x04R\adropped\x12\x18\n" +
-	"\arefused\x18\x04 \x01(\bR\arefused\"\xac\x03\n" +
+	"\arefused\x18\x04 \x01(\bR\arefused\"\xde\x04\n" +
 	"\x06Report\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x01 \x01(\x03R\batUnixMs\x127\n" +
@@ -4971,7 +6049,49 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\bfailures\x18\b \x01(\x04R\bfailures\x12\x1b\n" +
 	"\twindow_ms\x18\t \x01(\x04R\bwindowMs\x128\n" +
 	"\x06quotas\x18\n" +
-	" \x03(\v2 .anabranch.router.v1.QuotaSignalR\x06quotas\"\xe2\x02\n" +
+	" \x03(\v2 .anabranch.router.v1.QuotaSignalR\x06quotas\x126\n" +
+	"\x05drill\x18\v \x01(\v2 .anabranch.router.v1.DrillSignalR\x05drill\x128\n" +
+	"\x06orders\x18\f \x01(\v2 .anabranch.router.v1.OrderSignalR\x06orders\x12\x1a\n" +
+	"\bbrownout\x18\r \x01(\rR\bbrownout\x12\"\n" +
+	"\rclock_unix_ms\x18\x0e \x01(\x03R\vclockUnixMs\"\xfc\x03\n" +
+	"\vDrillSignal\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x1f\n" +
+	"\vshifted_ppm\x18\x03 \x01(\rR\n" +
+	"shiftedPpm\x12\x1a\n" +
+	"\breverted\x18\x04 \x01(\bR\breverted\x12\x16\n" +
+	"\x06scoped\x18\x05 \x01(\x04R\x06scoped\x12\x12\n" +
+	"\x04away\x18\x06 \x01(\x04R\x04away\x12\x18\n" +
+	"\ashifted\x18\a \x01(\x04R\ashifted\x12!\n" +
+	"\fstreams_left\x18\b \x01(\x03R\vstreamsLeft\x12\x18\n" +
+	"\astreams\x18\t \x01(\x03R\astreams\x12&\n" +
+	"\x0fejected_unix_ms\x18\n" +
+	" \x01(\x04R\rejectedUnixMs\x125\n" +
+	"\x05tiers\x18\v \x03(\v2\x1f.anabranch.router.v1.TierSignalR\x05tiers\x12-\n" +
+	"\x12protected_requests\x18\f \x01(\x04R\x11protectedRequests\x12)\n" +
+	"\x10protected_denied\x18\r \x01(\x04R\x0fprotectedDenied\x12#\n" +
+	"\rprefix_tokens\x18\x0e \x01(\x04R\fprefixTokens\x12#\n" +
+	"\rcached_tokens\x18\x0f \x01(\x04R\fcachedTokens\"\xbe\x01\n" +
+	"\n" +
+	"TierSignal\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x04R\x05total\x12\x18\n" +
+	"\aretried\x18\x03 \x01(\x04R\aretried\x12\x12\n" +
+	"\x04shed\x18\x04 \x01(\x04R\x04shed\x12\x18\n" +
+	"\alimited\x18\x05 \x01(\x04R\alimited\x12\x12\n" +
+	"\x04lost\x18\x06 \x01(\x04R\x04lost\x12\x16\n" +
+	"\x06broken\x18\a \x01(\x04R\x06broken\x12\x12\n" +
+	"\x04ttft\x18\b \x03(\x04R\x04ttft\"A\n" +
+	"\vOrderSignal\x122\n" +
+	"\x04held\x18\x01 \x03(\v2\x1e.anabranch.router.v1.HeldOrderR\x04held\"\xbc\x01\n" +
+	"\tHeldOrder\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\tR\x06target\x12\x14\n" +
+	"\x05actor\x18\x04 \x01(\tR\x05actor\x12&\n" +
+	"\x0fexpires_unix_ms\x18\x05 \x01(\x03R\rexpiresUnixMs\x12!\n" +
+	"\foverruled_by\x18\x06 \x01(\tR\voverruledBy\x12\x12\n" +
+	"\x04door\x18\a \x01(\tR\x04door\"\xe2\x02\n" +
 	"\vQuotaSignal\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x14\n" +
@@ -5059,7 +6179,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\bTierWork\x12\x1a\n" +
 	"\bpriority\x18\x01 \x01(\x11R\bpriority\x12\x1c\n" +
 	"\n" +
-	"work_per_s\x18\x02 \x01(\x01R\bworkPerS\"\xf0\x04\n" +
+	"work_per_s\x18\x02 \x01(\x01R\bworkPerS\"\xa2\x05\n" +
 	"\x05Table\x12/\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1d.anabranch.router.v1.TableRefR\x03ref\x12&\n" +
 	"\x0fcreated_unix_ms\x18\x02 \x01(\x03R\rcreatedUnixMs\x125\n" +
@@ -5073,7 +6193,61 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x05rules\x18\n" +
 	" \x03(\v2\x19.anabranch.router.v1.RuleR\x05rules\x12\x16\n" +
 	"\x06region\x18\v \x01(\tR\x06region\x12G\n" +
-	"\rorganisations\x18\f \x03(\v2!.anabranch.router.v1.OrganisationR\rorganisations\"\x84\x02\n" +
+	"\rorganisations\x18\f \x03(\v2!.anabranch.router.v1.OrganisationR\rorganisations\x120\n" +
+	"\x05drill\x18\r \x01(\v2\x1a.anabranch.router.v1.DrillR\x05drill\"\xf0\x01\n" +
+	"\x05Drill\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1a\n" +
+	"\bclusters\x18\x03 \x03(\tR\bclusters\x12\x16\n" +
+	"\x06models\x18\x04 \x03(\tR\x06models\x12\x18\n" +
+	"\atenants\x18\x05 \x03(\tR\atenants\x126\n" +
+	"\aweights\x18\x06 \x03(\v2\x1c.anabranch.router.v1.WeightsR\aweights\x12\x1f\n" +
+	"\vbase_sha256\x18\a \x01(\fR\n" +
+	"baseSha256\x12\x1c\n" +
+	"\tprotected\x18\b \x03(\tR\tprotected\"\xaf\x02\n" +
+	"\n" +
+	"DrillLease\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x1f\n" +
+	"\vbase_sha256\x18\x04 \x01(\fR\n" +
+	"baseSha256\x12\x15\n" +
+	"\x06ttl_ms\x18\x05 \x01(\rR\x05ttlMs\x12)\n" +
+	"\x11not_after_unix_ms\x18\x06 \x01(\x03R\x0enotAfterUnixMs\x12\x1f\n" +
+	"\vshifted_ppm\x18\a \x01(\rR\n" +
+	"shiftedPpm\x12\x12\n" +
+	"\x04dead\x18\b \x01(\bR\x04dead\x12(\n" +
+	"\x10quota_store_lost\x18\t \x01(\bR\x0equotaStoreLost\x12\x1d\n" +
+	"\n" +
+	"watch_only\x18\n" +
+	" \x01(\bR\twatchOnly\"\xa5\x01\n" +
+	"\x06Orders\x128\n" +
+	"\tcommitted\x18\x01 \x03(\v2\x1a.anabranch.router.v1.OrderR\tcommitted\x12'\n" +
+	"\x0fcommitted_known\x18\x02 \x01(\bR\x0ecommittedKnown\x128\n" +
+	"\x06signed\x18\x03 \x03(\v2 .anabranch.router.v1.SignedOrderR\x06signed\"\x85\x02\n" +
+	"\x05Order\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\tR\x06target\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\x12\x1a\n" +
+	"\brevision\x18\x05 \x01(\x04R\brevision\x12\x1a\n" +
+	"\bpriority\x18\x06 \x01(\x11R\bpriority\x12\x14\n" +
+	"\x05actor\x18\a \x01(\tR\x05actor\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\t \x01(\x03R\batUnixMs\x12&\n" +
+	"\x0fexpires_unix_ms\x18\n" +
+	" \x01(\x03R\rexpiresUnixMs\"W\n" +
+	"\vSignedOrder\x12\x18\n" +
+	"\apayload\x18\x01 \x01(\fR\apayload\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1c\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\"\x92\x01\n" +
+	"\rSignedPayload\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
+	"\acounter\x18\x02 \x01(\x04R\acounter\x120\n" +
+	"\x05order\x18\x03 \x01(\v2\x1a.anabranch.router.v1.OrderR\x05order\x12\x16\n" +
+	"\x06cancel\x18\x04 \x01(\tR\x06cancel\"\x84\x02\n" +
 	"\x06Region\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12\x1b\n" +
@@ -5097,7 +6271,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\aca_file\x18\b \x01(\tR\x06caFile\x12\x1b\n" +
 	"\tcert_file\x18\t \x01(\tR\bcertFile\x12\x19\n" +
 	"\bkey_file\x18\n" +
-	" \x01(\tR\akeyFile\"\xae\x04\n" +
+	" \x01(\tR\akeyFile\"\xf3\x04\n" +
 	"\aCluster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x12\n" +
@@ -5116,10 +6290,16 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x04auth\x18\v \x03(\v2\x1f.anabranch.router.v1.CredentialR\x04auth\x12<\n" +
 	"\tdiscovery\x18\f \x01(\v2\x1e.anabranch.router.v1.DiscoveryR\tdiscovery\x12M\n" +
 	"\vmodel_names\x18\r \x03(\v2,.anabranch.router.v1.Cluster.ModelNamesEntryR\n" +
-	"modelNames\x1a=\n" +
+	"modelNames\x12C\n" +
+	"\fmodel_health\x18\x0e \x03(\v2 .anabranch.router.v1.ModelHealthR\vmodelHealth\x1a=\n" +
 	"\x0fModelNamesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Z\n" +
+	"\vModelHealth\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x16\n" +
+	"\x06health\x18\x02 \x01(\tR\x06health\x12\x1d\n" +
+	"\n" +
+	"health_cap\x18\x03 \x01(\x01R\thealthCap\"\x93\x01\n" +
 	"\tDiscovery\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
@@ -5279,7 +6459,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06Shadow\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
-	"\bclusters\x18\x03 \x03(\tR\bclusters*\xbc\x01\n" +
+	"\bclusters\x18\x03 \x03(\tR\bclusters*\xe3\x01\n" +
 	"\aFeature\x12\x17\n" +
 	"\x13FEATURE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rFEATURE_SLICE\x10\x01\x12\x11\n" +
@@ -5289,7 +6469,10 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x0eFEATURE_LEASES\x10\x05\x12\x12\n" +
 	"\x0eFEATURE_LEDGER\x10\x06\x12\x11\n" +
 	"\rFEATURE_USAGE\x10\a\x12\x10\n" +
-	"\fFEATURE_SHED\x10\b2^\n" +
+	"\fFEATURE_SHED\x10\b\x12\x11\n" +
+	"\rFEATURE_DRILL\x10\t\x12\x12\n" +
+	"\x0eFEATURE_ORDERS\x10\n" +
+	"2^\n" +
 	"\rRouterControl\x12M\n" +
 	"\aConnect\x12\x1f.anabranch.router.v1.FromRouter\x1a\x1d.anabranch.router.v1.ToRouter(\x010\x01B\x18Z\x16anabranch/api/routerpbb\x06proto3"
 
@@ -5306,7 +6489,7 @@ func file_api_routerpb_router_proto_rawDescGZIP() []byte {
 }
 
 var file_api_routerpb_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_api_routerpb_router_proto_goTypes = []any{
 	(Feature)(0),           // 0: anabranch.router.v1.Feature
 	(*FromRouter)(nil),     // 1: anabranch.router.v1.FromRouter
@@ -5326,45 +6509,56 @@ var file_api_routerpb_router_proto_goTypes = []any{
 	(*StopTail)(nil),       // 15: anabranch.router.v1.StopTail
 	(*Decisions)(nil),      // 16: anabranch.router.v1.Decisions
 	(*Report)(nil),         // 17: anabranch.router.v1.Report
-	(*QuotaSignal)(nil),    // 18: anabranch.router.v1.QuotaSignal
-	(*Spending)(nil),       // 19: anabranch.router.v1.Spending
-	(*Spent)(nil),          // 20: anabranch.router.v1.Spent
-	(*Ledger)(nil),         // 21: anabranch.router.v1.Ledger
-	(*UsageReport)(nil),    // 22: anabranch.router.v1.UsageReport
-	(*UsageMinute)(nil),    // 23: anabranch.router.v1.UsageMinute
-	(*UsageLine)(nil),      // 24: anabranch.router.v1.UsageLine
-	(*UsageTaken)(nil),     // 25: anabranch.router.v1.UsageTaken
-	(*ClusterSignal)(nil),  // 26: anabranch.router.v1.ClusterSignal
-	(*DemandSignal)(nil),   // 27: anabranch.router.v1.DemandSignal
-	(*TierWork)(nil),       // 28: anabranch.router.v1.TierWork
-	(*Table)(nil),          // 29: anabranch.router.v1.Table
-	(*Region)(nil),         // 30: anabranch.router.v1.Region
-	(*QuotaStore)(nil),     // 31: anabranch.router.v1.QuotaStore
-	(*Cluster)(nil),        // 32: anabranch.router.v1.Cluster
-	(*Discovery)(nil),      // 33: anabranch.router.v1.Discovery
-	(*Credential)(nil),     // 34: anabranch.router.v1.Credential
-	(*Endpoint)(nil),       // 35: anabranch.router.v1.Endpoint
-	(*Model)(nil),          // 36: anabranch.router.v1.Model
-	(*Tenant)(nil),         // 37: anabranch.router.v1.Tenant
-	(*ExpiringKey)(nil),    // 38: anabranch.router.v1.ExpiringKey
-	(*JwtRule)(nil),        // 39: anabranch.router.v1.JwtRule
-	(*JwtClaim)(nil),       // 40: anabranch.router.v1.JwtClaim
-	(*Organisation)(nil),   // 41: anabranch.router.v1.Organisation
-	(*Share)(nil),          // 42: anabranch.router.v1.Share
-	(*Quota)(nil),          // 43: anabranch.router.v1.Quota
-	(*Class)(nil),          // 44: anabranch.router.v1.Class
-	(*Hedge)(nil),          // 45: anabranch.router.v1.Hedge
-	(*Ejection)(nil),       // 46: anabranch.router.v1.Ejection
-	(*Weights)(nil),        // 47: anabranch.router.v1.Weights
-	(*Shed)(nil),           // 48: anabranch.router.v1.Shed
-	(*ClusterWeight)(nil),  // 49: anabranch.router.v1.ClusterWeight
-	(*Rule)(nil),           // 50: anabranch.router.v1.Rule
-	(*Match)(nil),          // 51: anabranch.router.v1.Match
-	(*HeaderMatch)(nil),    // 52: anabranch.router.v1.HeaderMatch
-	(*Arm)(nil),            // 53: anabranch.router.v1.Arm
-	(*Shadow)(nil),         // 54: anabranch.router.v1.Shadow
-	nil,                    // 55: anabranch.router.v1.Region.RttMsEntry
-	nil,                    // 56: anabranch.router.v1.Cluster.ModelNamesEntry
+	(*DrillSignal)(nil),    // 18: anabranch.router.v1.DrillSignal
+	(*TierSignal)(nil),     // 19: anabranch.router.v1.TierSignal
+	(*OrderSignal)(nil),    // 20: anabranch.router.v1.OrderSignal
+	(*HeldOrder)(nil),      // 21: anabranch.router.v1.HeldOrder
+	(*QuotaSignal)(nil),    // 22: anabranch.router.v1.QuotaSignal
+	(*Spending)(nil),       // 23: anabranch.router.v1.Spending
+	(*Spent)(nil),          // 24: anabranch.router.v1.Spent
+	(*Ledger)(nil),         // 25: anabranch.router.v1.Ledger
+	(*UsageReport)(nil),    // 26: anabranch.router.v1.UsageReport
+	(*UsageMinute)(nil),    // 27: anabranch.router.v1.UsageMinute
+	(*UsageLine)(nil),      // 28: anabranch.router.v1.UsageLine
+	(*UsageTaken)(nil),     // 29: anabranch.router.v1.UsageTaken
+	(*ClusterSignal)(nil),  // 30: anabranch.router.v1.ClusterSignal
+	(*DemandSignal)(nil),   // 31: anabranch.router.v1.DemandSignal
+	(*TierWork)(nil),       // 32: anabranch.router.v1.TierWork
+	(*Table)(nil),          // 33: anabranch.router.v1.Table
+	(*Drill)(nil),          // 34: anabranch.router.v1.Drill
+	(*DrillLease)(nil),     // 35: anabranch.router.v1.DrillLease
+	(*Orders)(nil),         // 36: anabranch.router.v1.Orders
+	(*Order)(nil),          // 37: anabranch.router.v1.Order
+	(*SignedOrder)(nil),    // 38: anabranch.router.v1.SignedOrder
+	(*SignedPayload)(nil),  // 39: anabranch.router.v1.SignedPayload
+	(*Region)(nil),         // 40: anabranch.router.v1.Region
+	(*QuotaStore)(nil),     // 41: anabranch.router.v1.QuotaStore
+	(*Cluster)(nil),        // 42: anabranch.router.v1.Cluster
+	(*ModelHealth)(nil),    // 43: anabranch.router.v1.ModelHealth
+	(*Discovery)(nil),      // 44: anabranch.router.v1.Discovery
+	(*Credential)(nil),     // 45: anabranch.router.v1.Credential
+	(*Endpoint)(nil),       // 46: anabranch.router.v1.Endpoint
+	(*Model)(nil),          // 47: anabranch.router.v1.Model
+	(*Tenant)(nil),         // 48: anabranch.router.v1.Tenant
+	(*ExpiringKey)(nil),    // 49: anabranch.router.v1.ExpiringKey
+	(*JwtRule)(nil),        // 50: anabranch.router.v1.JwtRule
+	(*JwtClaim)(nil),       // 51: anabranch.router.v1.JwtClaim
+	(*Organisation)(nil),   // 52: anabranch.router.v1.Organisation
+	(*Share)(nil),          // 53: anabranch.router.v1.Share
+	(*Quota)(nil),          // 54: anabranch.router.v1.Quota
+	(*Class)(nil),          // 55: anabranch.router.v1.Class
+	(*Hedge)(nil),          // 56: anabranch.router.v1.Hedge
+	(*Ejection)(nil),       // 57: anabranch.router.v1.Ejection
+	(*Weights)(nil),        // 58: anabranch.router.v1.Weights
+	(*Shed)(nil),           // 59: anabranch.router.v1.Shed
+	(*ClusterWeight)(nil),  // 60: anabranch.router.v1.ClusterWeight
+	(*Rule)(nil),           // 61: anabranch.router.v1.Rule
+	(*Match)(nil),          // 62: anabranch.router.v1.Match
+	(*HeaderMatch)(nil),    // 63: anabranch.router.v1.HeaderMatch
+	(*Arm)(nil),            // 64: anabranch.router.v1.Arm
+	(*Shadow)(nil),         // 65: anabranch.router.v1.Shadow
+	nil,                    // 66: anabranch.router.v1.Region.RttMsEntry
+	nil,                    // 67: anabranch.router.v1.Cluster.ModelNamesEntry
 }
 var file_api_routerpb_router_proto_depIdxs = []int32{
 	4,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
@@ -5372,8 +6566,8 @@ var file_api_routerpb_router_proto_depIdxs = []int32{
 	10, // 2: anabranch.router.v1.FromRouter.ack:type_name -> anabranch.router.v1.Ack
 	12, // 3: anabranch.router.v1.FromRouter.explained:type_name -> anabranch.router.v1.Explained
 	16, // 4: anabranch.router.v1.FromRouter.decisions:type_name -> anabranch.router.v1.Decisions
-	19, // 5: anabranch.router.v1.FromRouter.spending:type_name -> anabranch.router.v1.Spending
-	22, // 6: anabranch.router.v1.FromRouter.usage:type_name -> anabranch.router.v1.UsageReport
+	23, // 5: anabranch.router.v1.FromRouter.spending:type_name -> anabranch.router.v1.Spending
+	26, // 6: anabranch.router.v1.FromRouter.usage:type_name -> anabranch.router.v1.UsageReport
 	5,  // 7: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
 	7,  // 8: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
 	6,  // 9: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
@@ -5381,68 +6575,80 @@ var file_api_routerpb_router_proto_depIdxs = []int32{
 	11, // 11: anabranch.router.v1.ToRouter.explain:type_name -> anabranch.router.v1.Explain
 	13, // 12: anabranch.router.v1.ToRouter.tail:type_name -> anabranch.router.v1.Tail
 	15, // 13: anabranch.router.v1.ToRouter.stop_tail:type_name -> anabranch.router.v1.StopTail
-	21, // 14: anabranch.router.v1.ToRouter.ledger:type_name -> anabranch.router.v1.Ledger
-	25, // 15: anabranch.router.v1.ToRouter.usage_taken:type_name -> anabranch.router.v1.UsageTaken
-	3,  // 16: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
-	0,  // 17: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
-	29, // 18: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
-	3,  // 19: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
-	29, // 20: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
-	9,  // 21: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
-	9,  // 22: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
-	9,  // 23: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
-	9,  // 24: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
-	9,  // 25: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
-	9,  // 26: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
-	9,  // 27: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
-	9,  // 28: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
-	9,  // 29: anabranch.router.v1.TableDelta.organisations:type_name -> anabranch.router.v1.Run
-	3,  // 30: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
-	14, // 31: anabranch.router.v1.Tail.filter:type_name -> anabranch.router.v1.DecisionFilter
-	3,  // 32: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
-	26, // 33: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
-	27, // 34: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
-	18, // 35: anabranch.router.v1.Report.quotas:type_name -> anabranch.router.v1.QuotaSignal
-	20, // 36: anabranch.router.v1.Spending.spent:type_name -> anabranch.router.v1.Spent
-	20, // 37: anabranch.router.v1.Ledger.spent:type_name -> anabranch.router.v1.Spent
-	23, // 38: anabranch.router.v1.UsageReport.minutes:type_name -> anabranch.router.v1.UsageMinute
-	24, // 39: anabranch.router.v1.UsageMinute.lines:type_name -> anabranch.router.v1.UsageLine
-	28, // 40: anabranch.router.v1.DemandSignal.tiers:type_name -> anabranch.router.v1.TierWork
-	3,  // 41: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
-	30, // 42: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
-	32, // 43: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
-	36, // 44: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
-	37, // 45: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
-	43, // 46: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
-	44, // 47: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
-	47, // 48: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
-	50, // 49: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
-	41, // 50: anabranch.router.v1.Table.organisations:type_name -> anabranch.router.v1.Organisation
-	55, // 51: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
-	31, // 52: anabranch.router.v1.Region.quota_store:type_name -> anabranch.router.v1.QuotaStore
-	35, // 53: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
-	34, // 54: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
-	33, // 55: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
-	56, // 56: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
-	38, // 57: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
-	39, // 58: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
-	40, // 59: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
-	42, // 60: anabranch.router.v1.Organisation.shares:type_name -> anabranch.router.v1.Share
-	46, // 61: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
-	45, // 62: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
-	49, // 63: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
-	48, // 64: anabranch.router.v1.Weights.shed:type_name -> anabranch.router.v1.Shed
-	51, // 65: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
-	53, // 66: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
-	54, // 67: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
-	52, // 68: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
-	1,  // 69: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
-	2,  // 70: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
-	70, // [70:71] is the sub-list for method output_type
-	69, // [69:70] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	25, // 14: anabranch.router.v1.ToRouter.ledger:type_name -> anabranch.router.v1.Ledger
+	29, // 15: anabranch.router.v1.ToRouter.usage_taken:type_name -> anabranch.router.v1.UsageTaken
+	35, // 16: anabranch.router.v1.ToRouter.drill:type_name -> anabranch.router.v1.DrillLease
+	36, // 17: anabranch.router.v1.ToRouter.orders:type_name -> anabranch.router.v1.Orders
+	3,  // 18: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
+	0,  // 19: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
+	33, // 20: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
+	3,  // 21: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
+	33, // 22: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
+	9,  // 23: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
+	9,  // 24: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
+	9,  // 25: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
+	9,  // 26: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
+	9,  // 27: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
+	9,  // 28: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
+	9,  // 29: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
+	9,  // 30: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
+	9,  // 31: anabranch.router.v1.TableDelta.organisations:type_name -> anabranch.router.v1.Run
+	3,  // 32: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
+	14, // 33: anabranch.router.v1.Tail.filter:type_name -> anabranch.router.v1.DecisionFilter
+	3,  // 34: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
+	30, // 35: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
+	31, // 36: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
+	22, // 37: anabranch.router.v1.Report.quotas:type_name -> anabranch.router.v1.QuotaSignal
+	18, // 38: anabranch.router.v1.Report.drill:type_name -> anabranch.router.v1.DrillSignal
+	20, // 39: anabranch.router.v1.Report.orders:type_name -> anabranch.router.v1.OrderSignal
+	19, // 40: anabranch.router.v1.DrillSignal.tiers:type_name -> anabranch.router.v1.TierSignal
+	21, // 41: anabranch.router.v1.OrderSignal.held:type_name -> anabranch.router.v1.HeldOrder
+	24, // 42: anabranch.router.v1.Spending.spent:type_name -> anabranch.router.v1.Spent
+	24, // 43: anabranch.router.v1.Ledger.spent:type_name -> anabranch.router.v1.Spent
+	27, // 44: anabranch.router.v1.UsageReport.minutes:type_name -> anabranch.router.v1.UsageMinute
+	28, // 45: anabranch.router.v1.UsageMinute.lines:type_name -> anabranch.router.v1.UsageLine
+	32, // 46: anabranch.router.v1.DemandSignal.tiers:type_name -> anabranch.router.v1.TierWork
+	3,  // 47: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
+	40, // 48: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
+	42, // 49: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
+	47, // 50: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
+	48, // 51: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
+	54, // 52: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
+	55, // 53: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
+	58, // 54: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
+	61, // 55: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
+	52, // 56: anabranch.router.v1.Table.organisations:type_name -> anabranch.router.v1.Organisation
+	34, // 57: anabranch.router.v1.Table.drill:type_name -> anabranch.router.v1.Drill
+	58, // 58: anabranch.router.v1.Drill.weights:type_name -> anabranch.router.v1.Weights
+	37, // 59: anabranch.router.v1.Orders.committed:type_name -> anabranch.router.v1.Order
+	38, // 60: anabranch.router.v1.Orders.signed:type_name -> anabranch.router.v1.SignedOrder
+	37, // 61: anabranch.router.v1.SignedPayload.order:type_name -> anabranch.router.v1.Order
+	66, // 62: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
+	41, // 63: anabranch.router.v1.Region.quota_store:type_name -> anabranch.router.v1.QuotaStore
+	46, // 64: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
+	45, // 65: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
+	44, // 66: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
+	67, // 67: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
+	43, // 68: anabranch.router.v1.Cluster.model_health:type_name -> anabranch.router.v1.ModelHealth
+	49, // 69: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
+	50, // 70: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
+	51, // 71: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
+	53, // 72: anabranch.router.v1.Organisation.shares:type_name -> anabranch.router.v1.Share
+	57, // 73: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
+	56, // 74: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
+	60, // 75: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
+	59, // 76: anabranch.router.v1.Weights.shed:type_name -> anabranch.router.v1.Shed
+	62, // 77: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
+	64, // 78: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
+	65, // 79: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
+	63, // 80: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
+	1,  // 81: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
+	2,  // 82: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
+	82, // [82:83] is the sub-list for method output_type
+	81, // [81:82] is the sub-list for method input_type
+	81, // [81:81] is the sub-list for extension type_name
+	81, // [81:81] is the sub-list for extension extendee
+	0,  // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_api_routerpb_router_proto_init() }
@@ -5469,6 +6675,8 @@ func file_api_routerpb_router_proto_init() {
 		(*ToRouter_StopTail)(nil),
 		(*ToRouter_Ledger)(nil),
 		(*ToRouter_UsageTaken)(nil),
+		(*ToRouter_Drill)(nil),
+		(*ToRouter_Orders)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -5476,7 +6684,7 @@ func file_api_routerpb_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_routerpb_router_proto_rawDesc), len(file_api_routerpb_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   56,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,8 @@
 //               only the quotas that it knows, and counts them in buckets of its own kind.
 //   2026-11-30  version 1: what requests used, by the minute, from routers that say they count it.
 //   2026-11-30  version 1: demand by priority; what of it is to be shed, to routers that say they shed it.
+//   2026-11-30  version 1: drills, inert without a lease, to routers that say they hold one; emergency
+//               orders; health by model. An older router takes part in no drill and gets no orders.
 
 package routerpb
 

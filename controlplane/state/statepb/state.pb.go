@@ -21,6 +21,7 @@
 //   2026-11-30  format 4: the ledger of budgets of money, and warnings about them.
 //   2026-11-30  format 5: the account of what requests used and clusters cost.
 //   2026-11-30  format 5: prices that sources have found, and what was billed.
+//   2026-11-30  format 6: drills and their reports, emergency orders, health by model.
 
 package statepb
 
@@ -75,6 +76,12 @@ type Command struct {
 	//	*Command_CloseMinutes
 	//	*Command_PutPrices
 	//	*Command_PutBilled
+	//	*Command_CreateDrill
+	//	*Command_DecideDrill
+	//	*Command_SteerDrill
+	//	*Command_RenewDrill
+	//	*Command_PutOrder
+	//	*Command_EndOrder
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -368,6 +375,60 @@ func (x *Command) GetPutBilled() *PutBilled {
 	return nil
 }
 
+func (x *Command) GetCreateDrill() *CreateDrill {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CreateDrill); ok {
+			return x.CreateDrill
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDecideDrill() *DecideDrill {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DecideDrill); ok {
+			return x.DecideDrill
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetSteerDrill() *SteerDrill {
+	if x != nil {
+		if x, ok := x.Op.(*Command_SteerDrill); ok {
+			return x.SteerDrill
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRenewDrill() *RenewDrill {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RenewDrill); ok {
+			return x.RenewDrill
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetPutOrder() *PutOrder {
+	if x != nil {
+		if x, ok := x.Op.(*Command_PutOrder); ok {
+			return x.PutOrder
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetEndOrder() *EndOrder {
+	if x != nil {
+		if x, ok := x.Op.(*Command_EndOrder); ok {
+			return x.EndOrder
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -468,6 +529,30 @@ type Command_PutBilled struct {
 	PutBilled *PutBilled `protobuf:"bytes,51,opt,name=put_billed,json=putBilled,proto3,oneof"`
 }
 
+type Command_CreateDrill struct {
+	CreateDrill *CreateDrill `protobuf:"bytes,55,opt,name=create_drill,json=createDrill,proto3,oneof"`
+}
+
+type Command_DecideDrill struct {
+	DecideDrill *DecideDrill `protobuf:"bytes,56,opt,name=decide_drill,json=decideDrill,proto3,oneof"`
+}
+
+type Command_SteerDrill struct {
+	SteerDrill *SteerDrill `protobuf:"bytes,57,opt,name=steer_drill,json=steerDrill,proto3,oneof"`
+}
+
+type Command_RenewDrill struct {
+	RenewDrill *RenewDrill `protobuf:"bytes,58,opt,name=renew_drill,json=renewDrill,proto3,oneof"`
+}
+
+type Command_PutOrder struct {
+	PutOrder *PutOrder `protobuf:"bytes,60,opt,name=put_order,json=putOrder,proto3,oneof"`
+}
+
+type Command_EndOrder struct {
+	EndOrder *EndOrder `protobuf:"bytes,61,opt,name=end_order,json=endOrder,proto3,oneof"`
+}
+
 func (*Command_Noop) isCommand_Op() {}
 
 func (*Command_Init) isCommand_Op() {}
@@ -516,6 +601,1130 @@ func (*Command_PutPrices) isCommand_Op() {}
 
 func (*Command_PutBilled) isCommand_Op() {}
 
+func (*Command_CreateDrill) isCommand_Op() {}
+
+func (*Command_DecideDrill) isCommand_Op() {}
+
+func (*Command_SteerDrill) isCommand_Op() {}
+
+func (*Command_RenewDrill) isCommand_Op() {}
+
+func (*Command_PutOrder) isCommand_Op() {}
+
+func (*Command_EndOrder) isCommand_Op() {}
+
+// Drill is one rehearsal. What it means is said in package failover/drill.
+type Drill struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Id                  uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                         // index of the command that made it
+	Revision            uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`                             // of its last change, renewals left out
+	Plan                string                 `protobuf:"bytes,3,opt,name=plan,proto3" json:"plan,omitempty"`                                      // name of the DrillPlan; empty: it was given with the drill
+	PlanRevision        uint64                 `protobuf:"varint,4,opt,name=plan_revision,json=planRevision,proto3" json:"plan_revision,omitempty"` // of that
+	Spec                []byte                 `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`                                      // canonical JSON of the DrillPlan's spec, with its defaults
+	PlanSha256          []byte                 `protobuf:"bytes,6,opt,name=plan_sha256,json=planSha256,proto3" json:"plan_sha256,omitempty"`        // of what is approved: spec, resolved and forecast; empty: not validated
+	State               string                 `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	Step                uint32                 `protobuf:"varint,8,opt,name=step,proto3" json:"step,omitempty"`           // of the stages of SHIFTING, DWELL and FAILBACK
+	Rehearsed           bool                   `protobuf:"varint,9,opt,name=rehearsed,proto3" json:"rehearsed,omitempty"` // the first step was rolled back once
+	Resume              string                 `protobuf:"bytes,10,opt,name=resume,proto3" json:"resume,omitempty"`       // PAUSED: the state to go on with
+	Outcome             string                 `protobuf:"bytes,11,opt,name=outcome,proto3" json:"outcome,omitempty"`     // empty: not over
+	Cause               string                 `protobuf:"bytes,12,opt,name=cause,proto3" json:"cause,omitempty"`         // of the outcome: which signal, rule or order
+	Reason              string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`       // of the present state, for people
+	Creator             *Actor                 `protobuf:"bytes,14,opt,name=creator,proto3" json:"creator,omitempty"`
+	CreatedUnixMs       int64                  `protobuf:"varint,15,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
+	StateUnixMs         int64                  `protobuf:"varint,16,opt,name=state_unix_ms,json=stateUnixMs,proto3" json:"state_unix_ms,omitempty"`            // when the state was entered
+	StartUnixMs         int64                  `protobuf:"varint,17,opt,name=start_unix_ms,json=startUnixMs,proto3" json:"start_unix_ms,omitempty"`            // SCHEDULED: when it is to begin; 0: when somebody starts it
+	StartedUnixMs       int64                  `protobuf:"varint,18,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`      // PRECHECK; 0: not yet
+	EndedUnixMs         int64                  `protobuf:"varint,19,opt,name=ended_unix_ms,json=endedUnixMs,proto3" json:"ended_unix_ms,omitempty"`            // DONE; 0: not yet
+	NotAfterUnixMs      int64                  `protobuf:"varint,20,opt,name=not_after_unix_ms,json=notAfterUnixMs,proto3" json:"not_after_unix_ms,omitempty"` // when its leases end at the latest; 0: it has none yet
+	Resolved            []byte                 `protobuf:"bytes,21,opt,name=resolved,proto3" json:"resolved,omitempty"`                                        // JSON: clusters, models, tenants and routers that the plan names
+	Forecast            []byte                 `protobuf:"bytes,22,opt,name=forecast,proto3" json:"forecast,omitempty"`                                        // JSON: the dry run; see package failover/drill
+	Approvals           []*Approval            `protobuf:"bytes,23,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	Broken              *BrokenGlass           `protobuf:"bytes,24,opt,name=broken,proto3" json:"broken,omitempty"`                                                           // it did not wait for approval; unset: it did, or needed none
+	ApprovedUntilUnixMs int64                  `protobuf:"varint,25,opt,name=approved_until_unix_ms,json=approvedUntilUnixMs,proto3" json:"approved_until_unix_ms,omitempty"` // 0: it is not approved
+	Series              string                 `protobuf:"bytes,26,opt,name=series,proto3" json:"series,omitempty"`                                                           // of scheduled drills that are approved together; empty: none
+	BaseSha256          []byte                 `protobuf:"bytes,27,opt,name=base_sha256,json=baseSha256,proto3" json:"base_sha256,omitempty"`                                 // of the table from before; empty: not yet
+	Baseline            []byte                 `protobuf:"bytes,28,opt,name=baseline,proto3" json:"baseline,omitempty"`                                                       // JSON
+	Sequence            uint64                 `protobuf:"varint,29,opt,name=sequence,proto3" json:"sequence,omitempty"`                                                      // of the last lease
+	RenewedUnixMs       int64                  `protobuf:"varint,30,opt,name=renewed_unix_ms,json=renewedUnixMs,proto3" json:"renewed_unix_ms,omitempty"`
+	Events              []*DrillEvent          `protobuf:"bytes,31,rep,name=events,proto3" json:"events,omitempty"`                                       // oldest first; at most 500
+	Samples             []byte                 `protobuf:"bytes,32,opt,name=samples,proto3" json:"samples,omitempty"`                                     // one after the other, each with its length before it; see package failover/drill
+	Report              []byte                 `protobuf:"bytes,33,opt,name=report,proto3" json:"report,omitempty"`                                       // gzip of JSON; empty: not over, or too old to be kept
+	ReportSha256        []byte                 `protobuf:"bytes,34,opt,name=report_sha256,json=reportSha256,proto3" json:"report_sha256,omitempty"`       // of the JSON
+	PreviousSha256      []byte                 `protobuf:"bytes,35,opt,name=previous_sha256,json=previousSha256,proto3" json:"previous_sha256,omitempty"` // report_sha256 of the drill that ended before
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *Drill) Reset() {
+	*x = Drill{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drill) ProtoMessage() {}
+
+func (x *Drill) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drill.ProtoReflect.Descriptor instead.
+func (*Drill) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Drill) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Drill) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Drill) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *Drill) GetPlanRevision() uint64 {
+	if x != nil {
+		return x.PlanRevision
+	}
+	return 0
+}
+
+func (x *Drill) GetSpec() []byte {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *Drill) GetPlanSha256() []byte {
+	if x != nil {
+		return x.PlanSha256
+	}
+	return nil
+}
+
+func (x *Drill) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Drill) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Drill) GetRehearsed() bool {
+	if x != nil {
+		return x.Rehearsed
+	}
+	return false
+}
+
+func (x *Drill) GetResume() string {
+	if x != nil {
+		return x.Resume
+	}
+	return ""
+}
+
+func (x *Drill) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *Drill) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Drill) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Drill) GetCreator() *Actor {
+	if x != nil {
+		return x.Creator
+	}
+	return nil
+}
+
+func (x *Drill) GetCreatedUnixMs() int64 {
+	if x != nil {
+		return x.CreatedUnixMs
+	}
+	return 0
+}
+
+func (x *Drill) GetStateUnixMs() int64 {
+	if x != nil {
+		return x.StateUnixMs
+	}
+	return 0
+}
+
+func (x *Drill) GetStartUnixMs() int64 {
+	if x != nil {
+		return x.StartUnixMs
+	}
+	return 0
+}
+
+func (x *Drill) GetStartedUnixMs() int64 {
+	if x != nil {
+		return x.StartedUnixMs
+	}
+	return 0
+}
+
+func (x *Drill) GetEndedUnixMs() int64 {
+	if x != nil {
+		return x.EndedUnixMs
+	}
+	return 0
+}
+
+func (x *Drill) GetNotAfterUnixMs() int64 {
+	if x != nil {
+		return x.NotAfterUnixMs
+	}
+	return 0
+}
+
+func (x *Drill) GetResolved() []byte {
+	if x != nil {
+		return x.Resolved
+	}
+	return nil
+}
+
+func (x *Drill) GetForecast() []byte {
+	if x != nil {
+		return x.Forecast
+	}
+	return nil
+}
+
+func (x *Drill) GetApprovals() []*Approval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *Drill) GetBroken() *BrokenGlass {
+	if x != nil {
+		return x.Broken
+	}
+	return nil
+}
+
+func (x *Drill) GetApprovedUntilUnixMs() int64 {
+	if x != nil {
+		return x.ApprovedUntilUnixMs
+	}
+	return 0
+}
+
+func (x *Drill) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *Drill) GetBaseSha256() []byte {
+	if x != nil {
+		return x.BaseSha256
+	}
+	return nil
+}
+
+func (x *Drill) GetBaseline() []byte {
+	if x != nil {
+		return x.Baseline
+	}
+	return nil
+}
+
+func (x *Drill) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *Drill) GetRenewedUnixMs() int64 {
+	if x != nil {
+		return x.RenewedUnixMs
+	}
+	return 0
+}
+
+func (x *Drill) GetEvents() []*DrillEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *Drill) GetSamples() []byte {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+func (x *Drill) GetReport() []byte {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+func (x *Drill) GetReportSha256() []byte {
+	if x != nil {
+		return x.ReportSha256
+	}
+	return nil
+}
+
+func (x *Drill) GetPreviousSha256() []byte {
+	if x != nil {
+		return x.PreviousSha256
+	}
+	return nil
+}
+
+// DrillEvent is a change of a drill's state, or something that happened meanwhile.
+type DrillEvent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AtUnixMs      int64                  `protobuf:"varint,1,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	Kind          string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"` // transition | decision | router | signal | operator
+	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	Actor         string                 `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrillEvent) Reset() {
+	*x = DrillEvent{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrillEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrillEvent) ProtoMessage() {}
+
+func (x *DrillEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrillEvent.ProtoReflect.Descriptor instead.
+func (*DrillEvent) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DrillEvent) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *DrillEvent) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *DrillEvent) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *DrillEvent) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *DrillEvent) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *DrillEvent) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+// CreateDrill makes a drill in state DRAFT.
+type CreateDrill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plan          string                 `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	PlanRevision  uint64                 `protobuf:"varint,2,opt,name=plan_revision,json=planRevision,proto3" json:"plan_revision,omitempty"`
+	Spec          []byte                 `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
+	StartUnixMs   int64                  `protobuf:"varint,4,opt,name=start_unix_ms,json=startUnixMs,proto3" json:"start_unix_ms,omitempty"`
+	Series        string                 `protobuf:"bytes,5,opt,name=series,proto3" json:"series,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateDrill) Reset() {
+	*x = CreateDrill{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateDrill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateDrill) ProtoMessage() {}
+
+func (x *CreateDrill) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateDrill.ProtoReflect.Descriptor instead.
+func (*CreateDrill) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CreateDrill) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *CreateDrill) GetPlanRevision() uint64 {
+	if x != nil {
+		return x.PlanRevision
+	}
+	return 0
+}
+
+func (x *CreateDrill) GetSpec() []byte {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *CreateDrill) GetStartUnixMs() int64 {
+	if x != nil {
+		return x.StartUnixMs
+	}
+	return 0
+}
+
+func (x *CreateDrill) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+// DecideDrill is what a person says to a drill.
+type DecideDrill struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Id         uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Act        string                 `protobuf:"bytes,2,opt,name=act,proto3" json:"act,omitempty"`                                 // validate | approve | start | pause | resume | abort
+	PlanSha256 []byte                 `protobuf:"bytes,3,opt,name=plan_sha256,json=planSha256,proto3" json:"plan_sha256,omitempty"` // approve: of what they were shown
+	BreakGlass string                 `protobuf:"bytes,4,opt,name=break_glass,json=breakGlass,proto3" json:"break_glass,omitempty"` // start: why it is not to wait for approval
+	Why        string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	// validate: what the dry run found
+	Resolved      []byte `protobuf:"bytes,6,opt,name=resolved,proto3" json:"resolved,omitempty"`
+	Forecast      []byte `protobuf:"bytes,7,opt,name=forecast,proto3" json:"forecast,omitempty"`
+	Refused       string `protobuf:"bytes,8,opt,name=refused,proto3" json:"refused,omitempty"` // the dry run's outcome when it is not to go on: CAPACITY_CHECK_FAILED, BLOCKED
+	Cause         string `protobuf:"bytes,9,opt,name=cause,proto3" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideDrill) Reset() {
+	*x = DecideDrill{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideDrill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideDrill) ProtoMessage() {}
+
+func (x *DecideDrill) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideDrill.ProtoReflect.Descriptor instead.
+func (*DecideDrill) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DecideDrill) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *DecideDrill) GetAct() string {
+	if x != nil {
+		return x.Act
+	}
+	return ""
+}
+
+func (x *DecideDrill) GetPlanSha256() []byte {
+	if x != nil {
+		return x.PlanSha256
+	}
+	return nil
+}
+
+func (x *DecideDrill) GetBreakGlass() string {
+	if x != nil {
+		return x.BreakGlass
+	}
+	return ""
+}
+
+func (x *DecideDrill) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *DecideDrill) GetResolved() []byte {
+	if x != nil {
+		return x.Resolved
+	}
+	return nil
+}
+
+func (x *DecideDrill) GetForecast() []byte {
+	if x != nil {
+		return x.Forecast
+	}
+	return nil
+}
+
+func (x *DecideDrill) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+func (x *DecideDrill) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+// SteerDrill moves a drill on; the leader proposes it.
+type SteerDrill struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	IfRevision     uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"` // refused when the drill has changed since
+	State          string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Step           uint32                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
+	Rehearsed      bool                   `protobuf:"varint,5,opt,name=rehearsed,proto3" json:"rehearsed,omitempty"`
+	Resume         string                 `protobuf:"bytes,6,opt,name=resume,proto3" json:"resume,omitempty"`
+	Outcome        string                 `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Cause          string                 `protobuf:"bytes,8,opt,name=cause,proto3" json:"cause,omitempty"`
+	Reason         string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	BaseSha256     []byte                 `protobuf:"bytes,10,opt,name=base_sha256,json=baseSha256,proto3" json:"base_sha256,omitempty"` // with PRECHECK
+	Baseline       []byte                 `protobuf:"bytes,11,opt,name=baseline,proto3" json:"baseline,omitempty"`                       // with the first SHIFTING
+	Events         []*DrillEvent          `protobuf:"bytes,12,rep,name=events,proto3" json:"events,omitempty"`
+	Report         []byte                 `protobuf:"bytes,13,opt,name=report,proto3" json:"report,omitempty"` // with DONE
+	ReportSha256   []byte                 `protobuf:"bytes,14,opt,name=report_sha256,json=reportSha256,proto3" json:"report_sha256,omitempty"`
+	NotAfterUnixMs int64                  `protobuf:"varint,15,opt,name=not_after_unix_ms,json=notAfterUnixMs,proto3" json:"not_after_unix_ms,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *SteerDrill) Reset() {
+	*x = SteerDrill{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SteerDrill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SteerDrill) ProtoMessage() {}
+
+func (x *SteerDrill) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SteerDrill.ProtoReflect.Descriptor instead.
+func (*SteerDrill) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SteerDrill) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *SteerDrill) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
+}
+
+func (x *SteerDrill) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *SteerDrill) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *SteerDrill) GetRehearsed() bool {
+	if x != nil {
+		return x.Rehearsed
+	}
+	return false
+}
+
+func (x *SteerDrill) GetResume() string {
+	if x != nil {
+		return x.Resume
+	}
+	return ""
+}
+
+func (x *SteerDrill) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *SteerDrill) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *SteerDrill) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *SteerDrill) GetBaseSha256() []byte {
+	if x != nil {
+		return x.BaseSha256
+	}
+	return nil
+}
+
+func (x *SteerDrill) GetBaseline() []byte {
+	if x != nil {
+		return x.Baseline
+	}
+	return nil
+}
+
+func (x *SteerDrill) GetEvents() []*DrillEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *SteerDrill) GetReport() []byte {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+func (x *SteerDrill) GetReportSha256() []byte {
+	if x != nil {
+		return x.ReportSha256
+	}
+	return nil
+}
+
+func (x *SteerDrill) GetNotAfterUnixMs() int64 {
+	if x != nil {
+		return x.NotAfterUnixMs
+	}
+	return 0
+}
+
+// RenewDrill extends the leases of the drill under way and adds what was measured.
+type RenewDrill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	IfRevision    uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	Samples       []byte                 `protobuf:"bytes,3,opt,name=samples,proto3" json:"samples,omitempty"`
+	Events        []*DrillEvent          `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewDrill) Reset() {
+	*x = RenewDrill{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewDrill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewDrill) ProtoMessage() {}
+
+func (x *RenewDrill) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewDrill.ProtoReflect.Descriptor instead.
+func (*RenewDrill) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RenewDrill) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *RenewDrill) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
+}
+
+func (x *RenewDrill) GetSamples() []byte {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+func (x *RenewDrill) GetEvents() []*DrillEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// Drills is what a snapshot holds of them.
+type Drills struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Drills        []*Drill               `protobuf:"bytes,1,rep,name=drills,proto3" json:"drills,omitempty"`                           // oldest first; the last may be under way
+	LastSha256    []byte                 `protobuf:"bytes,2,opt,name=last_sha256,json=lastSha256,proto3" json:"last_sha256,omitempty"` // report_sha256 of the last that ended, kept or not
+	Forgotten     uint64                 `protobuf:"varint,3,opt,name=forgotten,proto3" json:"forgotten,omitempty"`                    // revision of the last change of those that are forgotten; 0: none is
+	Series        []*SeriesApproval      `protobuf:"bytes,4,rep,name=series,proto3" json:"series,omitempty"`                           // by name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drills) Reset() {
+	*x = Drills{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drills) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drills) ProtoMessage() {}
+
+func (x *Drills) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drills.ProtoReflect.Descriptor instead.
+func (*Drills) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Drills) GetDrills() []*Drill {
+	if x != nil {
+		return x.Drills
+	}
+	return nil
+}
+
+func (x *Drills) GetLastSha256() []byte {
+	if x != nil {
+		return x.LastSha256
+	}
+	return nil
+}
+
+func (x *Drills) GetForgotten() uint64 {
+	if x != nil {
+		return x.Forgotten
+	}
+	return 0
+}
+
+func (x *Drills) GetSeries() []*SeriesApproval {
+	if x != nil {
+		return x.Series
+	}
+	return nil
+}
+
+// SeriesApproval lets scheduled drills of a plan begin.
+type SeriesApproval struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Series        string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`                           // name of the DrillPlan
+	SpecSha256    []byte                 `protobuf:"bytes,2,opt,name=spec_sha256,json=specSha256,proto3" json:"spec_sha256,omitempty"` // of the spec approved: another one needs approval anew
+	Approval      *Approval              `protobuf:"bytes,3,opt,name=approval,proto3" json:"approval,omitempty"`
+	UntilUnixMs   int64                  `protobuf:"varint,4,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"` // at most 90 days after it was given
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SeriesApproval) Reset() {
+	*x = SeriesApproval{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SeriesApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SeriesApproval) ProtoMessage() {}
+
+func (x *SeriesApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SeriesApproval.ProtoReflect.Descriptor instead.
+func (*SeriesApproval) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SeriesApproval) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *SeriesApproval) GetSpecSha256() []byte {
+	if x != nil {
+		return x.SpecSha256
+	}
+	return nil
+}
+
+func (x *SeriesApproval) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+func (x *SeriesApproval) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
+// PutOrder gives an emergency order by quorum, or enters one in the audit trail that was given without.
+type PutOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *routerpb.Order        `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"` // id empty: the index
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`     // set: signed by this key, and given without quorum
+	Counter       uint64                 `protobuf:"varint,3,opt,name=counter,proto3" json:"counter,omitempty"`
+	GivenUnixMs   int64                  `protobuf:"varint,4,opt,name=given_unix_ms,json=givenUnixMs,proto3" json:"given_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutOrder) Reset() {
+	*x = PutOrder{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutOrder) ProtoMessage() {}
+
+func (x *PutOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutOrder.ProtoReflect.Descriptor instead.
+func (*PutOrder) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PutOrder) GetOrder() *routerpb.Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *PutOrder) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *PutOrder) GetCounter() uint64 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
+func (x *PutOrder) GetGivenUnixMs() int64 {
+	if x != nil {
+		return x.GivenUnixMs
+	}
+	return 0
+}
+
+// EndOrder takes an order back.
+type EndOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndOrder) Reset() {
+	*x = EndOrder{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndOrder) ProtoMessage() {}
+
+func (x *EndOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndOrder.ProtoReflect.Descriptor instead.
+func (*EndOrder) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *EndOrder) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// Orders is what a snapshot holds of emergency orders.
+type Orders struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Orders        []*PutOrder            `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"` // that have not expired, oldest first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Orders) Reset() {
+	*x = Orders{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Orders) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Orders) ProtoMessage() {}
+
+func (x *Orders) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Orders.ProtoReflect.Descriptor instead.
+func (*Orders) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Orders) GetOrders() []*PutOrder {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
 // Once makes a command do what it does once, however often it is met with the same actor and key
 // within 24 hours. What was refused is not remembered.
 type Once struct {
@@ -528,7 +1737,7 @@ type Once struct {
 
 func (x *Once) Reset() {
 	*x = Once{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[1]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +1749,7 @@ func (x *Once) String() string {
 func (*Once) ProtoMessage() {}
 
 func (x *Once) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[1]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +1762,7 @@ func (x *Once) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Once.ProtoReflect.Descriptor instead.
 func (*Once) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{1}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Once) GetKey() string {
@@ -593,7 +1802,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[2]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +1814,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[2]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +1827,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{2}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Answer) GetActor() string {
@@ -729,7 +1938,7 @@ type SetFeatureLevel struct {
 
 func (x *SetFeatureLevel) Reset() {
 	*x = SetFeatureLevel{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[3]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +1950,7 @@ func (x *SetFeatureLevel) String() string {
 func (*SetFeatureLevel) ProtoMessage() {}
 
 func (x *SetFeatureLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[3]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +1963,7 @@ func (x *SetFeatureLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetFeatureLevel.ProtoReflect.Descriptor instead.
 func (*SetFeatureLevel) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{3}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetFeatureLevel) GetLevel() uint32 {
@@ -777,7 +1986,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[4]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +1998,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[4]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +2011,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{4}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Checkpoint) GetIndex() uint64 {
@@ -837,7 +2046,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[5]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +2058,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[5]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +2071,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{5}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Sum) GetPart() string {
@@ -894,7 +2103,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[6]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +2115,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[6]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +2128,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{6}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Actor) GetName() string {
@@ -972,7 +2181,7 @@ type Noop struct {
 
 func (x *Noop) Reset() {
 	*x = Noop{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[7]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +2193,7 @@ func (x *Noop) String() string {
 func (*Noop) ProtoMessage() {}
 
 func (x *Noop) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[7]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +2206,7 @@ func (x *Noop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noop.ProtoReflect.Descriptor instead.
 func (*Noop) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{7}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 // Init is the first command of a new cluster; later ones change nothing.
@@ -1011,7 +2220,7 @@ type Init struct {
 
 func (x *Init) Reset() {
 	*x = Init{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[8]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +2232,7 @@ func (x *Init) String() string {
 func (*Init) ProtoMessage() {}
 
 func (x *Init) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[8]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +2245,7 @@ func (x *Init) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Init.ProtoReflect.Descriptor instead.
 func (*Init) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{8}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Init) GetClusterId() string {
@@ -1075,7 +2284,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[9]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +2296,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[9]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +2309,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{9}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Token) GetName() string {
@@ -1213,7 +2422,7 @@ type TokenScope struct {
 
 func (x *TokenScope) Reset() {
 	*x = TokenScope{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +2434,7 @@ func (x *TokenScope) String() string {
 func (*TokenScope) ProtoMessage() {}
 
 func (x *TokenScope) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[10]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +2447,7 @@ func (x *TokenScope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenScope.ProtoReflect.Descriptor instead.
 func (*TokenScope) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{10}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TokenScope) GetRegions() []string {
@@ -1276,7 +2485,7 @@ type PutToken struct {
 
 func (x *PutToken) Reset() {
 	*x = PutToken{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +2497,7 @@ func (x *PutToken) String() string {
 func (*PutToken) ProtoMessage() {}
 
 func (x *PutToken) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[11]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +2510,7 @@ func (x *PutToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutToken.ProtoReflect.Descriptor instead.
 func (*PutToken) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{11}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PutToken) GetToken() *Token {
@@ -1349,7 +2558,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +2570,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +2583,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{12}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RevokeToken) GetName() string {
@@ -1401,7 +2610,7 @@ type Put struct {
 
 func (x *Put) Reset() {
 	*x = Put{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +2622,7 @@ func (x *Put) String() string {
 func (*Put) ProtoMessage() {}
 
 func (x *Put) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +2635,7 @@ func (x *Put) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Put.ProtoReflect.Descriptor instead.
 func (*Put) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Put) GetKind() string {
@@ -1506,7 +2715,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +2727,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +2740,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Delete) GetKind() string {
@@ -1588,7 +2797,7 @@ type DecideProposal struct {
 
 func (x *DecideProposal) Reset() {
 	*x = DecideProposal{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +2809,7 @@ func (x *DecideProposal) String() string {
 func (*DecideProposal) ProtoMessage() {}
 
 func (x *DecideProposal) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +2822,7 @@ func (x *DecideProposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideProposal.ProtoReflect.Descriptor instead.
 func (*DecideProposal) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DecideProposal) GetId() uint64 {
@@ -1646,7 +2855,7 @@ type ExpireProposals struct {
 
 func (x *ExpireProposals) Reset() {
 	*x = ExpireProposals{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +2867,7 @@ func (x *ExpireProposals) String() string {
 func (*ExpireProposals) ProtoMessage() {}
 
 func (x *ExpireProposals) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +2880,7 @@ func (x *ExpireProposals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpireProposals.ProtoReflect.Descriptor instead.
 func (*ExpireProposals) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 // CountSpending adds to the ledger what routers have told. If the message of one of the runs is counted
@@ -1686,7 +2895,7 @@ type CountSpending struct {
 
 func (x *CountSpending) Reset() {
 	*x = CountSpending{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +2907,7 @@ func (x *CountSpending) String() string {
 func (*CountSpending) ProtoMessage() {}
 
 func (x *CountSpending) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +2920,7 @@ func (x *CountSpending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountSpending.ProtoReflect.Descriptor instead.
 func (*CountSpending) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CountSpending) GetRuns() []*SpendingRun {
@@ -1740,7 +2949,7 @@ type SpendingRun struct {
 
 func (x *SpendingRun) Reset() {
 	*x = SpendingRun{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +2961,7 @@ func (x *SpendingRun) String() string {
 func (*SpendingRun) ProtoMessage() {}
 
 func (x *SpendingRun) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +2974,7 @@ func (x *SpendingRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingRun.ProtoReflect.Descriptor instead.
 func (*SpendingRun) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SpendingRun) GetRun() string {
@@ -1803,7 +3012,7 @@ type WarnBudget struct {
 
 func (x *WarnBudget) Reset() {
 	*x = WarnBudget{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +3024,7 @@ func (x *WarnBudget) String() string {
 func (*WarnBudget) ProtoMessage() {}
 
 func (x *WarnBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +3037,7 @@ func (x *WarnBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarnBudget.ProtoReflect.Descriptor instead.
 func (*WarnBudget) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WarnBudget) GetOrganisation() string {
@@ -1877,7 +3086,7 @@ type Ledger struct {
 
 func (x *Ledger) Reset() {
 	*x = Ledger{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +3098,7 @@ func (x *Ledger) String() string {
 func (*Ledger) ProtoMessage() {}
 
 func (x *Ledger) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +3111,7 @@ func (x *Ledger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
 func (*Ledger) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Ledger) GetBudgets() []*Budget {
@@ -1932,7 +3141,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +3153,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +3166,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Budget) GetOrganisation() string {
@@ -2000,7 +3209,7 @@ type BudgetWindow struct {
 
 func (x *BudgetWindow) Reset() {
 	*x = BudgetWindow{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +3221,7 @@ func (x *BudgetWindow) String() string {
 func (*BudgetWindow) ProtoMessage() {}
 
 func (x *BudgetWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +3234,7 @@ func (x *BudgetWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetWindow.ProtoReflect.Descriptor instead.
 func (*BudgetWindow) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *BudgetWindow) GetStartUnixUs() int64 {
@@ -2061,7 +3270,7 @@ type CountUsage struct {
 
 func (x *CountUsage) Reset() {
 	*x = CountUsage{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2073,7 +3282,7 @@ func (x *CountUsage) String() string {
 func (*CountUsage) ProtoMessage() {}
 
 func (x *CountUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2086,7 +3295,7 @@ func (x *CountUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountUsage.ProtoReflect.Descriptor instead.
 func (*CountUsage) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CountUsage) GetRuns() []*UsageRun {
@@ -2115,7 +3324,7 @@ type UsageRun struct {
 
 func (x *UsageRun) Reset() {
 	*x = UsageRun{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +3336,7 @@ func (x *UsageRun) String() string {
 func (*UsageRun) ProtoMessage() {}
 
 func (x *UsageRun) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +3349,7 @@ func (x *UsageRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRun.ProtoReflect.Descriptor instead.
 func (*UsageRun) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UsageRun) GetRun() string {
@@ -2175,7 +3384,7 @@ type CountedMinute struct {
 
 func (x *CountedMinute) Reset() {
 	*x = CountedMinute{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +3396,7 @@ func (x *CountedMinute) String() string {
 func (*CountedMinute) ProtoMessage() {}
 
 func (x *CountedMinute) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +3409,7 @@ func (x *CountedMinute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedMinute.ProtoReflect.Descriptor instead.
 func (*CountedMinute) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CountedMinute) GetMinuteUnixS() int64 {
@@ -2243,7 +3452,7 @@ type CountedLine struct {
 
 func (x *CountedLine) Reset() {
 	*x = CountedLine{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +3464,7 @@ func (x *CountedLine) String() string {
 func (*CountedLine) ProtoMessage() {}
 
 func (x *CountedLine) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +3477,7 @@ func (x *CountedLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedLine.ProtoReflect.Descriptor instead.
 func (*CountedLine) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CountedLine) GetTenant() string {
@@ -2401,7 +3610,7 @@ type CloseMinutes struct {
 
 func (x *CloseMinutes) Reset() {
 	*x = CloseMinutes{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +3622,7 @@ func (x *CloseMinutes) String() string {
 func (*CloseMinutes) ProtoMessage() {}
 
 func (x *CloseMinutes) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +3635,7 @@ func (x *CloseMinutes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseMinutes.ProtoReflect.Descriptor instead.
 func (*CloseMinutes) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CloseMinutes) GetMinutes() []*MinuteBills {
@@ -2447,7 +3656,7 @@ type MinuteBills struct {
 
 func (x *MinuteBills) Reset() {
 	*x = MinuteBills{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +3668,7 @@ func (x *MinuteBills) String() string {
 func (*MinuteBills) ProtoMessage() {}
 
 func (x *MinuteBills) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +3681,7 @@ func (x *MinuteBills) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MinuteBills.ProtoReflect.Descriptor instead.
 func (*MinuteBills) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MinuteBills) GetMinuteUnixS() int64 {
@@ -2506,7 +3715,7 @@ type ClusterBill struct {
 
 func (x *ClusterBill) Reset() {
 	*x = ClusterBill{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +3727,7 @@ func (x *ClusterBill) String() string {
 func (*ClusterBill) ProtoMessage() {}
 
 func (x *ClusterBill) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +3740,7 @@ func (x *ClusterBill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterBill.ProtoReflect.Descriptor instead.
 func (*ClusterBill) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ClusterBill) GetCluster() string {
@@ -2601,7 +3810,7 @@ type ModelCapacity struct {
 
 func (x *ModelCapacity) Reset() {
 	*x = ModelCapacity{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +3822,7 @@ func (x *ModelCapacity) String() string {
 func (*ModelCapacity) ProtoMessage() {}
 
 func (x *ModelCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,7 +3835,7 @@ func (x *ModelCapacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCapacity.ProtoReflect.Descriptor instead.
 func (*ModelCapacity) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ModelCapacity) GetModel() string {
@@ -2660,7 +3869,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +3881,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +3894,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Account) GetBegunUnixS() int64 {
@@ -2756,7 +3965,7 @@ type AccountSpan struct {
 
 func (x *AccountSpan) Reset() {
 	*x = AccountSpan{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +3977,7 @@ func (x *AccountSpan) String() string {
 func (*AccountSpan) ProtoMessage() {}
 
 func (x *AccountSpan) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +3990,7 @@ func (x *AccountSpan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSpan.ProtoReflect.Descriptor instead.
 func (*AccountSpan) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AccountSpan) GetStartUnixS() int64 {
@@ -2816,7 +4025,7 @@ type AccountGap struct {
 
 func (x *AccountGap) Reset() {
 	*x = AccountGap{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +4037,7 @@ func (x *AccountGap) String() string {
 func (*AccountGap) ProtoMessage() {}
 
 func (x *AccountGap) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +4050,7 @@ func (x *AccountGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountGap.ProtoReflect.Descriptor instead.
 func (*AccountGap) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AccountGap) GetFromUnixS() int64 {
@@ -2870,7 +4079,7 @@ type PutPrices struct {
 
 func (x *PutPrices) Reset() {
 	*x = PutPrices{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +4091,7 @@ func (x *PutPrices) String() string {
 func (*PutPrices) ProtoMessage() {}
 
 func (x *PutPrices) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +4104,7 @@ func (x *PutPrices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPrices.ProtoReflect.Descriptor instead.
 func (*PutPrices) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PutPrices) GetSources() []*PriceSource {
@@ -2938,7 +4147,7 @@ type PriceSource struct {
 
 func (x *PriceSource) Reset() {
 	*x = PriceSource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +4159,7 @@ func (x *PriceSource) String() string {
 func (*PriceSource) ProtoMessage() {}
 
 func (x *PriceSource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +4172,7 @@ func (x *PriceSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceSource.ProtoReflect.Descriptor instead.
 func (*PriceSource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PriceSource) GetName() string {
@@ -3062,7 +4271,7 @@ type PriceOffer struct {
 
 func (x *PriceOffer) Reset() {
 	*x = PriceOffer{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3074,7 +4283,7 @@ func (x *PriceOffer) String() string {
 func (*PriceOffer) ProtoMessage() {}
 
 func (x *PriceOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3087,7 +4296,7 @@ func (x *PriceOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceOffer.ProtoReflect.Descriptor instead.
 func (*PriceOffer) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PriceOffer) GetClass() string {
@@ -3214,7 +4423,7 @@ type Doubt struct {
 
 func (x *Doubt) Reset() {
 	*x = Doubt{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3226,7 +4435,7 @@ func (x *Doubt) String() string {
 func (*Doubt) ProtoMessage() {}
 
 func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3239,7 +4448,7 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
 func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Doubt) GetSinceUnixMs() int64 {
@@ -3273,7 +4482,7 @@ type PutBilled struct {
 
 func (x *PutBilled) Reset() {
 	*x = PutBilled{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +4494,7 @@ func (x *PutBilled) String() string {
 func (*PutBilled) ProtoMessage() {}
 
 func (x *PutBilled) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +4507,7 @@ func (x *PutBilled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBilled.ProtoReflect.Descriptor instead.
 func (*PutBilled) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PutBilled) GetDay() *BilledDay {
@@ -3324,7 +4533,7 @@ type BilledDay struct {
 
 func (x *BilledDay) Reset() {
 	*x = BilledDay{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3336,7 +4545,7 @@ func (x *BilledDay) String() string {
 func (*BilledDay) ProtoMessage() {}
 
 func (x *BilledDay) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3349,7 +4558,7 @@ func (x *BilledDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BilledDay.ProtoReflect.Descriptor instead.
 func (*BilledDay) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *BilledDay) GetDayUnixS() int64 {
@@ -3414,7 +4623,7 @@ type BilledGoods struct {
 
 func (x *BilledGoods) Reset() {
 	*x = BilledGoods{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3426,7 +4635,7 @@ func (x *BilledGoods) String() string {
 func (*BilledGoods) ProtoMessage() {}
 
 func (x *BilledGoods) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3439,7 +4648,7 @@ func (x *BilledGoods) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BilledGoods.ProtoReflect.Descriptor instead.
 func (*BilledGoods) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *BilledGoods) GetRegion() string {
@@ -3481,7 +4690,7 @@ type Repricing struct {
 
 func (x *Repricing) Reset() {
 	*x = Repricing{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3493,7 +4702,7 @@ func (x *Repricing) String() string {
 func (*Repricing) ProtoMessage() {}
 
 func (x *Repricing) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3506,7 +4715,7 @@ func (x *Repricing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repricing.ProtoReflect.Descriptor instead.
 func (*Repricing) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Repricing) GetSource() string {
@@ -3534,7 +4743,7 @@ type Prices struct {
 
 func (x *Prices) Reset() {
 	*x = Prices{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +4755,7 @@ func (x *Prices) String() string {
 func (*Prices) ProtoMessage() {}
 
 func (x *Prices) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +4768,7 @@ func (x *Prices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prices.ProtoReflect.Descriptor instead.
 func (*Prices) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Prices) GetSources() []*PriceSource {
@@ -3603,7 +4812,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3615,7 +4824,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3628,7 +4837,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Proposal) GetId() uint64 {
@@ -3774,7 +4983,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3786,7 +4995,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3799,7 +5008,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Approval) GetActor() *Actor {
@@ -3831,7 +5040,7 @@ type BrokenGlass struct {
 
 func (x *BrokenGlass) Reset() {
 	*x = BrokenGlass{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3843,7 +5052,7 @@ func (x *BrokenGlass) String() string {
 func (*BrokenGlass) ProtoMessage() {}
 
 func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3856,7 +5065,7 @@ func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokenGlass.ProtoReflect.Descriptor instead.
 func (*BrokenGlass) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *BrokenGlass) GetRevision() uint64 {
@@ -3913,7 +5122,7 @@ type Proposals struct {
 
 func (x *Proposals) Reset() {
 	*x = Proposals{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +5134,7 @@ func (x *Proposals) String() string {
 func (*Proposals) ProtoMessage() {}
 
 func (x *Proposals) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +5147,7 @@ func (x *Proposals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposals.ProtoReflect.Descriptor instead.
 func (*Proposals) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Proposals) GetProposals() []*Proposal {
@@ -3978,7 +5187,7 @@ type Publish struct {
 
 func (x *Publish) Reset() {
 	*x = Publish{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3990,7 +5199,7 @@ func (x *Publish) String() string {
 func (*Publish) ProtoMessage() {}
 
 func (x *Publish) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4003,7 +5212,7 @@ func (x *Publish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publish.ProtoReflect.Descriptor instead.
 func (*Publish) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Publish) GetTable() *routerpb.Table {
@@ -4056,7 +5265,7 @@ type StartRollout struct {
 
 func (x *StartRollout) Reset() {
 	*x = StartRollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4068,7 +5277,7 @@ func (x *StartRollout) String() string {
 func (*StartRollout) ProtoMessage() {}
 
 func (x *StartRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4081,7 +5290,7 @@ func (x *StartRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRollout.ProtoReflect.Descriptor instead.
 func (*StartRollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StartRollout) GetConfigRevision() uint64 {
@@ -4141,7 +5350,7 @@ type SteerChange struct {
 
 func (x *SteerChange) Reset() {
 	*x = SteerChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4153,7 +5362,7 @@ func (x *SteerChange) String() string {
 func (*SteerChange) ProtoMessage() {}
 
 func (x *SteerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4166,7 +5375,7 @@ func (x *SteerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerChange.ProtoReflect.Descriptor instead.
 func (*SteerChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SteerChange) GetAct() string {
@@ -4235,7 +5444,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4247,7 +5456,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4260,7 +5469,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Rollout) GetId() uint64 {
@@ -4380,7 +5589,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +5601,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +5614,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Freeze) GetAtUnixMs() int64 {
@@ -4441,7 +5650,7 @@ type HeldConfig struct {
 
 func (x *HeldConfig) Reset() {
 	*x = HeldConfig{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4453,7 +5662,7 @@ func (x *HeldConfig) String() string {
 func (*HeldConfig) ProtoMessage() {}
 
 func (x *HeldConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4466,7 +5675,7 @@ func (x *HeldConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldConfig.ProtoReflect.Descriptor instead.
 func (*HeldConfig) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *HeldConfig) GetResources() []*Resource {
@@ -4506,7 +5715,7 @@ type Rollouts struct {
 
 func (x *Rollouts) Reset() {
 	*x = Rollouts{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4518,7 +5727,7 @@ func (x *Rollouts) String() string {
 func (*Rollouts) ProtoMessage() {}
 
 func (x *Rollouts) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4531,7 +5740,7 @@ func (x *Rollouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollouts.ProtoReflect.Descriptor instead.
 func (*Rollouts) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Rollouts) GetRollouts() []*Rollout {
@@ -4593,13 +5802,14 @@ type ClusterHealth struct {
 	Relapses          uint32                 `protobuf:"varint,6,opt,name=relapses,proto3" json:"relapses,omitempty"`
 	EvacuatedUnixMs   int64                  `protobuf:"varint,7,opt,name=evacuated_unix_ms,json=evacuatedUnixMs,proto3" json:"evacuated_unix_ms,omitempty"`
 	LastRelapseUnixMs int64                  `protobuf:"varint,8,opt,name=last_relapse_unix_ms,json=lastRelapseUnixMs,proto3" json:"last_relapse_unix_ms,omitempty"`
+	Model             string                 `protobuf:"bytes,9,opt,name=model,proto3" json:"model,omitempty"` // empty: of a build that judged clusters as a whole
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4611,7 +5821,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4624,7 +5834,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -4683,6 +5893,13 @@ func (x *ClusterHealth) GetLastRelapseUnixMs() int64 {
 	return 0
 }
 
+func (x *ClusterHealth) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
 type WeightReason struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -4695,7 +5912,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4707,7 +5924,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4720,7 +5937,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -4764,7 +5981,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4776,7 +5993,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4789,7 +6006,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PutNode) GetId() string {
@@ -4829,7 +6046,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4841,7 +6058,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4854,7 +6071,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -4877,7 +6094,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4889,7 +6106,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4902,7 +6119,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Denied) GetAction() string {
@@ -4948,7 +6165,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4960,7 +6177,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4973,7 +6190,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Note) GetAction() string {
@@ -5025,7 +6242,7 @@ type ArchiveAudit struct {
 
 func (x *ArchiveAudit) Reset() {
 	*x = ArchiveAudit{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5037,7 +6254,7 @@ func (x *ArchiveAudit) String() string {
 func (*ArchiveAudit) ProtoMessage() {}
 
 func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5050,7 +6267,7 @@ func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
 func (*ArchiveAudit) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ArchiveAudit) GetFrom() uint64 {
@@ -5103,7 +6320,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5115,7 +6332,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5128,7 +6345,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -5202,7 +6419,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5214,7 +6431,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5227,7 +6444,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{62}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -5382,7 +6599,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5394,7 +6611,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5407,7 +6624,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{63}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *FieldChange) GetField() string {
@@ -5445,7 +6662,7 @@ type AuditAnchor struct {
 
 func (x *AuditAnchor) Reset() {
 	*x = AuditAnchor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5457,7 +6674,7 @@ func (x *AuditAnchor) String() string {
 func (*AuditAnchor) ProtoMessage() {}
 
 func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5470,7 +6687,7 @@ func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
 func (*AuditAnchor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{64}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AuditAnchor) GetDropped() uint64 {
@@ -5523,7 +6740,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5535,7 +6752,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5548,7 +6765,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{65}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Resource) GetKind() string {
@@ -5611,7 +6828,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5623,7 +6840,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5636,7 +6853,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{66}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Manager) GetName() string {
@@ -5676,7 +6893,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5688,7 +6905,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5701,7 +6918,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{67}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -5815,7 +7032,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5827,7 +7044,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5840,7 +7057,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{68}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *History) GetKind() string {
@@ -5875,7 +7092,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5887,7 +7104,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5900,7 +7117,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{69}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -5941,6 +7158,8 @@ type Snapshot struct {
 	Account       *Account               `protobuf:"bytes,27,opt,name=account,proto3" json:"account,omitempty"`                    // unset: there is none
 	Prices        *Prices                `protobuf:"bytes,30,opt,name=prices,proto3" json:"prices,omitempty"`                      // unset: there are none
 	Billed        []*BilledDay           `protobuf:"bytes,31,rep,name=billed,proto3" json:"billed,omitempty"`                      // oldest first
+	Drills        *Drills                `protobuf:"bytes,34,opt,name=drills,proto3" json:"drills,omitempty"`                      // unset: there are none
+	Emergency     *Orders                `protobuf:"bytes,35,opt,name=emergency,proto3" json:"emergency,omitempty"`                // unset: there are none
 	EpochDue      bool                   `protobuf:"varint,13,opt,name=epoch_due,json=epochDue,proto3" json:"epoch_due,omitempty"` // no table is published before the epoch has risen
 	Lineage       string                 `protobuf:"bytes,14,opt,name=lineage,proto3" json:"lineage,omitempty"`                    // which restore or recovery this history began with; empty: none
 	unknownFields protoimpl.UnknownFields
@@ -5949,7 +7168,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[70]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5961,7 +7180,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[70]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5974,7 +7193,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{70}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -6131,6 +7350,20 @@ func (x *Snapshot) GetBilled() []*BilledDay {
 	return nil
 }
 
+func (x *Snapshot) GetDrills() *Drills {
+	if x != nil {
+		return x.Drills
+	}
+	return nil
+}
+
+func (x *Snapshot) GetEmergency() *Orders {
+	if x != nil {
+		return x.Emergency
+	}
+	return nil
+}
+
 func (x *Snapshot) GetEpochDue() bool {
 	if x != nil {
 		return x.EpochDue
@@ -6149,7 +7382,7 @@ var File_controlplane_state_statepb_state_proto protoreflect.FileDescriptor
 
 const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xca\r\n" +
+	"&controlplane/state/statepb/state.proto\x12\x12anabranch.state.v1\x1a\x19api/routerpb/router.proto\"\xd6\x10\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1c\n" +
 	"\tignorable\x18\x02 \x01(\bR\tignorable\x12\x1c\n" +
@@ -6188,8 +7421,130 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"put_prices\x182 \x01(\v2\x1d.anabranch.state.v1.PutPricesH\x00R\tputPrices\x12>\n" +
 	"\n" +
-	"put_billed\x183 \x01(\v2\x1d.anabranch.state.v1.PutBilledH\x00R\tputBilledB\x04\n" +
-	"\x02op\"?\n" +
+	"put_billed\x183 \x01(\v2\x1d.anabranch.state.v1.PutBilledH\x00R\tputBilled\x12D\n" +
+	"\fcreate_drill\x187 \x01(\v2\x1f.anabranch.state.v1.CreateDrillH\x00R\vcreateDrill\x12D\n" +
+	"\fdecide_drill\x188 \x01(\v2\x1f.anabranch.state.v1.DecideDrillH\x00R\vdecideDrill\x12A\n" +
+	"\vsteer_drill\x189 \x01(\v2\x1e.anabranch.state.v1.SteerDrillH\x00R\n" +
+	"steerDrill\x12A\n" +
+	"\vrenew_drill\x18: \x01(\v2\x1e.anabranch.state.v1.RenewDrillH\x00R\n" +
+	"renewDrill\x12;\n" +
+	"\tput_order\x18< \x01(\v2\x1c.anabranch.state.v1.PutOrderH\x00R\bputOrder\x12;\n" +
+	"\tend_order\x18= \x01(\v2\x1c.anabranch.state.v1.EndOrderH\x00R\bendOrderB\x04\n" +
+	"\x02op\"\x98\t\n" +
+	"\x05Drill\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
+	"\x04plan\x18\x03 \x01(\tR\x04plan\x12#\n" +
+	"\rplan_revision\x18\x04 \x01(\x04R\fplanRevision\x12\x12\n" +
+	"\x04spec\x18\x05 \x01(\fR\x04spec\x12\x1f\n" +
+	"\vplan_sha256\x18\x06 \x01(\fR\n" +
+	"planSha256\x12\x14\n" +
+	"\x05state\x18\a \x01(\tR\x05state\x12\x12\n" +
+	"\x04step\x18\b \x01(\rR\x04step\x12\x1c\n" +
+	"\trehearsed\x18\t \x01(\bR\trehearsed\x12\x16\n" +
+	"\x06resume\x18\n" +
+	" \x01(\tR\x06resume\x12\x18\n" +
+	"\aoutcome\x18\v \x01(\tR\aoutcome\x12\x14\n" +
+	"\x05cause\x18\f \x01(\tR\x05cause\x12\x16\n" +
+	"\x06reason\x18\r \x01(\tR\x06reason\x123\n" +
+	"\acreator\x18\x0e \x01(\v2\x19.anabranch.state.v1.ActorR\acreator\x12&\n" +
+	"\x0fcreated_unix_ms\x18\x0f \x01(\x03R\rcreatedUnixMs\x12\"\n" +
+	"\rstate_unix_ms\x18\x10 \x01(\x03R\vstateUnixMs\x12\"\n" +
+	"\rstart_unix_ms\x18\x11 \x01(\x03R\vstartUnixMs\x12&\n" +
+	"\x0fstarted_unix_ms\x18\x12 \x01(\x03R\rstartedUnixMs\x12\"\n" +
+	"\rended_unix_ms\x18\x13 \x01(\x03R\vendedUnixMs\x12)\n" +
+	"\x11not_after_unix_ms\x18\x14 \x01(\x03R\x0enotAfterUnixMs\x12\x1a\n" +
+	"\bresolved\x18\x15 \x01(\fR\bresolved\x12\x1a\n" +
+	"\bforecast\x18\x16 \x01(\fR\bforecast\x12:\n" +
+	"\tapprovals\x18\x17 \x03(\v2\x1c.anabranch.state.v1.ApprovalR\tapprovals\x127\n" +
+	"\x06broken\x18\x18 \x01(\v2\x1f.anabranch.state.v1.BrokenGlassR\x06broken\x123\n" +
+	"\x16approved_until_unix_ms\x18\x19 \x01(\x03R\x13approvedUntilUnixMs\x12\x16\n" +
+	"\x06series\x18\x1a \x01(\tR\x06series\x12\x1f\n" +
+	"\vbase_sha256\x18\x1b \x01(\fR\n" +
+	"baseSha256\x12\x1a\n" +
+	"\bbaseline\x18\x1c \x01(\fR\bbaseline\x12\x1a\n" +
+	"\bsequence\x18\x1d \x01(\x04R\bsequence\x12&\n" +
+	"\x0frenewed_unix_ms\x18\x1e \x01(\x03R\rrenewedUnixMs\x126\n" +
+	"\x06events\x18\x1f \x03(\v2\x1e.anabranch.state.v1.DrillEventR\x06events\x12\x18\n" +
+	"\asamples\x18  \x01(\fR\asamples\x12\x16\n" +
+	"\x06report\x18! \x01(\fR\x06report\x12#\n" +
+	"\rreport_sha256\x18\" \x01(\fR\freportSha256\x12'\n" +
+	"\x0fprevious_sha256\x18# \x01(\fR\x0epreviousSha256\"\x92\x01\n" +
+	"\n" +
+	"DrillEvent\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x01 \x01(\x03R\batUnixMs\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\rR\x04step\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\x12\x14\n" +
+	"\x05actor\x18\x06 \x01(\tR\x05actor\"\x96\x01\n" +
+	"\vCreateDrill\x12\x12\n" +
+	"\x04plan\x18\x01 \x01(\tR\x04plan\x12#\n" +
+	"\rplan_revision\x18\x02 \x01(\x04R\fplanRevision\x12\x12\n" +
+	"\x04spec\x18\x03 \x01(\fR\x04spec\x12\"\n" +
+	"\rstart_unix_ms\x18\x04 \x01(\x03R\vstartUnixMs\x12\x16\n" +
+	"\x06series\x18\x05 \x01(\tR\x06series\"\xeb\x01\n" +
+	"\vDecideDrill\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
+	"\x03act\x18\x02 \x01(\tR\x03act\x12\x1f\n" +
+	"\vplan_sha256\x18\x03 \x01(\fR\n" +
+	"planSha256\x12\x1f\n" +
+	"\vbreak_glass\x18\x04 \x01(\tR\n" +
+	"breakGlass\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\x12\x1a\n" +
+	"\bresolved\x18\x06 \x01(\fR\bresolved\x12\x1a\n" +
+	"\bforecast\x18\a \x01(\fR\bforecast\x12\x18\n" +
+	"\arefused\x18\b \x01(\tR\arefused\x12\x14\n" +
+	"\x05cause\x18\t \x01(\tR\x05cause\"\xc2\x03\n" +
+	"\n" +
+	"SteerDrill\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1f\n" +
+	"\vif_revision\x18\x02 \x01(\x04R\n" +
+	"ifRevision\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x12\n" +
+	"\x04step\x18\x04 \x01(\rR\x04step\x12\x1c\n" +
+	"\trehearsed\x18\x05 \x01(\bR\trehearsed\x12\x16\n" +
+	"\x06resume\x18\x06 \x01(\tR\x06resume\x12\x18\n" +
+	"\aoutcome\x18\a \x01(\tR\aoutcome\x12\x14\n" +
+	"\x05cause\x18\b \x01(\tR\x05cause\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1f\n" +
+	"\vbase_sha256\x18\n" +
+	" \x01(\fR\n" +
+	"baseSha256\x12\x1a\n" +
+	"\bbaseline\x18\v \x01(\fR\bbaseline\x126\n" +
+	"\x06events\x18\f \x03(\v2\x1e.anabranch.state.v1.DrillEventR\x06events\x12\x16\n" +
+	"\x06report\x18\r \x01(\fR\x06report\x12#\n" +
+	"\rreport_sha256\x18\x0e \x01(\fR\freportSha256\x12)\n" +
+	"\x11not_after_unix_ms\x18\x0f \x01(\x03R\x0enotAfterUnixMs\"\x8f\x01\n" +
+	"\n" +
+	"RenewDrill\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1f\n" +
+	"\vif_revision\x18\x02 \x01(\x04R\n" +
+	"ifRevision\x12\x18\n" +
+	"\asamples\x18\x03 \x01(\fR\asamples\x126\n" +
+	"\x06events\x18\x04 \x03(\v2\x1e.anabranch.state.v1.DrillEventR\x06events\"\xb6\x01\n" +
+	"\x06Drills\x121\n" +
+	"\x06drills\x18\x01 \x03(\v2\x19.anabranch.state.v1.DrillR\x06drills\x12\x1f\n" +
+	"\vlast_sha256\x18\x02 \x01(\fR\n" +
+	"lastSha256\x12\x1c\n" +
+	"\tforgotten\x18\x03 \x01(\x04R\tforgotten\x12:\n" +
+	"\x06series\x18\x04 \x03(\v2\".anabranch.state.v1.SeriesApprovalR\x06series\"\xa7\x01\n" +
+	"\x0eSeriesApproval\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1f\n" +
+	"\vspec_sha256\x18\x02 \x01(\fR\n" +
+	"specSha256\x128\n" +
+	"\bapproval\x18\x03 \x01(\v2\x1c.anabranch.state.v1.ApprovalR\bapproval\x12\"\n" +
+	"\runtil_unix_ms\x18\x04 \x01(\x03R\vuntilUnixMs\"\x8c\x01\n" +
+	"\bPutOrder\x120\n" +
+	"\x05order\x18\x01 \x01(\v2\x1a.anabranch.router.v1.OrderR\x05order\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x18\n" +
+	"\acounter\x18\x03 \x01(\x04R\acounter\x12\"\n" +
+	"\rgiven_unix_ms\x18\x04 \x01(\x03R\vgivenUnixMs\"\x1a\n" +
+	"\bEndOrder\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\">\n" +
+	"\x06Orders\x124\n" +
+	"\x06orders\x18\x01 \x03(\v2\x1c.anabranch.state.v1.PutOrderR\x06orders\"?\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
 	"\x0erequest_sha256\x18\x02 \x01(\fR\rrequestSha256\"\xa3\x03\n" +
@@ -6554,7 +7909,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x0fstable_revision\x18\x04 \x01(\x04R\x0estableRevision\x12%\n" +
 	"\x0etrial_revision\x18\x05 \x01(\x04R\rtrialRevision\x12E\n" +
 	"\rtrial_reasons\x18\x06 \x03(\v2 .anabranch.state.v1.WeightReasonR\ftrialReasons\x122\n" +
-	"\x06freeze\x18\a \x01(\v2\x1a.anabranch.state.v1.FreezeR\x06freeze\"\x91\x02\n" +
+	"\x06freeze\x18\a \x01(\v2\x1a.anabranch.state.v1.FreezeR\x06freeze\"\xa7\x02\n" +
 	"\rClusterHealth\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\"\n" +
@@ -6563,7 +7918,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\tramp_step\x18\x05 \x01(\rR\brampStep\x12\x1a\n" +
 	"\brelapses\x18\x06 \x01(\rR\brelapses\x12*\n" +
 	"\x11evacuated_unix_ms\x18\a \x01(\x03R\x0fevacuatedUnixMs\x12/\n" +
-	"\x14last_relapse_unix_ms\x18\b \x01(\x03R\x11lastRelapseUnixMs\"f\n" +
+	"\x14last_relapse_unix_ms\x18\b \x01(\x03R\x11lastRelapseUnixMs\x12\x14\n" +
+	"\x05model\x18\t \x01(\tR\x05model\"f\n" +
 	"\fWeightReason\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12\x16\n" +
@@ -6677,7 +8033,8 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\trevisions\x18\x03 \x03(\v2\x1c.anabranch.state.v1.RevisionR\trevisions\">\n" +
 	"\fKindRevision\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\x93\t\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\x81\n" +
+	"\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -6702,7 +8059,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x06ledger\x18\x1a \x01(\v2\x1a.anabranch.state.v1.LedgerR\x06ledger\x125\n" +
 	"\aaccount\x18\x1b \x01(\v2\x1b.anabranch.state.v1.AccountR\aaccount\x122\n" +
 	"\x06prices\x18\x1e \x01(\v2\x1a.anabranch.state.v1.PricesR\x06prices\x125\n" +
-	"\x06billed\x18\x1f \x03(\v2\x1d.anabranch.state.v1.BilledDayR\x06billed\x12\x1b\n" +
+	"\x06billed\x18\x1f \x03(\v2\x1d.anabranch.state.v1.BilledDayR\x06billed\x122\n" +
+	"\x06drills\x18\" \x01(\v2\x1a.anabranch.state.v1.DrillsR\x06drills\x128\n" +
+	"\temergency\x18# \x01(\v2\x1a.anabranch.state.v1.OrdersR\temergency\x12\x1b\n" +
 	"\tepoch_due\x18\r \x01(\bR\bepochDue\x12\x18\n" +
 	"\alineage\x18\x0e \x01(\tR\alineageB&Z$anabranch/controlplane/state/statepbb\x06proto3"
 
@@ -6718,187 +8077,218 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
-	(*Once)(nil),            // 1: anabranch.state.v1.Once
-	(*Answer)(nil),          // 2: anabranch.state.v1.Answer
-	(*SetFeatureLevel)(nil), // 3: anabranch.state.v1.SetFeatureLevel
-	(*Checkpoint)(nil),      // 4: anabranch.state.v1.Checkpoint
-	(*Sum)(nil),             // 5: anabranch.state.v1.Sum
-	(*Actor)(nil),           // 6: anabranch.state.v1.Actor
-	(*Noop)(nil),            // 7: anabranch.state.v1.Noop
-	(*Init)(nil),            // 8: anabranch.state.v1.Init
-	(*Token)(nil),           // 9: anabranch.state.v1.Token
-	(*TokenScope)(nil),      // 10: anabranch.state.v1.TokenScope
-	(*PutToken)(nil),        // 11: anabranch.state.v1.PutToken
-	(*RevokeToken)(nil),     // 12: anabranch.state.v1.RevokeToken
-	(*Put)(nil),             // 13: anabranch.state.v1.Put
-	(*Delete)(nil),          // 14: anabranch.state.v1.Delete
-	(*DecideProposal)(nil),  // 15: anabranch.state.v1.DecideProposal
-	(*ExpireProposals)(nil), // 16: anabranch.state.v1.ExpireProposals
-	(*CountSpending)(nil),   // 17: anabranch.state.v1.CountSpending
-	(*SpendingRun)(nil),     // 18: anabranch.state.v1.SpendingRun
-	(*WarnBudget)(nil),      // 19: anabranch.state.v1.WarnBudget
-	(*Ledger)(nil),          // 20: anabranch.state.v1.Ledger
-	(*Budget)(nil),          // 21: anabranch.state.v1.Budget
-	(*BudgetWindow)(nil),    // 22: anabranch.state.v1.BudgetWindow
-	(*CountUsage)(nil),      // 23: anabranch.state.v1.CountUsage
-	(*UsageRun)(nil),        // 24: anabranch.state.v1.UsageRun
-	(*CountedMinute)(nil),   // 25: anabranch.state.v1.CountedMinute
-	(*CountedLine)(nil),     // 26: anabranch.state.v1.CountedLine
-	(*CloseMinutes)(nil),    // 27: anabranch.state.v1.CloseMinutes
-	(*MinuteBills)(nil),     // 28: anabranch.state.v1.MinuteBills
-	(*ClusterBill)(nil),     // 29: anabranch.state.v1.ClusterBill
-	(*ModelCapacity)(nil),   // 30: anabranch.state.v1.ModelCapacity
-	(*Account)(nil),         // 31: anabranch.state.v1.Account
-	(*AccountSpan)(nil),     // 32: anabranch.state.v1.AccountSpan
-	(*AccountGap)(nil),      // 33: anabranch.state.v1.AccountGap
-	(*PutPrices)(nil),       // 34: anabranch.state.v1.PutPrices
-	(*PriceSource)(nil),     // 35: anabranch.state.v1.PriceSource
-	(*PriceOffer)(nil),      // 36: anabranch.state.v1.PriceOffer
-	(*Doubt)(nil),           // 37: anabranch.state.v1.Doubt
-	(*PutBilled)(nil),       // 38: anabranch.state.v1.PutBilled
-	(*BilledDay)(nil),       // 39: anabranch.state.v1.BilledDay
-	(*BilledGoods)(nil),     // 40: anabranch.state.v1.BilledGoods
-	(*Repricing)(nil),       // 41: anabranch.state.v1.Repricing
-	(*Prices)(nil),          // 42: anabranch.state.v1.Prices
-	(*Proposal)(nil),        // 43: anabranch.state.v1.Proposal
-	(*Approval)(nil),        // 44: anabranch.state.v1.Approval
-	(*BrokenGlass)(nil),     // 45: anabranch.state.v1.BrokenGlass
-	(*Proposals)(nil),       // 46: anabranch.state.v1.Proposals
-	(*Publish)(nil),         // 47: anabranch.state.v1.Publish
-	(*StartRollout)(nil),    // 48: anabranch.state.v1.StartRollout
-	(*SteerChange)(nil),     // 49: anabranch.state.v1.SteerChange
-	(*Rollout)(nil),         // 50: anabranch.state.v1.Rollout
-	(*Freeze)(nil),          // 51: anabranch.state.v1.Freeze
-	(*HeldConfig)(nil),      // 52: anabranch.state.v1.HeldConfig
-	(*Rollouts)(nil),        // 53: anabranch.state.v1.Rollouts
-	(*ClusterHealth)(nil),   // 54: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),    // 55: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),         // 56: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),       // 57: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),          // 58: anabranch.state.v1.Denied
-	(*Note)(nil),            // 59: anabranch.state.v1.Note
-	(*ArchiveAudit)(nil),    // 60: anabranch.state.v1.ArchiveAudit
-	(*Outcome)(nil),         // 61: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 62: anabranch.state.v1.AuditEntry
-	(*FieldChange)(nil),     // 63: anabranch.state.v1.FieldChange
-	(*AuditAnchor)(nil),     // 64: anabranch.state.v1.AuditAnchor
-	(*Resource)(nil),        // 65: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 66: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 67: anabranch.state.v1.Revision
-	(*History)(nil),         // 68: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 69: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 70: anabranch.state.v1.Snapshot
-	(*routerpb.Spent)(nil),  // 71: anabranch.router.v1.Spent
-	(*routerpb.Table)(nil),  // 72: anabranch.router.v1.Table
+	(*Drill)(nil),           // 1: anabranch.state.v1.Drill
+	(*DrillEvent)(nil),      // 2: anabranch.state.v1.DrillEvent
+	(*CreateDrill)(nil),     // 3: anabranch.state.v1.CreateDrill
+	(*DecideDrill)(nil),     // 4: anabranch.state.v1.DecideDrill
+	(*SteerDrill)(nil),      // 5: anabranch.state.v1.SteerDrill
+	(*RenewDrill)(nil),      // 6: anabranch.state.v1.RenewDrill
+	(*Drills)(nil),          // 7: anabranch.state.v1.Drills
+	(*SeriesApproval)(nil),  // 8: anabranch.state.v1.SeriesApproval
+	(*PutOrder)(nil),        // 9: anabranch.state.v1.PutOrder
+	(*EndOrder)(nil),        // 10: anabranch.state.v1.EndOrder
+	(*Orders)(nil),          // 11: anabranch.state.v1.Orders
+	(*Once)(nil),            // 12: anabranch.state.v1.Once
+	(*Answer)(nil),          // 13: anabranch.state.v1.Answer
+	(*SetFeatureLevel)(nil), // 14: anabranch.state.v1.SetFeatureLevel
+	(*Checkpoint)(nil),      // 15: anabranch.state.v1.Checkpoint
+	(*Sum)(nil),             // 16: anabranch.state.v1.Sum
+	(*Actor)(nil),           // 17: anabranch.state.v1.Actor
+	(*Noop)(nil),            // 18: anabranch.state.v1.Noop
+	(*Init)(nil),            // 19: anabranch.state.v1.Init
+	(*Token)(nil),           // 20: anabranch.state.v1.Token
+	(*TokenScope)(nil),      // 21: anabranch.state.v1.TokenScope
+	(*PutToken)(nil),        // 22: anabranch.state.v1.PutToken
+	(*RevokeToken)(nil),     // 23: anabranch.state.v1.RevokeToken
+	(*Put)(nil),             // 24: anabranch.state.v1.Put
+	(*Delete)(nil),          // 25: anabranch.state.v1.Delete
+	(*DecideProposal)(nil),  // 26: anabranch.state.v1.DecideProposal
+	(*ExpireProposals)(nil), // 27: anabranch.state.v1.ExpireProposals
+	(*CountSpending)(nil),   // 28: anabranch.state.v1.CountSpending
+	(*SpendingRun)(nil),     // 29: anabranch.state.v1.SpendingRun
+	(*WarnBudget)(nil),      // 30: anabranch.state.v1.WarnBudget
+	(*Ledger)(nil),          // 31: anabranch.state.v1.Ledger
+	(*Budget)(nil),          // 32: anabranch.state.v1.Budget
+	(*BudgetWindow)(nil),    // 33: anabranch.state.v1.BudgetWindow
+	(*CountUsage)(nil),      // 34: anabranch.state.v1.CountUsage
+	(*UsageRun)(nil),        // 35: anabranch.state.v1.UsageRun
+	(*CountedMinute)(nil),   // 36: anabranch.state.v1.CountedMinute
+	(*CountedLine)(nil),     // 37: anabranch.state.v1.CountedLine
+	(*CloseMinutes)(nil),    // 38: anabranch.state.v1.CloseMinutes
+	(*MinuteBills)(nil),     // 39: anabranch.state.v1.MinuteBills
+	(*ClusterBill)(nil),     // 40: anabranch.state.v1.ClusterBill
+	(*ModelCapacity)(nil),   // 41: anabranch.state.v1.ModelCapacity
+	(*Account)(nil),         // 42: anabranch.state.v1.Account
+	(*AccountSpan)(nil),     // 43: anabranch.state.v1.AccountSpan
+	(*AccountGap)(nil),      // 44: anabranch.state.v1.AccountGap
+	(*PutPrices)(nil),       // 45: anabranch.state.v1.PutPrices
+	(*PriceSource)(nil),     // 46: anabranch.state.v1.PriceSource
+	(*PriceOffer)(nil),      // 47: anabranch.state.v1.PriceOffer
+	(*Doubt)(nil),           // 48: anabranch.state.v1.Doubt
+	(*PutBilled)(nil),       // 49: anabranch.state.v1.PutBilled
+	(*BilledDay)(nil),       // 50: anabranch.state.v1.BilledDay
+	(*BilledGoods)(nil),     // 51: anabranch.state.v1.BilledGoods
+	(*Repricing)(nil),       // 52: anabranch.state.v1.Repricing
+	(*Prices)(nil),          // 53: anabranch.state.v1.Prices
+	(*Proposal)(nil),        // 54: anabranch.state.v1.Proposal
+	(*Approval)(nil),        // 55: anabranch.state.v1.Approval
+	(*BrokenGlass)(nil),     // 56: anabranch.state.v1.BrokenGlass
+	(*Proposals)(nil),       // 57: anabranch.state.v1.Proposals
+	(*Publish)(nil),         // 58: anabranch.state.v1.Publish
+	(*StartRollout)(nil),    // 59: anabranch.state.v1.StartRollout
+	(*SteerChange)(nil),     // 60: anabranch.state.v1.SteerChange
+	(*Rollout)(nil),         // 61: anabranch.state.v1.Rollout
+	(*Freeze)(nil),          // 62: anabranch.state.v1.Freeze
+	(*HeldConfig)(nil),      // 63: anabranch.state.v1.HeldConfig
+	(*Rollouts)(nil),        // 64: anabranch.state.v1.Rollouts
+	(*ClusterHealth)(nil),   // 65: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 66: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 67: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 68: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 69: anabranch.state.v1.Denied
+	(*Note)(nil),            // 70: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 71: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 72: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 73: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 74: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 75: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 76: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 77: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 78: anabranch.state.v1.Revision
+	(*History)(nil),         // 79: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 80: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 81: anabranch.state.v1.Snapshot
+	(*routerpb.Order)(nil),  // 82: anabranch.router.v1.Order
+	(*routerpb.Spent)(nil),  // 83: anabranch.router.v1.Spent
+	(*routerpb.Table)(nil),  // 84: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
-	6,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
-	1,  // 1: anabranch.state.v1.Command.once:type_name -> anabranch.state.v1.Once
-	7,  // 2: anabranch.state.v1.Command.noop:type_name -> anabranch.state.v1.Noop
-	8,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
-	13, // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
-	14, // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
-	47, // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	56, // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	57, // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	58, // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
-	3,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
-	4,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
-	11, // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
-	12, // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
-	59, // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
-	48, // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
-	49, // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
-	60, // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
-	15, // 18: anabranch.state.v1.Command.decide_proposal:type_name -> anabranch.state.v1.DecideProposal
-	16, // 19: anabranch.state.v1.Command.expire_proposals:type_name -> anabranch.state.v1.ExpireProposals
-	17, // 20: anabranch.state.v1.Command.count_spending:type_name -> anabranch.state.v1.CountSpending
-	19, // 21: anabranch.state.v1.Command.warn_budget:type_name -> anabranch.state.v1.WarnBudget
-	23, // 22: anabranch.state.v1.Command.count_usage:type_name -> anabranch.state.v1.CountUsage
-	27, // 23: anabranch.state.v1.Command.close_minutes:type_name -> anabranch.state.v1.CloseMinutes
-	34, // 24: anabranch.state.v1.Command.put_prices:type_name -> anabranch.state.v1.PutPrices
-	38, // 25: anabranch.state.v1.Command.put_billed:type_name -> anabranch.state.v1.PutBilled
-	66, // 26: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
-	5,  // 27: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	9,  // 28: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	10, // 29: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
-	9,  // 30: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
-	18, // 31: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
-	71, // 32: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
-	21, // 33: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
-	18, // 34: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
-	22, // 35: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
-	24, // 36: anabranch.state.v1.CountUsage.runs:type_name -> anabranch.state.v1.UsageRun
-	25, // 37: anabranch.state.v1.CountUsage.minutes:type_name -> anabranch.state.v1.CountedMinute
-	26, // 38: anabranch.state.v1.CountedMinute.lines:type_name -> anabranch.state.v1.CountedLine
-	28, // 39: anabranch.state.v1.CloseMinutes.minutes:type_name -> anabranch.state.v1.MinuteBills
-	29, // 40: anabranch.state.v1.MinuteBills.bills:type_name -> anabranch.state.v1.ClusterBill
-	30, // 41: anabranch.state.v1.ClusterBill.models:type_name -> anabranch.state.v1.ModelCapacity
-	32, // 42: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
-	32, // 43: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
-	32, // 44: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
-	33, // 45: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
-	24, // 46: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
-	35, // 47: anabranch.state.v1.PutPrices.sources:type_name -> anabranch.state.v1.PriceSource
-	41, // 48: anabranch.state.v1.PutPrices.repricings:type_name -> anabranch.state.v1.Repricing
-	36, // 49: anabranch.state.v1.PriceSource.offers:type_name -> anabranch.state.v1.PriceOffer
-	37, // 50: anabranch.state.v1.PriceOffer.doubt:type_name -> anabranch.state.v1.Doubt
-	39, // 51: anabranch.state.v1.PutBilled.day:type_name -> anabranch.state.v1.BilledDay
-	40, // 52: anabranch.state.v1.BilledDay.goods:type_name -> anabranch.state.v1.BilledGoods
-	35, // 53: anabranch.state.v1.Prices.sources:type_name -> anabranch.state.v1.PriceSource
-	6,  // 54: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
-	13, // 55: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
-	14, // 56: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
-	44, // 57: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
-	6,  // 58: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
-	6,  // 59: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
-	6,  // 60: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
-	43, // 61: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
-	45, // 62: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
-	72, // 63: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	54, // 64: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	55, // 65: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	72, // 66: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
-	55, // 67: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	72, // 68: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
-	55, // 69: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
-	65, // 70: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
-	65, // 71: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
-	69, // 72: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	50, // 73: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
-	52, // 74: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
-	52, // 75: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
-	55, // 76: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	51, // 77: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
-	2,  // 78: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	63, // 79: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
-	66, // 80: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	67, // 81: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	9,  // 82: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	65, // 83: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	72, // 84: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	54, // 85: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	55, // 86: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	62, // 87: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	56, // 88: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	69, // 89: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	2,  // 90: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	68, // 91: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	64, // 92: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
-	53, // 93: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
-	46, // 94: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
-	20, // 95: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
-	31, // 96: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
-	42, // 97: anabranch.state.v1.Snapshot.prices:type_name -> anabranch.state.v1.Prices
-	39, // 98: anabranch.state.v1.Snapshot.billed:type_name -> anabranch.state.v1.BilledDay
-	99, // [99:99] is the sub-list for method output_type
-	99, // [99:99] is the sub-list for method input_type
-	99, // [99:99] is the sub-list for extension type_name
-	99, // [99:99] is the sub-list for extension extendee
-	0,  // [0:99] is the sub-list for field type_name
+	17,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
+	12,  // 1: anabranch.state.v1.Command.once:type_name -> anabranch.state.v1.Once
+	18,  // 2: anabranch.state.v1.Command.noop:type_name -> anabranch.state.v1.Noop
+	19,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
+	24,  // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
+	25,  // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
+	58,  // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
+	67,  // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	68,  // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	69,  // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	14,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
+	15,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
+	22,  // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
+	23,  // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
+	70,  // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	59,  // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
+	60,  // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
+	71,  // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	26,  // 18: anabranch.state.v1.Command.decide_proposal:type_name -> anabranch.state.v1.DecideProposal
+	27,  // 19: anabranch.state.v1.Command.expire_proposals:type_name -> anabranch.state.v1.ExpireProposals
+	28,  // 20: anabranch.state.v1.Command.count_spending:type_name -> anabranch.state.v1.CountSpending
+	30,  // 21: anabranch.state.v1.Command.warn_budget:type_name -> anabranch.state.v1.WarnBudget
+	34,  // 22: anabranch.state.v1.Command.count_usage:type_name -> anabranch.state.v1.CountUsage
+	38,  // 23: anabranch.state.v1.Command.close_minutes:type_name -> anabranch.state.v1.CloseMinutes
+	45,  // 24: anabranch.state.v1.Command.put_prices:type_name -> anabranch.state.v1.PutPrices
+	49,  // 25: anabranch.state.v1.Command.put_billed:type_name -> anabranch.state.v1.PutBilled
+	3,   // 26: anabranch.state.v1.Command.create_drill:type_name -> anabranch.state.v1.CreateDrill
+	4,   // 27: anabranch.state.v1.Command.decide_drill:type_name -> anabranch.state.v1.DecideDrill
+	5,   // 28: anabranch.state.v1.Command.steer_drill:type_name -> anabranch.state.v1.SteerDrill
+	6,   // 29: anabranch.state.v1.Command.renew_drill:type_name -> anabranch.state.v1.RenewDrill
+	9,   // 30: anabranch.state.v1.Command.put_order:type_name -> anabranch.state.v1.PutOrder
+	10,  // 31: anabranch.state.v1.Command.end_order:type_name -> anabranch.state.v1.EndOrder
+	17,  // 32: anabranch.state.v1.Drill.creator:type_name -> anabranch.state.v1.Actor
+	55,  // 33: anabranch.state.v1.Drill.approvals:type_name -> anabranch.state.v1.Approval
+	56,  // 34: anabranch.state.v1.Drill.broken:type_name -> anabranch.state.v1.BrokenGlass
+	2,   // 35: anabranch.state.v1.Drill.events:type_name -> anabranch.state.v1.DrillEvent
+	2,   // 36: anabranch.state.v1.SteerDrill.events:type_name -> anabranch.state.v1.DrillEvent
+	2,   // 37: anabranch.state.v1.RenewDrill.events:type_name -> anabranch.state.v1.DrillEvent
+	1,   // 38: anabranch.state.v1.Drills.drills:type_name -> anabranch.state.v1.Drill
+	8,   // 39: anabranch.state.v1.Drills.series:type_name -> anabranch.state.v1.SeriesApproval
+	55,  // 40: anabranch.state.v1.SeriesApproval.approval:type_name -> anabranch.state.v1.Approval
+	82,  // 41: anabranch.state.v1.PutOrder.order:type_name -> anabranch.router.v1.Order
+	9,   // 42: anabranch.state.v1.Orders.orders:type_name -> anabranch.state.v1.PutOrder
+	77,  // 43: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	16,  // 44: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	20,  // 45: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	21,  // 46: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
+	20,  // 47: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
+	29,  // 48: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
+	83,  // 49: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
+	32,  // 50: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
+	29,  // 51: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
+	33,  // 52: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
+	35,  // 53: anabranch.state.v1.CountUsage.runs:type_name -> anabranch.state.v1.UsageRun
+	36,  // 54: anabranch.state.v1.CountUsage.minutes:type_name -> anabranch.state.v1.CountedMinute
+	37,  // 55: anabranch.state.v1.CountedMinute.lines:type_name -> anabranch.state.v1.CountedLine
+	39,  // 56: anabranch.state.v1.CloseMinutes.minutes:type_name -> anabranch.state.v1.MinuteBills
+	40,  // 57: anabranch.state.v1.MinuteBills.bills:type_name -> anabranch.state.v1.ClusterBill
+	41,  // 58: anabranch.state.v1.ClusterBill.models:type_name -> anabranch.state.v1.ModelCapacity
+	43,  // 59: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
+	43,  // 60: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
+	43,  // 61: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
+	44,  // 62: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
+	35,  // 63: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
+	46,  // 64: anabranch.state.v1.PutPrices.sources:type_name -> anabranch.state.v1.PriceSource
+	52,  // 65: anabranch.state.v1.PutPrices.repricings:type_name -> anabranch.state.v1.Repricing
+	47,  // 66: anabranch.state.v1.PriceSource.offers:type_name -> anabranch.state.v1.PriceOffer
+	48,  // 67: anabranch.state.v1.PriceOffer.doubt:type_name -> anabranch.state.v1.Doubt
+	50,  // 68: anabranch.state.v1.PutBilled.day:type_name -> anabranch.state.v1.BilledDay
+	51,  // 69: anabranch.state.v1.BilledDay.goods:type_name -> anabranch.state.v1.BilledGoods
+	46,  // 70: anabranch.state.v1.Prices.sources:type_name -> anabranch.state.v1.PriceSource
+	17,  // 71: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
+	24,  // 72: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
+	25,  // 73: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
+	55,  // 74: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
+	17,  // 75: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
+	17,  // 76: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
+	17,  // 77: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
+	54,  // 78: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
+	56,  // 79: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
+	84,  // 80: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	65,  // 81: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	66,  // 82: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	84,  // 83: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
+	66,  // 84: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	84,  // 85: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
+	66,  // 86: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
+	76,  // 87: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
+	76,  // 88: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
+	80,  // 89: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	61,  // 90: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
+	63,  // 91: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
+	63,  // 92: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
+	66,  // 93: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	62,  // 94: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
+	13,  // 95: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	74,  // 96: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	77,  // 97: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	78,  // 98: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	20,  // 99: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	76,  // 100: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	84,  // 101: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	65,  // 102: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	66,  // 103: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	73,  // 104: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	67,  // 105: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	80,  // 106: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	13,  // 107: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	79,  // 108: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	75,  // 109: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	64,  // 110: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
+	57,  // 111: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
+	31,  // 112: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
+	42,  // 113: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
+	53,  // 114: anabranch.state.v1.Snapshot.prices:type_name -> anabranch.state.v1.Prices
+	50,  // 115: anabranch.state.v1.Snapshot.billed:type_name -> anabranch.state.v1.BilledDay
+	7,   // 116: anabranch.state.v1.Snapshot.drills:type_name -> anabranch.state.v1.Drills
+	11,  // 117: anabranch.state.v1.Snapshot.emergency:type_name -> anabranch.state.v1.Orders
+	118, // [118:118] is the sub-list for method output_type
+	118, // [118:118] is the sub-list for method input_type
+	118, // [118:118] is the sub-list for extension type_name
+	118, // [118:118] is the sub-list for extension extendee
+	0,   // [0:118] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -6931,8 +8321,14 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_CloseMinutes)(nil),
 		(*Command_PutPrices)(nil),
 		(*Command_PutBilled)(nil),
+		(*Command_CreateDrill)(nil),
+		(*Command_DecideDrill)(nil),
+		(*Command_SteerDrill)(nil),
+		(*Command_RenewDrill)(nil),
+		(*Command_PutOrder)(nil),
+		(*Command_EndOrder)(nil),
 	}
-	file_controlplane_state_statepb_state_proto_msgTypes[43].OneofWrappers = []any{
+	file_controlplane_state_statepb_state_proto_msgTypes[54].OneofWrappers = []any{
 		(*Proposal_Put)(nil),
 		(*Proposal_Delete)(nil),
 	}
@@ -6942,7 +8338,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   71,
+			NumMessages:   82,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
