@@ -54,6 +54,7 @@ require (
 
 require (
 	cel.dev/expr v0.25.3 // indirect
+	github.com/adhocore/gronx v1.20.4 // indirect
 	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.27 // indirect
 	github.com/aws/aws-sdk-go-v2/credentials v1.21.0 // indirect
 	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.20.9 // indirect

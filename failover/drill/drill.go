@@ -4,6 +4,9 @@
 package drill
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
 
 	"anabranch/api/fleet"
@@ -72,7 +75,7 @@ const (
 	Failed         Outcome = "FAILED"                // an abort signal, which Cause names
 	Interrupted    Outcome = "INTERRUPTED"           // a real incident, or an operator
 	CapacityFailed Outcome = "CAPACITY_CHECK_FAILED" // the dry run would overload survivors
-	Blocked        Outcome = "BLOCKED"               // Cause: window, rule, alert, rollout
+	Blocked        Outcome = "BLOCKED"               // Cause: window, rule, alert, rollout, drill
 	Expired        Outcome = "EXPIRED"               // nobody approved or started it in time
 )
 
@@ -97,6 +100,10 @@ type Sample struct {
 	Routers int `json:"routers"`
 	Obeying int `json:"obeying,omitempty"`
 	Silent  int `json:"silent,omitempty"`
+	// Holding is how many may still do something for the drill, connected or not: those that obey a lease, the last
+	// or an older one, that asks for anything, and those that are silent until theirs has run out for certain. A rollback
+	// is over when it is 0.
+	Holding int `json:"holding,omitempty"`
 	// Scoped requests that ended, and of them those that drilled clusters did not answer (Away).
 	Scoped int64 `json:"scoped,omitempty"`
 	Away   int64 `json:"away,omitempty"`
@@ -170,6 +177,34 @@ type Forecast struct {
 	// Peak is the traffic that was simulated: work per second of the scope, and when it was.
 	PeakWork   float64 `json:"peakWork"`
 	PeakUnixMs int64   `json:"peakUnixMs,omitempty"`
+}
+
+// The verdicts of a dry run.
+const (
+	VerdictPass  = "PASS"
+	VerdictWarn  = "WARN"
+	VerdictBlock = "BLOCK"
+)
+
+// VerdictOf judges the highest saturation of a survivor.
+func VerdictOf(saturation float64) string {
+	const pass, warn = 0.8, 0.9
+	switch {
+	case saturation <= pass:
+		return VerdictPass
+	case saturation <= warn:
+		return VerdictWarn
+	}
+	return VerdictBlock // and what is no number
+}
+
+// Worst tells of the verdict and of the survivor that is fullest, for people.
+func (f Forecast) Worst() string {
+	if len(f.Survivors) == 0 {
+		return f.Verdict
+	}
+	worst := slices.MaxFunc(f.Survivors, func(a, b Survivor) int { return cmp.Compare(a.With, b.With) })
+	return fmt.Sprintf("%s: %s would be at %.0f %% of its capacity", f.Verdict, worst.Cluster, 100*worst.With)
 }
 
 // Survivor is a cluster that stays, in a dry run.
