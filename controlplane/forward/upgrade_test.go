@@ -157,7 +157,7 @@ func (u *upgrade) leader() *node {
 func TestAClusterOfTheFormatBeforeServesThroughARollingUpgrade(t *testing.T) {
 	t.Parallel()
 	newer := &statepb.Command{
-		Op: &statepb.Command_CloseMinutes{CloseMinutes: &statepb.CloseMinutes{Minutes: []*statepb.MinuteBills{{MinuteUnixS: 1_800_000_000}}}},
+		Op: &statepb.Command_CreateDrill{CreateDrill: &statepb.CreateDrill{Spec: []byte(`{"kind":"plan-only"}`)}},
 	}
 	before := state.FormatOf(newer) - 1
 	u := plantOld(t, before)

@@ -92,6 +92,12 @@ func (v *View) remember(before *View, cmd *statepb.Command, out *statepb.Outcome
 		// What becomes of it is looked up; a decision is no creation.
 		a.Kind, a.Name, a.Created, a.Revision = KindProposal, strconv.FormatUint(id, 10), id == v.index, v.index
 	}
+	switch op := cmd.GetOp().(type) {
+	case *statepb.Command_CreateDrill:
+		a.Kind, a.Name, a.Created, a.Revision = KindDrill, strconv.FormatUint(v.index, 10), true, v.index
+	case *statepb.Command_DecideDrill:
+		a.Kind, a.Name, a.Revision = KindDrill, strconv.FormatUint(op.DecideDrill.GetId(), 10), v.index
+	}
 	v.answers = bounds(append(slices.Clone(v.answers), a), cmd.GetAtUnixMs())
 }
 

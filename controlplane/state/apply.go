@@ -11,7 +11,7 @@ import (
 // Format is the newest format of commands that this build applies. A change of what an existing
 // command does, also of the verdicts of policy.Check and policy.CheckDelete, is a new format:
 // replicas of two builds must agree on every entry. [FormatOf] says which commands need it.
-const Format = 5
+const Format = 6
 
 // The codes of an outcome; empty means done.
 const (
@@ -132,6 +132,16 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 		return v.putPrices(cmd, op.PutPrices)
 	case *statepb.Command_PutBilled:
 		return v.putBilled(op.PutBilled.GetDay())
+	case *statepb.Command_CreateDrill:
+		return v.createDrill(cmd, op.CreateDrill)
+	case *statepb.Command_DecideDrill:
+		return v.decideDrill(cmd, op.DecideDrill)
+	case *statepb.Command_SteerDrill:
+		return v.steerDrill(cmd, op.SteerDrill)
+	case *statepb.Command_RenewDrill:
+		return v.renewDrill(cmd, op.RenewDrill)
+	case *statepb.Command_PutOrder, *statepb.Command_EndOrder:
+		return refuse(CodeInvalid, "", "emergency orders are not replicated yet")
 	}
 	return &statepb.Outcome{}
 }

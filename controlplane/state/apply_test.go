@@ -83,6 +83,14 @@ func command(op any) *statepb.Command {
 		c.Op = &statepb.Command_StartRollout{StartRollout: op}
 	case *statepb.SteerChange:
 		c.Op = &statepb.Command_SteerChange{SteerChange: op}
+	case *statepb.CreateDrill:
+		c.Op = &statepb.Command_CreateDrill{CreateDrill: op}
+	case *statepb.DecideDrill:
+		c.Op = &statepb.Command_DecideDrill{DecideDrill: op}
+	case *statepb.SteerDrill:
+		c.Op = &statepb.Command_SteerDrill{SteerDrill: op}
+	case *statepb.RenewDrill:
+		c.Op = &statepb.Command_RenewDrill{RenewDrill: op}
 	case *statepb.Noop:
 		c.Op = &statepb.Command_Noop{Noop: op}
 	default:

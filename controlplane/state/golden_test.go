@@ -101,7 +101,8 @@ func TestTheGoldenLogMeetsEveryCommandOfItsFormat(t *testing.T) {
 	ops := []string{"Noop", "Init", "Put", "Delete", "Publish", "PutNode", "BumpEpoch", "Denied"}
 	third = append(third, second...)
 	fourth := append([]string{"CountSpending", "WarnBudget"}, third...)
-	for format, more := range map[int][]string{1: nil, 2: second, 3: third, 4: fourth} {
+	fifth := append([]string{"CountUsage", "CloseMinutes", "PutPrices", "PutBilled"}, fourth...)
+	for format, more := range map[int][]string{1: nil, 2: second, 3: third, 4: fourth, 5: fifth} {
 		cmds := goldenLog(t, format)
 		if len(cmds) < 35 {
 			t.Errorf("the log of format %d has %d commands", format, len(cmds))

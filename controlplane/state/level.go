@@ -31,10 +31,7 @@ func operationFormat(cmd *statepb.Command) uint32 {
 		*statepb.Command_PutNode, *statepb.Command_BumpEpoch, *statepb.Command_Denied:
 		return 1
 	case *statepb.Command_Publish:
-		if op.Publish.GetTrial() != nil {
-			return 3
-		}
-		return 1
+		return publishFormat(op.Publish)
 	case *statepb.Command_Put:
 		needs := max(kindFormat(policy.Kind(op.Put.GetKind())), policy.NeedsFormat(policy.Kind(op.Put.GetKind()), op.Put.GetDoc()))
 		if op.Put.GetRollbackTo() != 0 || op.Put.GetManager() != "" || op.Put.GetForce() || op.Put.GetBreakGlass() != "" {
@@ -57,8 +54,22 @@ func operationFormat(cmd *statepb.Command) uint32 {
 		return 4
 	case *statepb.Command_CountUsage, *statepb.Command_CloseMinutes, *statepb.Command_PutPrices, *statepb.Command_PutBilled:
 		return 5
+	case *statepb.Command_CreateDrill, *statepb.Command_DecideDrill, *statepb.Command_SteerDrill, *statepb.Command_RenewDrill,
+		*statepb.Command_PutOrder, *statepb.Command_EndOrder:
+		return 6
 	}
 	return Format
+}
+
+// publishFormat: older builds keep one health of each cluster, and know of no table on trial.
+func publishFormat(p *statepb.Publish) uint32 {
+	switch {
+	case slices.ContainsFunc(p.GetHealth(), func(h *statepb.ClusterHealth) bool { return h.GetModel() != "" }):
+		return 6
+	case p.GetTrial() != nil:
+		return 3
+	}
+	return 1
 }
 
 func kindFormat(kind policy.Kind) uint32 {

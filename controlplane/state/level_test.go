@@ -111,6 +111,22 @@ func TestTheLedgerNeedsFormat4(t *testing.T) {
 	}
 }
 
+func TestDrillsOrdersAndHealthByModelNeedFormat6(t *testing.T) {
+	for _, cmd := range []*statepb.Command{
+		command(&statepb.CreateDrill{}), command(&statepb.DecideDrill{}), command(&statepb.SteerDrill{}), command(&statepb.RenewDrill{}),
+		{Op: &statepb.Command_PutOrder{}},
+		{Op: &statepb.Command_EndOrder{}},
+		command(&statepb.Publish{Health: []*statepb.ClusterHealth{{Cluster: "a"}, {Cluster: "a", Model: "m"}}}),
+	} {
+		if got := FormatOf(cmd); got != 6 {
+			t.Errorf("%v needs %d", cmd, got)
+		}
+	}
+	if got := FormatOf(command(&statepb.Publish{Health: []*statepb.ClusterHealth{{Cluster: "a"}}})); got != 1 {
+		t.Errorf("health of clusters needs %d", got)
+	}
+}
+
 func TestASnapshotHasTheFormatOfTheFeatureLevel(t *testing.T) {
 	h := start(t)
 	for _, want := range []uint32{1, 2} {

@@ -97,24 +97,28 @@ func sameTable(now, stamped *routerpb.Table) bool {
 	return proto.Equal(like, stamped)
 }
 
-// setHealth replaces the health of all clusters and audits every change of state.
+// setHealth replaces the health of all clusters, of each model or as a whole, and audits every change of state.
 func (v *View) setHealth(cmd *statepb.Command, health []*statepb.ClusterHealth) {
 	before := v.health
 	v.health = slices.Clone(health)
-	slices.SortStableFunc(v.health, func(a, b *statepb.ClusterHealth) int { return cmp.Compare(a.GetCluster(), b.GetCluster()) })
-	v.health = slices.CompactFunc(v.health, func(a, b *statepb.ClusterHealth) bool { return a.GetCluster() == b.GetCluster() })
-	was := make(map[string]string, len(before))
-	for _, h := range before {
-		was[h.GetCluster()] = h.GetState()
-	}
+	slices.SortStableFunc(v.health, placeOrder)
+	v.health = slices.CompactFunc(v.health, func(a, b *statepb.ClusterHealth) bool { return placeOrder(a, b) == 0 })
 	for _, h := range v.health {
-		old, known := was[h.GetCluster()]
-		if !known || old == h.GetState() {
-			continue // a cluster's first state is no transition
+		at, known := slices.BinarySearchFunc(before, h, placeOrder)
+		if !known || before[at].GetState() == h.GetState() {
+			continue // a place's first state is no transition
+		}
+		name := h.GetCluster()
+		if h.GetModel() != "" {
+			name += "/" + h.GetModel()
 		}
 		v.record(cmd, entry{
-			action: "update", kind: "ClusterHealth", name: h.GetCluster(), code: h.GetState(),
-			reason: fmt.Sprintf("%s → %s: %s", old, h.GetState(), h.GetReason()),
+			action: "update", kind: "ClusterHealth", name: name, code: h.GetState(),
+			reason: fmt.Sprintf("%s → %s: %s", before[at].GetState(), h.GetState(), h.GetReason()),
 		})
 	}
+}
+
+func placeOrder(a, b *statepb.ClusterHealth) int {
+	return cmp.Or(cmp.Compare(a.GetCluster(), b.GetCluster()), cmp.Compare(a.GetModel(), b.GetModel()))
 }

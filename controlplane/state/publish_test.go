@@ -126,3 +126,21 @@ func TestHealthIsReplacedWholeAndSorted(t *testing.T) {
 		t.Error("a is still there, or a first state was audited")
 	}
 }
+
+func TestHealthIsKeptByModel(t *testing.T) {
+	h := start(t)
+	h.do(raise(6))
+	h.must(&statepb.Publish{Health: []*statepb.ClusterHealth{{Cluster: "b", State: "HEALTHY"}, {Cluster: "a", Model: "n", State: "HEALTHY"}, {Cluster: "a", Model: "m", State: "HEALTHY"}}})
+	before := h.Index()
+	h.must(&statepb.Publish{Health: []*statepb.ClusterHealth{{Cluster: "a", Model: "m", State: "HEALTHY"}, {Cluster: "a", Model: "n", State: "SUSPECT", Reason: "slow"}, {Cluster: "b", State: "HEALTHY"}}})
+	told := ""
+	for _, one := range h.Health() {
+		told += one.GetCluster() + "/" + one.GetModel() + " " + one.GetState() + ", "
+	}
+	if told != "a/m HEALTHY, a/n SUSPECT, b/ HEALTHY, " {
+		t.Errorf("kept %s", told)
+	}
+	if trail := h.Audit(before, 0); len(trail) != 1 || trail[0].GetName() != "a/n" || trail[0].GetReason() != "because; HEALTHY → SUSPECT: slow" {
+		t.Errorf("audited as %v", trail)
+	}
+}

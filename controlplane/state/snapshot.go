@@ -106,6 +106,7 @@ func (v *View) bytes() ([]byte, error) {
 		FeatureLevel: v.level, Answers: v.answers, AuditAnchor: v.audit.anchor,
 		Rollouts: v.rollingProto(), Proposals: v.proposalsProto(), Ledger: v.ledger.proto(), Account: v.account.Proto(),
 		Prices: v.prices.proto(), Billed: v.billed,
+		Drills: v.drills.proto(),
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -174,6 +175,9 @@ func fromSnapshot(s *statepb.Snapshot) (_ *View, err error) {
 	}
 	if v.billed = s.GetBilled(); !slices.IsSortedFunc(v.billed, dayOrder) {
 		return nil, errors.New("the days that were billed are out of order")
+	}
+	if err := v.drills.read(s.GetDrills()); err != nil {
+		return nil, err
 	}
 	if err := VerifyAudit(s.GetAudit()); err != nil {
 		return nil, err

@@ -59,7 +59,8 @@ type View struct {
 	account   account.Account
 	prices    prices
 	billed    []*statepb.BilledDay // oldest first; replaced, never written to
-	forgotten uint64               // revision up to which changes of proposals may be forgotten
+	drills    drills
+	forgotten uint64 // revision up to which changes of proposals may be forgotten
 }
 
 // shelf holds the resources of one kind, sorted by name.
@@ -142,10 +143,10 @@ func (v *View) Table() *routerpb.Table {
 // one, or that of the rollout under way.
 func (v *View) Tables() []*routerpb.Table { return v.tables }
 
-// Health gives the health of clusters as last published, sorted by cluster.
+// Health gives the health of clusters as last published, sorted by cluster and model.
 func (v *View) Health() []*statepb.ClusterHealth { return v.health }
 
-// HealthOf finds the health of one cluster.
+// HealthOf finds the health of one cluster as a whole, or else of the first of its models.
 func (v *View) HealthOf(cluster string) (*statepb.ClusterHealth, bool) {
 	i, ok := slices.BinarySearchFunc(v.health, cluster, func(h *statepb.ClusterHealth, name string) int {
 		return cmp.Compare(h.GetCluster(), name)

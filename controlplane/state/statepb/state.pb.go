@@ -648,9 +648,11 @@ type Drill struct {
 	RenewedUnixMs       int64                  `protobuf:"varint,30,opt,name=renewed_unix_ms,json=renewedUnixMs,proto3" json:"renewed_unix_ms,omitempty"`
 	Events              []*DrillEvent          `protobuf:"bytes,31,rep,name=events,proto3" json:"events,omitempty"`                                       // oldest first; at most 500
 	Samples             []byte                 `protobuf:"bytes,32,opt,name=samples,proto3" json:"samples,omitempty"`                                     // one after the other, each with its length before it; see package failover/drill
-	Report              []byte                 `protobuf:"bytes,33,opt,name=report,proto3" json:"report,omitempty"`                                       // gzip of JSON; empty: not over, or too old to be kept
+	Report              []byte                 `protobuf:"bytes,33,opt,name=report,proto3" json:"report,omitempty"`                                       // gzip of JSON; in VERIFY what has come of it so far; empty: none, or too old to be kept
 	ReportSha256        []byte                 `protobuf:"bytes,34,opt,name=report_sha256,json=reportSha256,proto3" json:"report_sha256,omitempty"`       // of the JSON
 	PreviousSha256      []byte                 `protobuf:"bytes,35,opt,name=previous_sha256,json=previousSha256,proto3" json:"previous_sha256,omitempty"` // report_sha256 of the drill that ended before
+	Needed              uint32                 `protobuf:"varint,36,opt,name=needed,proto3" json:"needed,omitempty"`                                      // how many others have to approve it; 0: not validated, or nobody
+	Dropped             bool                   `protobuf:"varint,37,opt,name=dropped,proto3" json:"dropped,omitempty"`                                    // samples beyond the bound were left out
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -930,6 +932,20 @@ func (x *Drill) GetPreviousSha256() []byte {
 	return nil
 }
 
+func (x *Drill) GetNeeded() uint32 {
+	if x != nil {
+		return x.Needed
+	}
+	return 0
+}
+
+func (x *Drill) GetDropped() bool {
+	if x != nil {
+		return x.Dropped
+	}
+	return false
+}
+
 // DrillEvent is a change of a drill's state, or something that happened meanwhile.
 type DrillEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1105,6 +1121,7 @@ type DecideDrill struct {
 	Forecast      []byte `protobuf:"bytes,7,opt,name=forecast,proto3" json:"forecast,omitempty"`
 	Refused       string `protobuf:"bytes,8,opt,name=refused,proto3" json:"refused,omitempty"` // the dry run's outcome when it is not to go on: CAPACITY_CHECK_FAILED, BLOCKED
 	Cause         string `protobuf:"bytes,9,opt,name=cause,proto3" json:"cause,omitempty"`
+	Series        bool   `protobuf:"varint,10,opt,name=series,proto3" json:"series,omitempty"` // approve: all scheduled drills of its series with the same spec, for 90 days at most
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1202,6 +1219,13 @@ func (x *DecideDrill) GetCause() string {
 	return ""
 }
 
+func (x *DecideDrill) GetSeries() bool {
+	if x != nil {
+		return x.Series
+	}
+	return false
+}
+
 // SteerDrill moves a drill on; the leader proposes it.
 type SteerDrill struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1217,7 +1241,7 @@ type SteerDrill struct {
 	BaseSha256     []byte                 `protobuf:"bytes,10,opt,name=base_sha256,json=baseSha256,proto3" json:"base_sha256,omitempty"` // with PRECHECK
 	Baseline       []byte                 `protobuf:"bytes,11,opt,name=baseline,proto3" json:"baseline,omitempty"`                       // with the first SHIFTING
 	Events         []*DrillEvent          `protobuf:"bytes,12,rep,name=events,proto3" json:"events,omitempty"`
-	Report         []byte                 `protobuf:"bytes,13,opt,name=report,proto3" json:"report,omitempty"` // with DONE
+	Report         []byte                 `protobuf:"bytes,13,opt,name=report,proto3" json:"report,omitempty"` // with DONE; empty: what renewals have brought of it
 	ReportSha256   []byte                 `protobuf:"bytes,14,opt,name=report_sha256,json=reportSha256,proto3" json:"report_sha256,omitempty"`
 	NotAfterUnixMs int64                  `protobuf:"varint,15,opt,name=not_after_unix_ms,json=notAfterUnixMs,proto3" json:"not_after_unix_ms,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -1366,6 +1390,8 @@ type RenewDrill struct {
 	IfRevision    uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	Samples       []byte                 `protobuf:"bytes,3,opt,name=samples,proto3" json:"samples,omitempty"`
 	Events        []*DrillEvent          `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
+	Report        []byte                 `protobuf:"bytes,5,opt,name=report,proto3" json:"report,omitempty"`                                  // in VERIFY: a part of a report that is too large for one command
+	ReportOffset  uint64                 `protobuf:"varint,6,opt,name=report_offset,json=reportOffset,proto3" json:"report_offset,omitempty"` // where the part belongs; 0: the report begins anew
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1426,6 +1452,20 @@ func (x *RenewDrill) GetEvents() []*DrillEvent {
 		return x.Events
 	}
 	return nil
+}
+
+func (x *RenewDrill) GetReport() []byte {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+func (x *RenewDrill) GetReportOffset() uint64 {
+	if x != nil {
+		return x.ReportOffset
+	}
+	return 0
 }
 
 // Drills is what a snapshot holds of them.
@@ -7430,7 +7470,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"renewDrill\x12;\n" +
 	"\tput_order\x18< \x01(\v2\x1c.anabranch.state.v1.PutOrderH\x00R\bputOrder\x12;\n" +
 	"\tend_order\x18= \x01(\v2\x1c.anabranch.state.v1.EndOrderH\x00R\bendOrderB\x04\n" +
-	"\x02op\"\x98\t\n" +
+	"\x02op\"\xca\t\n" +
 	"\x05Drill\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
@@ -7469,7 +7509,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\asamples\x18  \x01(\fR\asamples\x12\x16\n" +
 	"\x06report\x18! \x01(\fR\x06report\x12#\n" +
 	"\rreport_sha256\x18\" \x01(\fR\freportSha256\x12'\n" +
-	"\x0fprevious_sha256\x18# \x01(\fR\x0epreviousSha256\"\x92\x01\n" +
+	"\x0fprevious_sha256\x18# \x01(\fR\x0epreviousSha256\x12\x16\n" +
+	"\x06needed\x18$ \x01(\rR\x06needed\x12\x18\n" +
+	"\adropped\x18% \x01(\bR\adropped\"\x92\x01\n" +
 	"\n" +
 	"DrillEvent\x12\x1c\n" +
 	"\n" +
@@ -7484,7 +7526,7 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\rplan_revision\x18\x02 \x01(\x04R\fplanRevision\x12\x12\n" +
 	"\x04spec\x18\x03 \x01(\fR\x04spec\x12\"\n" +
 	"\rstart_unix_ms\x18\x04 \x01(\x03R\vstartUnixMs\x12\x16\n" +
-	"\x06series\x18\x05 \x01(\tR\x06series\"\xeb\x01\n" +
+	"\x06series\x18\x05 \x01(\tR\x06series\"\x83\x02\n" +
 	"\vDecideDrill\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
 	"\x03act\x18\x02 \x01(\tR\x03act\x12\x1f\n" +
@@ -7496,7 +7538,9 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\bresolved\x18\x06 \x01(\fR\bresolved\x12\x1a\n" +
 	"\bforecast\x18\a \x01(\fR\bforecast\x12\x18\n" +
 	"\arefused\x18\b \x01(\tR\arefused\x12\x14\n" +
-	"\x05cause\x18\t \x01(\tR\x05cause\"\xc2\x03\n" +
+	"\x05cause\x18\t \x01(\tR\x05cause\x12\x16\n" +
+	"\x06series\x18\n" +
+	" \x01(\bR\x06series\"\xc2\x03\n" +
 	"\n" +
 	"SteerDrill\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1f\n" +
@@ -7516,14 +7560,16 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x06events\x18\f \x03(\v2\x1e.anabranch.state.v1.DrillEventR\x06events\x12\x16\n" +
 	"\x06report\x18\r \x01(\fR\x06report\x12#\n" +
 	"\rreport_sha256\x18\x0e \x01(\fR\freportSha256\x12)\n" +
-	"\x11not_after_unix_ms\x18\x0f \x01(\x03R\x0enotAfterUnixMs\"\x8f\x01\n" +
+	"\x11not_after_unix_ms\x18\x0f \x01(\x03R\x0enotAfterUnixMs\"\xcc\x01\n" +
 	"\n" +
 	"RenewDrill\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1f\n" +
 	"\vif_revision\x18\x02 \x01(\x04R\n" +
 	"ifRevision\x12\x18\n" +
 	"\asamples\x18\x03 \x01(\fR\asamples\x126\n" +
-	"\x06events\x18\x04 \x03(\v2\x1e.anabranch.state.v1.DrillEventR\x06events\"\xb6\x01\n" +
+	"\x06events\x18\x04 \x03(\v2\x1e.anabranch.state.v1.DrillEventR\x06events\x12\x16\n" +
+	"\x06report\x18\x05 \x01(\fR\x06report\x12#\n" +
+	"\rreport_offset\x18\x06 \x01(\x04R\freportOffset\"\xb6\x01\n" +
 	"\x06Drills\x121\n" +
 	"\x06drills\x18\x01 \x03(\v2\x19.anabranch.state.v1.DrillR\x06drills\x12\x1f\n" +
 	"\vlast_sha256\x18\x02 \x01(\fR\n" +
