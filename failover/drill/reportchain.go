@@ -90,15 +90,15 @@ type Link struct {
 	SHA256 string
 }
 
-// BrokenLink says at which report a row breaks.
-type BrokenLink struct {
+// BrokenLinkError says at which report a row breaks.
+type BrokenLinkError struct {
 	Name  string
 	Drill uint64
 	Why   string
 }
 
 // Error names the link.
-func (b *BrokenLink) Error() string {
+func (b *BrokenLinkError) Error() string {
 	if b.Drill == 0 {
 		return fmt.Sprintf("%s: %s", b.Name, b.Why)
 	}
@@ -107,7 +107,7 @@ func (b *BrokenLink) Error() string {
 
 // VerifyChain holds reports of one control plane, in any order, to their hashes and to each other: every one
 // names the one before, as it is. The first of them may name one that is not among them. The error is a
-// *[BrokenLink] of the first where it breaks. It gives the hashes, in the order in which drills ended.
+// *[BrokenLinkError] of the first where it breaks. It gives the hashes, in the order in which drills ended.
 func VerifyChain(chain []Link) ([]Head, error) {
 	type known struct {
 		Link
@@ -118,11 +118,11 @@ func VerifyChain(chain []Link) ([]Head, error) {
 	for _, l := range chain {
 		r, err := Decode(l.JSON)
 		if err != nil {
-			return nil, &BrokenLink{Name: l.Name, Why: err.Error()}
+			return nil, &BrokenLinkError{Name: l.Name, Why: err.Error()}
 		}
 		sum, err := Sum(l.JSON)
 		if err != nil {
-			return nil, &BrokenLink{Name: l.Name, Drill: r.ID, Why: err.Error()}
+			return nil, &BrokenLinkError{Name: l.Name, Drill: r.ID, Why: err.Error()}
 		}
 		all = append(all, known{l, r, hex.EncodeToString(sum[:])})
 	}
@@ -132,10 +132,10 @@ func VerifyChain(chain []Link) ([]Head, error) {
 	var heads []Head
 	for i, k := range all {
 		broken := func(why string, args ...any) ([]Head, error) {
-			return heads, &BrokenLink{Name: k.Name, Drill: k.ID, Why: fmt.Sprintf(why, args...)}
+			return heads, &BrokenLinkError{Name: k.Name, Drill: k.ID, Why: fmt.Sprintf(why, args...)}
 		}
-		if k.Link.SHA256 != "" && k.Link.SHA256 != k.sum {
-			return broken("its SHA-256 is %.12s…, where the control plane has %.12s…: it is not what was written when the drill ended", k.sum, k.Link.SHA256)
+		if k.SHA256 != "" && k.SHA256 != k.sum {
+			return broken("its SHA-256 is %.12s…, where the control plane has %.12s…: it is not what was written when the drill ended", k.sum, k.SHA256)
 		}
 		if i > 0 {
 			before := all[i-1]

@@ -80,7 +80,7 @@ func TestABrokenLinkIsNamed(t *testing.T) {
 		"no JSON":            {func(l []Link) []Link { l[2].JSON = []byte(`<html>`); return l }, "2.json", "read the report"},
 	} {
 		_, err := VerifyChain(c.change(row(4)))
-		var broken *BrokenLink
+		var broken *BrokenLinkError
 		if !errors.As(err, &broken) || broken.Name != c.link || !strings.Contains(err.Error(), c.why) || !strings.HasPrefix(err.Error(), c.link) {
 			t.Errorf("%s: got %v, want one of %s with %q", name, err, c.link, c.why)
 		}

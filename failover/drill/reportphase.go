@@ -74,7 +74,7 @@ func (t *tierSums) add(tiers []TierSample) {
 			i = len(*t)
 			*t = append(*t, TierSample{Tier: s.Tier})
 		}
-		(*t)[i] = sumOf((*t)[i], s)
+		(*t)[i].plus(s)
 	}
 }
 
@@ -85,23 +85,21 @@ func (t tierSums) reports() ([]TierReport, TierReport) {
 	var all TierSample
 	for _, s := range t {
 		out = append(out, s.report())
-		all = sumOf(all, s)
+		all.plus(s)
 	}
 	return out, all.report()
 }
 
-// sumOf adds b's counts to a's; a's histogram is not written to.
-func sumOf(a, b TierSample) TierSample {
-	a.Total, a.Retried, a.Shed = a.Total+b.Total, a.Retried+b.Retried, a.Shed+b.Shed
-	a.Limited, a.Lost, a.Broken = a.Limited+b.Limited, a.Lost+b.Lost, a.Broken+b.Broken
-	a.TTFT = slices.Clone(a.TTFT)
-	for i, n := range b.TTFT {
-		if i >= len(a.TTFT) {
-			a.TTFT = append(a.TTFT, 0)
-		}
-		a.TTFT[i] += n
+// plus adds another's counts; its own histogram is written to.
+func (t *TierSample) plus(o TierSample) {
+	t.Total, t.Retried, t.Shed = t.Total+o.Total, t.Retried+o.Retried, t.Shed+o.Shed
+	t.Limited, t.Lost, t.Broken = t.Limited+o.Limited, t.Lost+o.Lost, t.Broken+o.Broken
+	if t.TTFT == nil && len(o.TTFT) > 0 {
+		t.TTFT = make([]int64, Buckets)
 	}
-	return a
+	for i, n := range o.TTFT {
+		t.TTFT[min(i, Buckets-1)] += n
+	}
 }
 
 func (t TierSample) report() TierReport {

@@ -94,15 +94,16 @@ func timelineOf(samples []Sample, step int) Timeline {
 		t.Rows = max(t.Rows, row+1)
 	}
 	clusters, tiers := columnsOf(samples)
-	for _, c := range clusters {
+	places := map[fleet.ClusterID]int{}
+	for i, c := range clusters {
 		c.Saturation = make([]int64, t.Rows)
-		t.Clusters = append(t.Clusters, c)
+		t.Clusters, places[c.Cluster] = append(t.Clusters, c), i
 	}
 	for _, tier := range tiers {
 		t.Tiers = append(t.Tiers, TierColumns{Tier: tier})
 	}
 	for row := range t.Rows {
-		t.row(row, rows[row])
+		t.row(row, rows[row], places)
 	}
 	t.trim()
 	return t
@@ -141,8 +142,8 @@ func columnsOf(samples []Sample) ([]ClusterColumn, []string) {
 	return clusters[:min(len(clusters), MaxReportClusters)], tiers
 }
 
-// row appends one row of what was sampled within it.
-func (t *Timeline) row(row int, samples []Sample) {
+// row appends one row of what was sampled within it; places are of clusters that have a column.
+func (t *Timeline) row(row int, samples []Sample, places map[fleet.ClusterID]int) {
 	var last Sample
 	var scoped, away int64
 	var tiers tierSums
@@ -150,11 +151,9 @@ func (t *Timeline) row(row int, samples []Sample) {
 		last = s
 		scoped, away = scoped+s.Scoped, away+s.Away
 		tiers.add(s.Tiers)
-		for i := range t.Clusters {
-			for _, c := range s.Clusters {
-				if c.Cluster == t.Clusters[i].Cluster {
-					t.Clusters[i].Saturation[row] = max(t.Clusters[i].Saturation[row], int64(math.Round(100*round4(c.Saturation))))
-				}
+		for _, c := range s.Clusters {
+			if i, kept := places[c.Cluster]; kept {
+				t.Clusters[i].Saturation[row] = max(t.Clusters[i].Saturation[row], int64(math.Round(100*round4(c.Saturation))))
 			}
 		}
 	}

@@ -5,6 +5,7 @@
 package chart
 
 import (
+	"cmp"
 	"html"
 	"html/template"
 	"math"
@@ -12,7 +13,7 @@ import (
 	"strings"
 )
 
-// width of all charts, in units that are pixels at their natural size.
+// width of all charts but wide ones, in units that are pixels at their natural size.
 const width = 580
 
 // Frame is what all charts have.
@@ -24,7 +25,12 @@ type Frame struct {
 }
 
 // canvas collects the elements of a drawing.
-type canvas struct{ b strings.Builder }
+type canvas struct {
+	b     strings.Builder
+	width float64 // 0: that of most charts
+}
+
+func (c *canvas) across() float64 { return cmp.Or(c.width, width) }
 
 func esc(s string) string { return html.EscapeString(s) }
 
@@ -73,7 +79,7 @@ func (c *canvas) path(class, dash string, x, y []float64, title string) {
 // done is the whole element.
 func (c *canvas) done(f Frame, height float64) template.HTML {
 	id := esc(f.ID)
-	return template.HTML(`<svg class="chart" role="img" viewBox="0 0 ` + strconv.Itoa(width) + " " + num(height) + //nolint:gosec // every text in it went through esc
+	return template.HTML(`<svg class="chart" role="img" viewBox="0 0 ` + num(c.across()) + " " + num(height) + //nolint:gosec // every text in it went through esc
 		`" aria-labelledby="` + id + `-t ` + id + `-d"><title id="` + id + `-t">` + esc(f.Title) + `</title><desc id="` + id + `-d">` +
 		esc(f.Desc) + "</desc>\n" + c.b.String() + "</svg>")
 }

@@ -39,6 +39,11 @@ func drawings() map[string]template.HTML {
 				{Name: "random", X: []float64{30, 200, 9000}, Y: []float64{0.01, 0.5, 1}, Colour: 2},
 			},
 		}.SVG(),
+		"bands": Lines{
+			Frame: Frame{ID: "w", Title: "Bands", Desc: "A wide chart with three bands."}, X: "time, s", Y: "share", ShowX: show, ShowY: show, Wide: true,
+			Lines: []Line{{Name: "away", X: []float64{0, 10, 20}, Y: []float64{0, 1, 0}}},
+			Bands: []Band{{0, 8, "baseline"}, {8, 8.2, "too narrow"}, {8.2, 24, "<hold>"}},
+		}.SVG(),
 		"bars": Bars{
 			Frame: Frame{ID: "b", Title: "Bars", Desc: "Three bars."}, X: "cost, µ$", Show: show,
 			Bars: []Bar{
@@ -126,12 +131,16 @@ func TestChartsStayWithinTheirFrame(t *testing.T) {
 		if strings.Contains(string(svg), "NaN") || strings.Contains(string(svg), "Inf") {
 			t.Errorf("%s: a place is no number", name)
 		}
-		height := 0.0
+		across, height := 0.0, 0.0
 		parse(t, string(svg), func(e xml.StartElement) {
 			if box := strings.Fields(value(e, "viewBox")); len(box) == 4 {
+				across, _ = strconv.ParseFloat(box[2], 64)
 				height, _ = strconv.ParseFloat(box[3], 64)
+				if across != width && across != wide {
+					t.Errorf("%s: %v wide", name, across)
+				}
 			}
-			for key, most := range map[string]float64{"x": width, "x1": width, "x2": width, "y": height, "y1": height, "y2": height} {
+			for key, most := range map[string]float64{"x": across, "x1": across, "x2": across, "y": height, "y1": height, "y2": height} {
 				if s := value(e, key); s != "" {
 					v, err := strconv.ParseFloat(s, 64)
 					if err != nil || v < 0 || v > most {

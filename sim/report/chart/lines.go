@@ -29,16 +29,35 @@ type Lines struct {
 	ShowX, ShowY func(float64) string
 	// Lines are named in a list beside the chart, in their order.
 	Lines []Line
+	// Bands lie behind the curves, every other one shaded, and are named at their tops where there is room.
+	Bands []Band
+	// Wide charts take the room of two.
+	Wide bool
+}
+
+// Band is a stretch of the horizontal axis.
+type Band struct {
+	From, To float64
+	Name     string
 }
 
 const (
 	left, right, top, bottom = 58, 152, 12, 44
 	lineHeight               = 16
+	wide                     = 2*width + 56 // two charts and what is between them
+	bandName                 = 18           // height of the names of bands
+	letter                   = 6.6          // width of one
 )
 
 // SVG draws the chart.
 func (l Lines) SVG() template.HTML {
-	height := max(300, float64(len(l.Lines)*lineHeight+top+bottom))
+	height, across, above := max(300, float64(len(l.Lines)*lineHeight+top+bottom)), float64(width), float64(top)
+	if l.Wide {
+		across = wide
+	}
+	if len(l.Bands) > 0 {
+		above += bandName
+	}
 	lowX, highX, highY := math.Inf(1), math.Inf(-1), l.Top
 	for _, s := range l.Lines {
 		for i := range s.X {
@@ -54,9 +73,13 @@ func (l Lines) SVG() template.HTML {
 	if lowX > highX {
 		lowX, highX = 1, 2
 	}
-	x := newScale(lowX, highX, left, width-right, l.Log)
-	y := newScale(0, highY, height-bottom, top, false)
-	c := &canvas{}
+	for _, b := range l.Bands {
+		lowX, highX = min(lowX, b.From), max(highX, b.To)
+	}
+	x := newScale(lowX, highX, left, across-right, l.Log)
+	y := newScale(0, highY, height-bottom, above, false)
+	c := &canvas{width: across}
+	c.bands(l.Bands, x, y)
 	c.axes(x, y, height, l.ShowX, l.ShowY, l.X, l.Y)
 	order := make([]int, len(l.Lines))
 	for i := range order {
@@ -90,6 +113,20 @@ func (l Lines) SVG() template.HTML {
 	return c.done(l.Frame, height)
 }
 
+// bands shades every other one, and names those that are wide enough for it.
+func (c *canvas) bands(bands []Band, x, y scale) {
+	for i, b := range bands {
+		from, to := x.at(b.From), x.at(b.To)
+		if i%2 == 0 {
+			c.rect("band", from, y.to, to-from, y.from-y.to, b.Name)
+		}
+		c.line("grid", from, y.to-bandName, from, y.from)
+		if room := int((to - from - 6) / letter); room >= min(4, len(b.Name)) && b.Name != "" {
+			c.text("soft", "start", from+4, y.to-6, short(b.Name, room))
+		}
+	}
+}
+
 // axes draws the grid, the axes and their names.
 func (c *canvas) axes(x, y scale, height float64, showX, showY func(float64) string, nameX, nameY string) {
 	for _, v := range y.ticks(4) {
@@ -113,7 +150,7 @@ func (c *canvas) list(lines []Line) {
 	for i, s := range lines {
 		at := float64(top + 8 + i*lineHeight)
 		c.sample(s, at)
-		c.text(weight(s.Strong), "start", width-right+34, at+4, short(s.Name, 17))
+		c.text(weight(s.Strong), "start", c.across()-right+34, at+4, short(s.Name, 17))
 	}
 }
 
@@ -122,7 +159,7 @@ func (c *canvas) sample(s Line, at float64) {
 	if s.Strong {
 		name += " strong"
 	}
-	c.path(name, dash(s.Colour), []float64{width - right + 8, width - right + 28}, []float64{at, at}, s.Name)
+	c.path(name, dash(s.Colour), []float64{c.across() - right + 8, c.across() - right + 28}, []float64{at, at}, s.Name)
 }
 
 func weight(strong bool) string {
