@@ -1,6 +1,6 @@
 // Package delta tells what differs between two routing tables, and puts a table together again from
-// an earlier one and what differs. It compares and copies whole entries of a table's lists; what they
-// mean is for others.
+// an earlier one and what differs. It compares and copies whole entries of a table's lists, and its drill as
+// a whole; what they mean is for others.
 package delta
 
 import (
@@ -70,7 +70,17 @@ func Make(base, next *routerpb.Table) *routerpb.TableDelta {
 	})
 	d.Rules, c.Rules = compare(base.GetRules(), next.GetRules(), (*routerpb.Rule).GetId)
 	d.Organisations, c.Organisations = compare(base.GetOrganisations(), next.GetOrganisations(), (*routerpb.Organisation).GetId)
+	if d.DrillKept = base.GetDrill() != nil && next.GetDrill() != nil && same(base.GetDrill(), next.GetDrill()); !d.DrillKept {
+		c.Drill = next.GetDrill()
+	}
 	return d
+}
+
+// same says whether two entries are written alike.
+func same(a, b proto.Message) bool {
+	x, errX := deterministic.Marshal(a)
+	y, errY := deterministic.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // compare tells how next is made of base. An entry of base is kept at most once.
@@ -120,7 +130,10 @@ func Apply(base *routerpb.Table, d *routerpb.TableDelta) (*routerpb.Table, error
 			d.GetBase().GetEpoch(), d.GetBase().GetRevision(), base.GetRef().GetEpoch(), base.GetRef().GetRevision())
 	}
 	c := d.GetChanged()
-	t := &routerpb.Table{Ref: c.GetRef(), CreatedUnixMs: c.GetCreatedUnixMs(), Region: c.GetRegion()}
+	t := &routerpb.Table{Ref: c.GetRef(), CreatedUnixMs: c.GetCreatedUnixMs(), Region: c.GetRegion(), Drill: c.GetDrill()}
+	if d.GetDrillKept() {
+		t.Drill = base.GetDrill()
+	}
 	var ok [9]bool
 	t.Regions, ok[0] = assemble(base.GetRegions(), c.GetRegions(), d.GetRegions())
 	t.Clusters, ok[1] = assemble(base.GetClusters(), c.GetClusters(), d.GetClusters())

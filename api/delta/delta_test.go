@@ -97,6 +97,59 @@ func overTheWire(t fataler, d *routerpb.TableDelta) *routerpb.TableDelta {
 	return out
 }
 
+// The drill comes as a whole where it differs, and not at all where it doesn't.
+func TestADrillComesAndGoes(t *testing.T) {
+	of := func(id uint64, weights int) *routerpb.Drill {
+		d := &routerpb.Drill{Id: id, Kind: "soft", Clusters: []string{"a"}, BaseSha256: []byte{1}}
+		for range weights {
+			d.Weights = append(d.Weights, &routerpb.Weights{Model: "m", Clusters: []*routerpb.ClusterWeight{{Cluster: "b", Weight: 1}}})
+		}
+		return d
+	}
+	for name, c := range map[string]struct {
+		before, after *routerpb.Drill
+		kept, sent    bool
+	}{
+		"there is none":          {nil, nil, false, false},
+		"it begins":              {nil, of(1, 3), false, true},
+		"it goes on":             {of(1, 3), of(1, 3), true, false},
+		"its weights change":     {of(1, 3), of(1, 2), false, true},
+		"it ends":                {of(1, 3), nil, false, false},
+		"another begins":         {of(1, 3), of(2, 3), false, true},
+		"one of nothing goes on": {&routerpb.Drill{}, &routerpb.Drill{}, true, false},
+		"one of nothing ends":    {&routerpb.Drill{}, nil, false, false},
+		"one of nothing begins":  {nil, &routerpb.Drill{}, false, true},
+	} {
+		base, next := small(1), small(2)
+		base.Drill, next.Drill = c.before, c.after
+		next.Clusters[1].Drained = true
+		d := overTheWire(t, Make(base, next))
+		if d.GetDrillKept() != c.kept || (d.GetChanged().GetDrill() != nil) != c.sent {
+			t.Errorf("%s: kept %t, sent %v", name, d.GetDrillKept(), d.GetChanged().GetDrill())
+		}
+		if got, err := Apply(base, d); err != nil || !proto.Equal(got, next) {
+			t.Errorf("%s: made %v, %v", name, got, err)
+		}
+	}
+	// One who lacks the drill that is to be kept gets the whole table.
+	base, next := small(1), small(2)
+	base.Drill, next.Drill = of(1, 3), of(1, 3)
+	if _, err := Apply(small(1), Make(base, next)); !errors.Is(err, ErrDigest) {
+		t.Errorf("from a table without the drill: %v", err)
+	}
+}
+
+// What a table gains must be decided on: a list is compared, and what else there is has a test here.
+func TestNothingElseOfATableIsLost(t *testing.T) {
+	known := []string{"ref", "created_unix_ms", "region", "drill"}
+	fields := (&routerpb.Table{}).ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		if f := fields.Get(i); !f.IsList() && !slices.Contains(known, string(f.Name())) {
+			t.Errorf("%s is not carried", f.Name())
+		}
+	}
+}
+
 // Every list of a table is compared: one that Make or Apply passed over would be lost.
 func TestEveryListIsCarried(t *testing.T) {
 	base := small(1)
@@ -196,6 +249,9 @@ func drawTable(t *rapid.T, revision uint64) *routerpb.Table {
 			Id:        fmt.Sprint("c", i),
 			HealthCap: rapid.SampledFrom([]float64{0, 1, math.Copysign(0, -1), math.Inf(-1)}).Draw(t, "cap"),
 		})
+	}
+	if id := rapid.Uint64Range(0, 2).Draw(t, "drill"); id > 0 {
+		x.Drill = &routerpb.Drill{Id: id}
 	}
 	return x
 }

@@ -837,6 +837,7 @@ type TableDelta struct {
 	// SHA-256 of the result in deterministic encoding. A router that comes to another refuses with
 	// code "digest", one that does not hold the base with "base_missing"; both get the whole table.
 	Sha256        []byte `protobuf:"bytes,12,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	DrillKept     bool   `protobuf:"varint,14,opt,name=drill_kept,json=drillKept,proto3" json:"drill_kept,omitempty"` // the drill is the base's; else it is that of changed, or there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -960,6 +961,13 @@ func (x *TableDelta) GetSha256() []byte {
 		return x.Sha256
 	}
 	return nil
+}
+
+func (x *TableDelta) GetDrillKept() bool {
+	if x != nil {
+		return x.DrillKept
+	}
+	return false
 }
 
 // Run is a stretch of a list: keep entries of the base's from the index from on, then add entries,
@@ -5979,7 +5987,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"at_unix_ms\x18\x01 \x01(\x03R\batUnixMs\"S\n" +
 	"\tTablePush\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x120\n" +
-	"\x05table\x18\x02 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\"\xfd\x04\n" +
+	"\x05table\x18\x02 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\"\x9c\x05\n" +
 	"\n" +
 	"TableDelta\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x121\n" +
@@ -5995,7 +6003,9 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	" \x03(\v2\x18.anabranch.router.v1.RunR\aweights\x12.\n" +
 	"\x05rules\x18\v \x03(\v2\x18.anabranch.router.v1.RunR\x05rules\x12>\n" +
 	"\rorganisations\x18\r \x03(\v2\x18.anabranch.router.v1.RunR\rorganisations\x12\x16\n" +
-	"\x06sha256\x18\f \x01(\fR\x06sha256\"?\n" +
+	"\x06sha256\x18\f \x01(\fR\x06sha256\x12\x1d\n" +
+	"\n" +
+	"drill_kept\x18\x0e \x01(\bR\tdrillKept\"?\n" +
 	"\x03Run\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x12\n" +
 	"\x04keep\x18\x02 \x01(\rR\x04keep\x12\x10\n" +

@@ -51,6 +51,7 @@ func shallow(r *routerpb.Report) *routerpb.Report {
 		AtUnixMs: r.GetAtUnixMs(), Applied: r.GetApplied(), Demand: r.GetDemand(), InFlight: r.GetInFlight(), QuotaStoreOk: r.GetQuotaStoreOk(),
 		Requests: r.GetRequests(), Failures: r.GetFailures(), WindowMs: r.GetWindowMs(),
 		Clusters: append([]*routerpb.ClusterSignal(nil), r.GetClusters()...), Quotas: r.GetQuotas(),
+		Drill: r.GetDrill(), Orders: r.GetOrders(), Brownout: r.GetBrownout(), ClockUnixMs: r.GetClockUnixMs(),
 	}
 }
 

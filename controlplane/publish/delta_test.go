@@ -30,7 +30,7 @@ func (r *rig) modern(id, region string, holds *routerpb.Table) *router {
 	m := hello(id, holds.GetRef())
 	h := m.GetHello()
 	h.Region, h.HoldsSha256 = region, delta.Digest(holds)
-	h.Features = []routerpb.Feature{routerpb.Feature_FEATURE_SLICE, routerpb.Feature_FEATURE_DELTA, routerpb.Feature_FEATURE_LEASES, routerpb.Feature_FEATURE_SHED}
+	h.Features = []routerpb.Feature{routerpb.Feature_FEATURE_SLICE, routerpb.Feature_FEATURE_DELTA, routerpb.Feature_FEATURE_LEASES, routerpb.Feature_FEATURE_SHED, routerpb.Feature_FEATURE_DRILL}
 	x := r.dial()
 	x.say(m)
 	if x.hear().GetWelcome() == nil {

@@ -23,11 +23,13 @@ type forms struct {
 }
 
 // form is one way to send a table: sliced for a region, or whole (empty); plain for routers that know nothing
-// of organisations, and patient for those that shed nothing by the table.
+// of organisations, patient for those that shed nothing by the table, and settled for those that hold no leases of
+// drills.
 type form struct {
 	region  fleet.RegionID
 	plain   bool
 	patient bool
+	settled bool
 }
 
 // made is one form of a table.
@@ -96,6 +98,9 @@ func (a form) apply(t *routerpb.Table) *routerpb.Table {
 	}
 	if a.patient {
 		t = patient(t)
+	}
+	if a.settled {
+		t = settled(t)
 	}
 	return t
 }

@@ -15,7 +15,7 @@ func patient(t *routerpb.Table) *routerpb.Table {
 	p := &routerpb.Table{
 		Ref: t.GetRef(), CreatedUnixMs: t.GetCreatedUnixMs(), Region: t.GetRegion(), Regions: t.GetRegions(), Clusters: t.GetClusters(),
 		Models: t.GetModels(), Tenants: t.GetTenants(), Quotas: t.GetQuotas(), Classes: t.GetClasses(), Rules: t.GetRules(),
-		Organisations: t.GetOrganisations(),
+		Organisations: t.GetOrganisations(), Drill: t.GetDrill(),
 	}
 	for _, w := range t.GetWeights() {
 		if len(w.GetShed()) > 0 {

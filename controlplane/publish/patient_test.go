@@ -22,7 +22,7 @@ func shedding() *routerpb.Table {
 func TestRoutersGetWhatIsShedIfTheyShed(t *testing.T) {
 	s := &Server{o: Options{Now: time.Now}}
 	for _, sheds := range []bool{true, false} {
-		hello := &routerpb.Hello{RouterId: "r", Region: "us", Features: []routerpb.Feature{routerpb.Feature_FEATURE_LEASES}}
+		hello := &routerpb.Hello{RouterId: "r", Region: "us", Features: []routerpb.Feature{routerpb.Feature_FEATURE_LEASES, routerpb.Feature_FEATURE_DRILL}}
 		want := shedding()
 		if sheds {
 			hello.Features = append(hello.Features, routerpb.Feature_FEATURE_SHED)

@@ -22,6 +22,7 @@ func plain(t *routerpb.Table) *routerpb.Table {
 	p := &routerpb.Table{
 		Ref: t.GetRef(), CreatedUnixMs: t.GetCreatedUnixMs(), Region: t.GetRegion(), Clusters: t.GetClusters(),
 		Models: t.GetModels(), Classes: t.GetClasses(), Weights: t.GetWeights(), Rules: t.GetRules(),
+		Drill: t.GetDrill(),
 	}
 	for _, r := range t.GetRegions() {
 		if r.GetQuotaStore() != nil {

@@ -17,7 +17,7 @@ func organised() *routerpb.Table {
 		Ref: &routerpb.TableRef{ClusterId: "c", Epoch: 1, Revision: 7}, CreatedUnixMs: 5, Region: "us",
 		Regions:  []*routerpb.Region{{Id: "us", QuotaStore: &routerpb.QuotaStore{Addresses: []string{"a:1"}}}, {Id: "eu"}},
 		Clusters: []*routerpb.Cluster{{Id: "u"}}, Models: []*routerpb.Model{{Id: "m"}}, Classes: []*routerpb.Class{{Id: "i"}},
-		Weights: []*routerpb.Weights{{Model: "m"}}, Rules: []*routerpb.Rule{{Id: "p"}},
+		Weights: []*routerpb.Weights{{Model: "m"}}, Rules: []*routerpb.Rule{{Id: "p"}}, Drill: &routerpb.Drill{Id: 12},
 		Tenants:       []*routerpb.Tenant{{Id: "acme", Organisation: "group"}, {Id: "solo"}},
 		Organisations: []*routerpb.Organisation{{Id: "group"}, {Id: "solo"}},
 		Quotas: []*routerpb.Quota{

@@ -74,6 +74,7 @@ func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter
 	}
 	x.form.plain = !slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEASES)
 	x.form.patient = !slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_SHED)
+	x.form.settled = !slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_DRILL)
 	x.books.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEDGER)
 	x.consumption.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_USAGE)
 	return x
@@ -187,7 +188,7 @@ func (x *session) delta(m *made, kept []*routerpb.Table) *routerpb.TableDelta {
 		Nonce: x.nonce + 1, Base: d.GetBase(), Changed: d.GetChanged(), Sha256: d.GetSha256(),
 		Regions: d.GetRegions(), Clusters: d.GetClusters(), Models: d.GetModels(), Tenants: d.GetTenants(),
 		Quotas: d.GetQuotas(), Classes: d.GetClasses(), Weights: d.GetWeights(), Rules: d.GetRules(),
-		Organisations: d.GetOrganisations(),
+		Organisations: d.GetOrganisations(), DrillKept: d.GetDrillKept(),
 	}
 }
 

@@ -15,6 +15,7 @@ func Slice(t *routerpb.Table, region fleet.RegionID) *routerpb.Table {
 	s := &routerpb.Table{
 		Ref: t.GetRef(), CreatedUnixMs: t.GetCreatedUnixMs(), Region: own,
 		Models: t.GetModels(), Tenants: t.GetTenants(), Quotas: t.GetQuotas(), Classes: t.GetClasses(), Rules: t.GetRules(), Organisations: t.GetOrganisations(),
+		Drill: sliceDrill(t.GetDrill(), own),
 	}
 	for _, r := range t.GetRegions() {
 		s.Regions = append(s.Regions, sliceRegion(r, own))
@@ -22,12 +23,28 @@ func Slice(t *routerpb.Table, region fleet.RegionID) *routerpb.Table {
 	for _, c := range t.GetClusters() {
 		s.Clusters = append(s.Clusters, sliceCluster(c, own))
 	}
-	for _, w := range t.GetWeights() {
+	s.Weights = ofSource(t.GetWeights(), own)
+	return s
+}
+
+func ofSource(all []*routerpb.Weights, own string) (of []*routerpb.Weights) {
+	for _, w := range all {
 		if w.GetSource() == own {
-			s.Weights = append(s.Weights, w)
+			of = append(of, w)
 		}
 	}
-	return s
+	return of
+}
+
+// sliceDrill keeps of a drill the weights of the region's own requests.
+func sliceDrill(d *routerpb.Drill, own string) *routerpb.Drill {
+	if d == nil {
+		return nil
+	}
+	return &routerpb.Drill{
+		Id: d.GetId(), Kind: d.GetKind(), Clusters: d.GetClusters(), Models: d.GetModels(), Tenants: d.GetTenants(),
+		Weights: ofSource(d.GetWeights(), own), BaseSha256: d.GetBaseSha256(), Protected: d.GetProtected(),
+	}
 }
 
 // sliceRegion keeps of another region how far it is and where its routers are entered.
@@ -51,5 +68,6 @@ func sliceCluster(c *routerpb.Cluster, own string) *routerpb.Cluster {
 	return &routerpb.Cluster{
 		Id: c.GetId(), Region: c.GetRegion(), Kind: c.GetKind(), Models: c.GetModels(),
 		Health: c.GetHealth(), HealthCap: c.GetHealthCap(), Drained: c.GetDrained(),
+		ModelHealth: c.GetModelHealth(),
 	}
 }

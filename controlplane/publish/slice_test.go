@@ -96,6 +96,7 @@ func TestASliceDecidesOnEveryField(t *testing.T) {
 		out   []string
 	}{
 		"Table":   {&routerpb.Table{}, Slice(filled(&routerpb.Table{}).(*routerpb.Table), "own"), nil},
+		"Drill":   {&routerpb.Drill{}, sliceDrill(filled(&routerpb.Drill{}).(*routerpb.Drill), "own"), nil},
 		"Region":  {&routerpb.Region{}, sliceRegion(filled(&routerpb.Region{RttMs: map[string]float64{"own": 1}}).(*routerpb.Region), "own"), nil},
 		"Cluster": {&routerpb.Cluster{}, sliceCluster(filled(&routerpb.Cluster{}).(*routerpb.Cluster), "own"), []string{"endpoints", "gateway_url", "metrics_url", "auth", "discovery", "model_names"}},
 	}
@@ -127,6 +128,10 @@ func filled(m protoreflect.ProtoMessage) protoreflect.ProtoMessage {
 			}
 		case f.IsList():
 			r.Mutable(f).List().Append(protoreflect.ValueOf("x"))
+		case f.Kind() == protoreflect.Uint64Kind:
+			r.Set(f, protoreflect.ValueOf(uint64(1)))
+		case f.Kind() == protoreflect.BytesKind:
+			r.Set(f, protoreflect.ValueOf([]byte{1}))
 		case f.Kind() == protoreflect.MessageKind:
 			r.Mutable(f)
 		case f.Kind() == protoreflect.StringKind:

@@ -91,7 +91,7 @@ func Build(pb *routerpb.Table) (*Table, error) {
 		index:    index{models: make(map[fleet.ModelID]set), tenants: make(map[fleet.TenantID]set)},
 	}
 	for _, step := range []func(*routerpb.Table) error{
-		t.addRegions, t.addModels, t.addClusters, t.addTenants, t.addOrganisations, t.addQuotas, t.addClasses, t.addWeights, t.addRules,
+		t.addRegions, t.addModels, t.addClusters, t.addTenants, t.addOrganisations, t.addQuotas, t.addClasses, t.addWeights, t.addRules, t.addDrill,
 	} {
 		if err := step(pb); err != nil {
 			return nil, err

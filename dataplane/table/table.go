@@ -40,6 +40,7 @@ type Table struct {
 	sheds    map[weightKey]Shed // where something is
 	rules    map[string]*Rule   // by policy
 	index    index              // of them
+	drill    *Drill             // nil: none is under way
 }
 
 // named is what a client's model name stands for.

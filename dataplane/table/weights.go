@@ -9,8 +9,13 @@ import (
 )
 
 func (t *Table) addWeights(pb *routerpb.Table) error {
-	for i, p := range pb.Weights {
-		at := fmt.Sprintf("weights[%d]", i)
+	return t.addWeightsTo("", pb.Weights, t.weights, t.sheds)
+}
+
+// addWeightsTo judges lists of weights, which are found below a place of the message, and adds them to maps.
+func (t *Table) addWeightsTo(of string, in []*routerpb.Weights, weights map[weightKey][]Weight, shed map[weightKey]Shed) error {
+	for i, p := range in {
+		at := fmt.Sprintf("%sweights[%d]", of, i)
 		key := weightKey{fleet.ModelID(p.GetModel()), fleet.ClassID(p.GetClass()), fleet.RegionID(p.GetSource())}
 		if n, ok := t.models[p.GetModel()]; !ok || n.model.ID != key.model {
 			return invalid(CodeUnknown, at+".model", "%q is not a base model of the table", key.model)
@@ -21,20 +26,20 @@ func (t *Table) addWeights(pb *routerpb.Table) error {
 		if t.Regions[key.source] == nil {
 			return invalid(CodeUnknown, at+".source", "%q is not a region of the table", key.source)
 		}
-		if _, ok := t.weights[key]; ok {
+		if _, ok := weights[key]; ok {
 			return invalid(CodeDuplicate, at, "model %q, class %q, source %q is there twice", key.model, key.class, key.source)
 		}
 		list, err := t.shares(at, key.model, p.Clusters)
 		if err != nil {
 			return err
 		}
-		t.weights[key] = list
-		shed, err := sheds(at, p.Shed)
+		weights[key] = list
+		what, err := sheds(at, p.Shed)
 		if err != nil {
 			return err
 		}
-		if shed.Part > 0 {
-			t.sheds[key] = shed
+		if what.Part > 0 {
+			shed[key] = what
 		}
 	}
 	return nil
