@@ -291,10 +291,11 @@ func (a *Admitter) lacking(ctx context.Context, t *table.Table, l *lane, costs [
 	if now := a.mono(); l.has(costs, now) && l.holding.Spend(costs, now) == ratelimit.Spent {
 		return l.allowed(costs, now)
 	}
-	if l.view.Load() != first && a.why(l) == nil {
-		return a.deny(l, costs, a.mono())
+	if now := a.mono(); l.view.Load() != first && a.why(l) == nil && !l.plenty(costs, now) {
+		return a.deny(l, costs, now)
 	}
-	// Nobody has answered: the store is as good as away.
+	// Nobody has answered, or what the answer brought others have taken and the next one is late, though the store has
+	// enough: it is as good as away.
 	return a.alone(t, l, costs)
 }
 

@@ -1,6 +1,8 @@
 package admit
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +57,56 @@ func TestASharedLimitWaitsForTheBudgetOnly(t *testing.T) {
 				t.Errorf("it waited %v, want %v", took, DefaultBudget)
 			}
 			pass(10 * time.Second)
+		}
+	})
+}
+
+// Requests that come together on a path that is new take what the first answer brings from each other, and the next one
+// comes after their budget. The store has enough for all of them: they are not refused for its being slow.
+func TestNobodyIsRefusedBecauseASecondAnswerIsLate(t *testing.T) {
+	for _, policy := range []string{"share", "open"} {
+		t.Run(policy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLink()
+				l.delay = 30 * time.Millisecond
+				k := newAsker(t, l, tables(t, quota("requests", 6000, policy, 1)))
+				var wg sync.WaitGroup
+				for range 20 {
+					wg.Go(func() {
+						if _, d := k.take(1, 1); !d.Allowed {
+							t.Errorf("refused: %+v", d)
+						}
+					})
+				}
+				wg.Wait()
+				pass(5 * time.Second)
+				k.stop()
+				if n := l.charged("requests"); n != 20 {
+					t.Errorf("%d are charged, want 20", n)
+				}
+			})
+		})
+	}
+}
+
+// By waiting nobody gets past what the degraded policy allows, which is a fifth above the limit.
+func TestASecondAnswerThatIsLateLetsNobodyInPastTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLink()
+		l.delay = 30 * time.Millisecond
+		k := newAsker(t, l, tables(t, slotsOf(5, "share")))
+		var in atomic.Int64
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if _, d := k.take(1, 1); d.Allowed {
+					in.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if n := in.Load(); n < 5 || n > 6 {
+			t.Errorf("%d were let in, want 5 or 6", n)
 		}
 	})
 }

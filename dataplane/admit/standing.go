@@ -157,6 +157,20 @@ func (l *lane) wait(v *view, i int, cost, nowNs int64) int64 {
 	return max(wait-(nowNs-v.atNs)/1e6, 0)
 }
 
+// plenty says whether the store has what costs need of each limit, as far as can be told from its last answer.
+func (l *lane) plenty(costs []int64, nowNs int64) bool {
+	v := l.view.Load()
+	if v == nil {
+		return false
+	}
+	for i, cost := range costs {
+		if cost > 0 && l.wait(v, i, cost, nowNs) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // tooLarge is a limit that could never let a request of these costs in, or -1.
 func (l *lane) tooLarge(costs []int64) int {
 	limits := l.limits()
