@@ -18,6 +18,7 @@ import (
 	"anabranch/cmd/anabranch-controlplane/node"
 	"anabranch/cmd/anabranch-router/instance"
 	"anabranch/cmd/anabranch/client"
+	"anabranch/cmd/e2e/loopback"
 	"anabranch/controlplane/store"
 	"anabranch/sim/modelserver"
 )
@@ -163,7 +164,7 @@ spec:
 // nothing of our policies.
 func (s *System) foreign() {
 	const region = "sa-east-1"
-	l := listen(s.t)
+	l := loopback.Listen(s.t)
 	pair, err := s.authority.Node("far", time.Now())
 	n := &Node{options: node.Options{
 		ID: "far", DataDir: filepath.Join(s.t.TempDir(), "far"), HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0",

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"anabranch/cmd/anabranch/dev"
 	"anabranch/cmd/anabranch/dev/seed"
 	"anabranch/cmd/anabranch/pki"
+	"anabranch/cmd/e2e/loopback"
 	"anabranch/controlplane/oidc"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/store"
@@ -169,7 +169,7 @@ func (s *System) startNodes() {
 	var peers []store.Peer
 	var listeners []net.Listener
 	for i := range 3 {
-		l := listen(s.t)
+		l := loopback.Listen(s.t)
 		listeners = append(listeners, l)
 		peers = append(peers, store.Peer{ID: fleet.NodeID(fmt.Sprintf("n%d", i+1)), Address: l.Addr().String()})
 	}
@@ -178,7 +178,7 @@ func (s *System) startNodes() {
 		pair, err := s.authority.Node(name, time.Now())
 		n := &Node{options: node.Options{
 			ID: peer.ID, DataDir: filepath.Join(s.dir, name),
-			HTTP: free(s.t), GRPC: free(s.t), RaftListener: listeners[i], Peers: peers,
+			HTTP: loopback.Free(s.t), GRPC: loopback.Free(s.t), RaftListener: listeners[i], Peers: peers,
 			TLS: s.certificate(name, pair, err), Tokens: s.tokens, OIDC: s.people, Console: web.Dist(),
 			Logger: s.log.With("process", name), Version: "e2e",
 		}}
@@ -316,29 +316,4 @@ func (s *System) await(within time.Duration, what string, ok func() error) bool 
 		case <-tick.C:
 		}
 	}
-}
-
-// listen takes a port of loopback below those that the system gives to outgoing connections: one of these would
-// else have it by chance when a node that was stopped wants it again.
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	var l net.Listener
-	var err error
-	for range 100 {
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))); err == nil {
-			return l
-		}
-	}
-	t.Fatal(err)
-	return nil
-}
-
-// free is the address of such a port that nobody has.
-func free(t *testing.T) string {
-	t.Helper()
-	l := listen(t)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
 }
