@@ -28,6 +28,8 @@ type try struct {
 	span   trace.Span
 	waits  pending
 	result proxy.Result
+	// drilled: a drill had it fail.
+	drilled bool
 	// reached: the place may have seen it.
 	reached bool
 	// panicked is what run panicked with in a goroutine of its own. Nil: it did not.
@@ -71,9 +73,11 @@ func (r *Router) begun(x *trip, p *place, kind string) *try {
 // that two may run at once.
 func (r *Router) run(ctx context.Context, x *trip, t *try) {
 	ctx, t.span = r.beginSpan(ctx, x, t)
-	if t.endpoint != nil {
+	switch {
+	case r.refuses(x, t):
+	case t.endpoint != nil:
 		r.direct(ctx, x, t)
-	} else {
+	default:
 		r.hop(ctx, x, t)
 	}
 	endSpan(t.span, &t.result)
@@ -97,6 +101,10 @@ func (r *Router) took(x *trip, t *try) {
 	if _, own := result.Own(); result.Committed && (t.a.Resume == nil || own > 0) {
 		x.served = x.where(t)
 	}
+	if t.drilled {
+		x.drilled.refused++
+	}
+	r.drillPrompt(x, t)
 	r.metrics.attempted(x, t)
 	r.worked(x, t)
 	x.note(t, r.now())

@@ -48,6 +48,8 @@ type Record struct {
 	Removed    []Removal   `json:"removed,omitempty"`
 	// Shed is what the table sheds of its priority, and what became of the request by that; empty: nothing.
 	Shed string `json:"shed,omitempty"`
+	// Drill is what the drill of the table had it do; empty: there was none.
+	Drill string `json:"drill,omitempty"`
 	// QueuedMs is how long it waited for room.
 	QueuedMs float64 `json:"queuedMs,omitempty"`
 	Attempts []Tried `json:"attempts,omitempty"`

@@ -23,6 +23,10 @@ func (r *Router) deliver(ctx context.Context, x *trip) {
 		pass, refusal := r.gate.Enter(ctx, r.queued(x, came, until), r.room(x))
 		if refusal != nil {
 			x.waited(refusal.Waited)
+			if refusal.Cause != queue.Closed && refusal.Cause != queue.ClientGone && r.lift(x) {
+				r.anew(x)
+				continue
+			}
 			x.shed(refusal)
 			return
 		}
@@ -94,6 +98,7 @@ func (x *trip) waited(d time.Duration) {
 // shed answers a request that was not let in. The headers say that no tier should send it again in
 // the client's name; SDKs of OpenAI heed the second.
 func (x *trip) shed(f *queue.Refusal) {
+	x.noRoom = true
 	if f.Final() {
 		h := x.w.Header()
 		h[queue.HeaderDropped] = []string{f.Dropped()}

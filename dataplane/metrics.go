@@ -71,7 +71,7 @@ func newMetrics(reg prometheus.Registerer, r *Router) (*metrics, error) {
 			"Requests ended, by who sent them (client or peer, another region's router), base model, the cluster that served, HTTP status, and error code (ok: none).",
 			"from", "model", "cluster", "status", "code"),
 		attempts: counters("anabranch_router_attempts_total",
-			"Attempts made at a cluster, by outcome; kind is first, retry, exempt (a retry outside the budget), hedge, rescue or shadow.",
+			"Attempts made at a cluster, by outcome, drill being those that a drill had fail without being sent; kind is first, retry, exempt (a retry outside the budget), hedge, rescue or shadow.",
 			"cluster", "kind", "outcome"),
 		refused: counters("anabranch_router_retries_refused_total",
 			"Retries that the budget of the cluster they would have gone to forbade.", "cluster"),
@@ -126,7 +126,7 @@ func newMetrics(reg prometheus.Registerer, r *Router) (*metrics, error) {
 	return m, register(
 		reg, m.requests, m.attempts, m.refused, m.unshed, m.reconnects, m.hedges, m.withheld, m.rescues, m.arms, m.bodies, m.ratio, m.miss, m.cached,
 		m.prefixes, m.scrapes, m.scrapeFails, m.credentials, m.firstToken, m.perToken, m.duration, m.tokens, build,
-		&standing{r: r}, &clusterCollector{r: r},
+		&standing{r: r}, &clusterCollector{r: r}, &drillCollector{r: r},
 	)
 }
 
@@ -142,7 +142,11 @@ func (m *metrics) attempted(x *trip, t *try) {
 	if x.shadow {
 		kind = "shadow"
 	}
-	m.attempts.WithLabelValues(cluster, kind, outcomeNames[result.Outcome]).Inc()
+	outcome := outcomeNames[result.Outcome]
+	if t.drilled {
+		outcome = "drill"
+	}
+	m.attempts.WithLabelValues(cluster, kind, outcome).Inc()
 	if result.Reconnected {
 		m.reconnects.WithLabelValues(cluster).Inc()
 	}

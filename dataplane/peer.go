@@ -65,6 +65,7 @@ func (x *trip) trust(q *http.Request) bool {
 		x.fairness = string(tenant.ID)
 	}
 	x.wanted = fleet.ClassID(q.Header.Get(proxy.HeaderClass))
+	x.drilled.told, _ = strconv.ParseUint(q.Header.Get(headerDrill), 10, 64) // 0: in none
 	return true
 }
 

@@ -138,6 +138,11 @@ func exercise(t *testing.T) shown {
 		w.ask(us, "acme", askWhole, "X-Anabranch-Priority", "0")
 		w.ask(us, "globex", askWhole)
 	})
+	// Attempts that a drill has fail.
+	play([]site{at("us-a", 1, newStub(t, answers)), at("us-b", 0, newStub(t, answers))}, drilling("hard", "", "us-a"), func(w *world) {
+		w.lease(1, 30*time.Second, dead)
+		w.ask(us, "acme", askWhole)
+	})
 	// More retries than a budget allows.
 	play([]site{at("us-a", 1, newStub(t, says(http.StatusInternalServerError))), at("us-b", 0, newStub(t, answers))}, func(pb *routerpb.Table) {
 		pb.Classes[0].Ejection.MinRequests = 10_000

@@ -126,6 +126,7 @@ func (r *Router) hop(ctx context.Context, x *trip, t *try) {
 		proxy.Field{Key: proxy.HeaderClusterHint, Value: string(t.target.Hint())},
 		proxy.Field{Key: headerPolicy, Value: policy},
 		proxy.Field{Key: headerArm, Value: arm},
+		proxy.Field{Key: headerDrill, Value: x.tellDrill()},
 		proxy.Field{Key: proxy.HeaderRequestID, Value: x.id},
 		proxy.Field{Key: "X-Request-Id", Value: x.name()},
 	)

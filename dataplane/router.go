@@ -67,6 +67,7 @@ type Router struct {
 	doubts    dispatch.Doubts
 	explain   *explanations
 	tails     *tails
+	drills    *drills
 	topUps    *topUps
 	metrics   *metrics
 	series    *series
@@ -121,7 +122,7 @@ func New(o Options) (*Router, error) {
 	})
 	if r.admit, err = admit.New(admit.Options{
 		Stores: o.Quotas, Inline: o.Inline, Router: o.Router, Region: o.Region, Registerer: r.series, Now: o.Now, Logger: o.Logger,
-		Informed: func(now time.Time) bool { return o.Sight(now) == subscribe.Current },
+		Informed: func(now time.Time) bool { return o.Sight(now) == subscribe.Current }, Lost: r.quotaStoreLost,
 	}); err != nil {
 		return nil, err
 	}
@@ -150,6 +151,9 @@ func New(o Options) (*Router, error) {
 	if r.topUps, err = newTopUps(r.series); err != nil {
 		return nil, err
 	}
+	if r.drills, err = newDrills(r.series, r.now()); err != nil {
+		return nil, err
+	}
 	if r.metrics, err = newMetrics(r.series, r); err != nil {
 		return nil, err
 	}
@@ -166,7 +170,7 @@ func (r *Router) Run(ctx context.Context) error {
 	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLast()
 	var beside, admitter sync.WaitGroup
-	errs := make(chan error, 12)
+	errs := make(chan error, 13)
 	part := func(ctx context.Context, run func(context.Context) error) func() {
 		return func() {
 			errs <- run(ctx)
@@ -182,6 +186,7 @@ func (r *Router) Run(ctx context.Context) error {
 	beside.Go(part(ctx, r.keys.Run))
 	beside.Go(part(ctx, r.gate.Run))
 	beside.Go(part(ctx, r.obeyOrders))
+	beside.Go(part(ctx, r.watchDrills))
 	beside.Go(part(ctx, r.keepWarm))
 	beside.Go(part(ctx, r.takeOver))
 	beside.Go(part(ctx, r.pruneSeries))
@@ -216,6 +221,7 @@ func (r *Router) Applied(t *table.Table) {
 	r.finders.Sync(t)
 	r.keys.Sync(t)
 	r.admit.Applied(t)
+	r.drills.applied(t)
 	r.peers.sync(t)
 	r.series.applied(t)
 	r.prefixes.applied(t)
@@ -249,6 +255,7 @@ func (r *Router) Report(now time.Time) *routerpb.Report {
 	report.QuotaStoreOk = r.admit.StoreOK()
 	report.Quotas = r.admit.Signals(now)
 	report.Requests, report.Failures = r.ended.Swap(0), r.failed.Swap(0)
+	r.drillReport(report, r.tables.Load(), now)
 	return report
 }
 

@@ -143,6 +143,11 @@ func (r *Router) choose(x *trip) {
 		in.Residency = x.rule.Residency
 	}
 	x.orders(r.o.Orders(), &in)
+	r.drilling(x, &in)
 	r.sight.Choose(&x.choice, &in, &x.load)
+	if x.choice.Code != "" && r.lift(x) {
+		in.Drill, in.Rehearsed = nil, nil
+		r.sight.Choose(&x.choice, &in, &x.load)
+	}
 	x.record.chose(&x.choice, r.signalAge)
 }

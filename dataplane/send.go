@@ -41,6 +41,7 @@ func (r *Router) send(ctx context.Context, x *trip, until time.Time) (again bool
 		return false
 	}
 	before := x.attempts
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, x.class.RequestTimeout)
 	defer cancel()
 	targets := x.choice.Targets
@@ -69,6 +70,10 @@ func (r *Router) send(ctx context.Context, x *trip, until time.Time) (again bool
 	if wasBusy(x.last) && r.now().Before(until) && r.sight.Stays(targets) {
 		return true
 	}
+	if r.lift(x) {
+		r.anew(x)
+		return r.send(whole, x, until)
+	}
 	r.giveUp(x)
 	return false
 }
@@ -82,6 +87,9 @@ func (r *Router) giveUp(x *trip) {
 	switch {
 	case x.last == nil:
 		x.refuse(noCapacity())
+	case wasBusy(x.last):
+		x.noRoom = true
+		x.refuse(exhausted(x.last.Err, x.trail.Last.Dead()))
 	case wasUnknown(x.last):
 		x.refuse(notServed(x.q.Method, x.q.URL.Path, x.last.Err.Origin))
 	default:
@@ -103,6 +111,18 @@ type field struct {
 	candidates []pick.Candidate
 }
 
+// leave leaves out the endpoints that are out.
+func (f *field) leave(out func(*endpoint.Endpoint) bool) {
+	n := 0
+	for i, e := range f.endpoints {
+		if !out(e) {
+			f.endpoints[n], f.candidates[n] = e, f.candidates[i]
+			n++
+		}
+	}
+	f.endpoints, f.candidates = f.endpoints[:n], f.candidates[:n]
+}
+
 var fields = sync.Pool{New: func() any { return new(field) }}
 
 // place finds where in a target to go next: the best endpoint that was not tried, or by way of
@@ -113,6 +133,10 @@ func (r *Router) place(x *trip, target *route.Target) *place {
 		return nil
 	}
 	if dead, _ := cluster.Ejected(); dead {
+		return nil
+	}
+	rehearsal := r.dead(x)
+	if dead, _ := rehearsal.Ejected(cluster); dead {
 		return nil
 	}
 	p := &place{target: target, cluster: cluster}
@@ -127,6 +151,9 @@ func (r *Router) place(x *trip, target *route.Target) *place {
 	from := fields.Get().(*field)
 	defer fields.Put(from)
 	from.endpoints, from.candidates = x.trail.Candidates(cluster, &x.load, now, from.endpoints[:0], from.candidates[:0])
+	if rehearsal != nil {
+		from.leave(rehearsal.EndpointEjected)
+	}
 	mode, _ := pick.ModeOf(x.class.PickMode) // the table holds none but the known
 	rnd := r.random()
 	if mode == pick.RoundRobin {

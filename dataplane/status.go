@@ -32,7 +32,9 @@ type Status struct {
 	// Sight is how far the control plane's word on health is believed: current, stale or alone.
 	Sight string `json:"sight"`
 	// Orders are the emergency orders, nil where nobody tells of them.
-	Orders    *override.Status  `json:"orders,omitempty"`
+	Orders *override.Status `json:"orders,omitempty"`
+	// Drill is how it stands with the drill of its table; nil: that has none.
+	Drill     *DrillStatus      `json:"drill,omitempty"`
 	Queue     []QueueStatus     `json:"queue"`
 	Discovery []discover.Status `json:"discovery,omitempty"`
 	Prefixes  PrefixStatus      `json:"prefixes"`
@@ -152,6 +154,7 @@ func (r *Router) status() Status {
 		return s
 	}
 	s.Epoch, s.Revision, s.TableAgeSeconds = t.Ref.Epoch, t.Ref.Revision, max(now.Sub(t.Created), 0).Seconds()
+	s.Drill = r.drillStatus(t, now)
 	for id, spec := range t.Clusters {
 		c := r.places.Cluster(id)
 		if c == nil {

@@ -63,6 +63,8 @@ type trip struct {
 	load    endpoint.Load
 	expects *meter.Estimates
 
+	drilled  drilled
+	noRoom   bool // turned away for want of room
 	topUp    topUp
 	open     int // attempts that have begun and not been taken in
 	attempts int
@@ -123,6 +125,7 @@ func (r *Router) end(x *trip) {
 		rec.Status, rec.Code, rec.Broken = http.StatusInternalServerError, codeDefect, true
 		r.log.Error("a request panicked", "request", x.id, "panic", defect, "stack", string(debug.Stack()))
 	}
+	r.drillEnded(x, rec)
 	if rec.Tenant != "" || x.hop { // strangers shall not push out what tenants' requests left
 		r.explain.add(rec)
 		r.tails.offer(rec)

@@ -54,6 +54,8 @@ type Options struct {
 	// Inline has a request that lacks units make the owner's turn itself instead of waiting for one:
 	// for virtual time, in which nobody can wait. Run must not run then; call Turn.
 	Inline bool
+	// Lost says whether the stores are to be taken not to answer now, because that is rehearsed. Nil: never.
+	Lost func() bool
 	// Registerer takes the metrics. Nil: none are kept.
 	Registerer prometheus.Registerer
 	// Now is the clock. Nil: time.Now.
@@ -85,6 +87,7 @@ type Admitter struct {
 	now    func() time.Time // nil: the real clock
 	// informed is as in Options.
 	informed func(now time.Time) bool
+	lost     func() bool // as in Options
 	start    time.Time
 	rand     func() float64
 	log      *slog.Logger
@@ -110,7 +113,7 @@ func New(o Options) (*Admitter, error) {
 		return nil, err
 	}
 	a := &Admitter{
-		stores: o.Stores, run: o.Run, region: o.Region, budget: o.Budget, inline: o.Inline, now: o.Now, informed: o.Informed, rand: o.Rand, log: o.Logger,
+		stores: o.Stores, run: o.Run, region: o.Region, budget: o.Budget, inline: o.Inline, now: o.Now, informed: o.Informed, lost: o.Lost, rand: o.Rand, log: o.Logger,
 		byID: make(map[string]*hold), orgs: make(map[string]*organisation), queue: queue{bell: make(chan struct{}, 1)},
 	}
 	if a.run == "" {
@@ -356,6 +359,7 @@ func (a *Admitter) shadow(l *lane, u *use) bool {
 var (
 	errUnknown = errors.New("the organisation's quota store is not known here")
 	errStale   = errors.New("the quota store has heard of a newer policy than this router")
+	errLost    = errors.New("the loss of the quota store is rehearsed")
 )
 
 // why is the reason not to ask the lane's store, or nil.
@@ -366,7 +370,15 @@ func (a *Admitter) why(l *lane) error {
 	return a.unwell(l.hold.org)
 }
 
+// unwell is why an organisation's store is not asked: a rehearsed loss, or a real one.
 func (a *Admitter) unwell(o *organisation) error {
+	if a.lost != nil && a.lost() {
+		return errLost
+	}
+	return a.sick(o)
+}
+
+func (a *Admitter) sick(o *organisation) error {
 	store := a.stores.Of(o.now.Load().Home)
 	if store == nil {
 		return errUnknown
@@ -375,12 +387,12 @@ func (a *Admitter) unwell(o *organisation) error {
 }
 
 // StoreOK says whether the stores of all organisations that this router serves answer, as far as is
-// known; where one doesn't, the degraded policy of each limit holds.
+// known; where one doesn't, the degraded policy of each limit holds. One whose loss is only rehearsed is well.
 func (a *Admitter) StoreOK() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, o := range a.orgs {
-		if !o.gone.Load() && a.unwell(o) != nil {
+		if !o.gone.Load() && a.sick(o) != nil {
 			return false
 		}
 	}

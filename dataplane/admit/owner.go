@@ -210,7 +210,7 @@ func (g *gathering) consider(l *lane, soon bool) {
 		return
 	}
 	store := g.a.stores.Of(o.Home)
-	if store == nil || store.Healthy(org.id) != nil {
+	if store == nil || g.a.unwell(org) != nil {
 		return
 	}
 	if s := l.stale.Load(); s.of(o) && time.Duration(g.nowNs-s.atNs) < staleRetry {
@@ -317,7 +317,7 @@ func (g *gathering) meetTheYoung() {
 			continue
 		}
 		left = append(left, org)
-		if store := g.a.stores.Of(o.Home); store != nil && store.Healthy(org.id) == nil {
+		if store := g.a.stores.Of(o.Home); store != nil && g.a.unwell(org) == nil {
 			g.met(org, o, store)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/dataplane/table"
+	"anabranch/failover"
+	"anabranch/failover/drill"
 )
 
 // Groups of targets, in the order of trying.
@@ -58,7 +60,7 @@ func (c *Choice) Fill(in *Input) {
 // model.
 func (c *Choice) collect(in *Input) (legal bool) {
 	for _, class := range [...]fleet.ClassID{in.Class.ID, fleet.DefaultClass} {
-		if weights, ok := in.Table.Weights(in.Model.ID, class, in.Region); ok {
+		if weights, ok := in.weights(class); ok {
 			c.found = slices.Grow(c.found, len(weights))
 			for i := range weights {
 				legal = c.add(in, &weights[i]) || legal
@@ -73,6 +75,31 @@ func (c *Choice) collect(in *Input) (legal bool) {
 		legal = c.add(in, &table.Weight{Cluster: cluster}) || legal
 	}
 	return legal
+}
+
+// weights are those of a class that the request goes by.
+func (in *Input) weights(class fleet.ClassID) (w []table.Weight, ok bool) {
+	if in.Drill != nil {
+		if w, ok = in.Drill.Weights(in.Model.ID, class, in.Region); ok {
+			return w, ok
+		}
+	}
+	return in.Table.Weights(in.Model.ID, class, in.Region)
+}
+
+// drills says whether the drill takes a cluster out: its weights give it nothing.
+func (in *Input) drills(w *table.Weight) bool {
+	return in.Drill != nil && w.Share == 0 && in.Drill.Kind != drill.FailbackOnly && in.Drill.Drills(w.Cluster.ID)
+}
+
+// brings says whether the drill brings traffic back to a cluster that an operator has drained.
+func (in *Input) brings(c *table.Cluster) bool {
+	return in.Drill != nil && in.Drill.Kind == drill.FailbackOnly && in.Drill.Drills(c.ID)
+}
+
+// revives says whether the drill lets a cluster be used that its being drained allows nothing, and nothing else.
+func (in *Input) revives(c *table.Cluster) bool {
+	return in.brings(c) && (c.Health == string(failover.Drained) || c.Health == string(failover.Draining))
 }
 
 // unlisted says why clusters are no targets where the table lists none for the request, and lets those
@@ -101,10 +128,16 @@ func (c *Choice) add(in *Input, w *table.Weight) (legal bool) {
 			place = in.Local(w.Cluster.ID, in.Tenant)
 		}
 		switch {
-		case in.cap(w.Cluster) == 0 && !in.restored(w.Cluster):
+		case in.cap(w.Cluster) == 0 && !in.restored(w.Cluster) && !in.revives(w.Cluster):
 			removal.Reason = Unhealthy
 		case place.Ejected:
 			removal.Reason, removal.Detail = Ejected, place.Reason
+		case in.drills(w):
+			removal.Reason = Drilled
+		case in.Rehearsed != nil:
+			if why, dead := in.Rehearsed(w.Cluster.ID); dead {
+				removal.Reason, removal.Detail = Ejected, why
+			}
 		}
 	}
 	if removal.Reason != "" {
@@ -164,7 +197,7 @@ func (in *Input) barred(c *table.Cluster) (r Removal, legal bool) {
 		r.Reason = Hopped
 	case away && c.Kind != table.KindProvider && len(in.Table.Regions[c.Region].PeerURLs) == 0:
 		r.Reason = NotThere
-	case c.Drained && !in.restored(c):
+	case c.Drained && !in.restored(c) && !in.brings(c):
 		r.Reason = Drained
 	case in.Evacuated != nil:
 		if order, yes := in.Evacuated(c.ID); yes {

@@ -69,6 +69,12 @@ type Input struct {
 	// the one that is soonest, way and prompt together, comes before one that was drawn farther away, as long as
 	// its share bears it; shorter prompts go there instead. Local must tell [Place].Prefill then.
 	Long bool
+	// Drill is the drill by whose weights the request goes where it has any, and not by the table's; nil: by none.
+	// Clusters that it drills and gives nothing are no targets then. One that brings traffic back to places that an
+	// operator has drained lets these be used.
+	Drill *table.Drill
+	// Rehearsed says whether a cluster is to be taken for dead, and why. Nil: none is.
+	Rehearsed func(fleet.ClusterID) (reason string, dead bool)
 	// Evacuated says whether an emergency order keeps a cluster free of requests, and which. Nil:
 	// there is none.
 	Evacuated func(fleet.ClusterID) (order string, yes bool)
@@ -147,6 +153,7 @@ const (
 	Evacuated = "evacuated"      // by an emergency order
 	Unhealthy = "health"         // the control plane allows it nothing
 	Ejected   = "ejected"        // this router found it dead
+	Drilled   = "drill"          // the drill takes it out
 	Unlisted  = "not in table"   // the control plane has no place for the model and class to list
 	NoSpill   = "no spill"       // the class stays in its region while that is alive
 )

@@ -60,6 +60,9 @@ type Options struct {
 	Budgets Budgets
 	// Usage is what this router's clients used. Nil: nobody counts it.
 	Usage Usage
+	// Drills takes each lease of a drill, and when it came; called from one goroutine, it must not wait. Nil: this
+	// router takes part in none, and is sent tables without them.
+	Drills func(lease *routerpb.DrillLease, now time.Time)
 	// Registerer takes the metrics. Nil: nobody does.
 	Registerer prometheus.Registerer
 	// Period of reports; 0: 1 s.

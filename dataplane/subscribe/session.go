@@ -25,6 +25,14 @@ const farewellWithin = time.Second
 // features are what this build understands beyond the first version of the contract.
 var features = []routerpb.Feature{routerpb.Feature_FEATURE_SLICE, routerpb.Feature_FEATURE_DELTA, routerpb.Feature_FEATURE_LEASES, routerpb.Feature_FEATURE_SHED}
 
+// drillFeatures is what it understands of drills.
+func (c *Client) drillFeatures() []routerpb.Feature {
+	if c.o.Drills == nil {
+		return nil
+	}
+	return []routerpb.Feature{routerpb.Feature_FEATURE_DRILL}
+}
+
 var errSilent = errors.New("the control plane node has fallen silent")
 
 // session carries one stream to its end. Welcomed says that the node took the router in.
@@ -111,7 +119,7 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 	o := &s.c.o
 	hello := &routerpb.Hello{
 		Protocol: Protocol, RouterId: string(o.Router), Region: string(o.Region),
-		Version: o.Version, Features: slices.Concat(features, s.inquiries.features(), s.account.features(), s.usage.features()),
+		Version: o.Version, Features: slices.Concat(features, s.inquiries.features(), s.account.features(), s.usage.features(), s.c.drillFeatures()),
 	}
 	if held := o.Holder.Load(); held != nil {
 		hello.Holds, hello.HoldsSha256 = held.Ref.Proto(), delta.Digest(held.Proto())
@@ -227,6 +235,10 @@ func (s *session) receive(m *routerpb.ToRouter) error {
 		return s.send(s.follow(body.Tail, now))
 	case *routerpb.ToRouter_StopTail:
 		s.stop(body.StopTail.GetNumber())
+	case *routerpb.ToRouter_Drill:
+		if s.c.o.Drills != nil {
+			s.c.o.Drills(body.Drill, now)
+		}
 	case *routerpb.ToRouter_Ledger:
 		if more := s.hear(body.Ledger); more {
 			return s.send(s.spend(now))

@@ -120,7 +120,7 @@ func (n *Instance) open() error {
 		Holder: tables, Report: n.router.Report, LastGood: disk, Applied: n.applied,
 		Frozen:   func() bool { return n.orders.Current().Frozen() },
 		Revert:   func() (table.Ref, bool) { return n.orders.Current().Revert() },
-		Requests: n.router, Budgets: n.router.Quotas(), Usage: n.router.Usage(),
+		Requests: n.router, Budgets: n.router.Quotas(), Usage: n.router.Usage(), Drills: n.router.TakeDrill,
 		Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err
