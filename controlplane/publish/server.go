@@ -22,6 +22,8 @@ import (
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
+	"anabranch/controlplane/state/statepb"
+	"anabranch/failover/drill"
 )
 
 // Protocol is the version of the contract that this node speaks; see the history in router.proto.
@@ -65,6 +67,8 @@ type Options struct {
 	Spendings Spendings
 	// Usages take in what clients of routers used. Nil: it is not counted.
 	Usages Usages
+	// Effect says what routers are to do for a drill as it stands. Nil: they are told of none.
+	Effect func(*statepb.Drill) drill.Effect
 	// LedgerEvery is the least time between two messages to a router about what others spent. 0:
 	// DefaultLedger.
 	LedgerEvery time.Duration
@@ -112,6 +116,7 @@ type Server struct {
 	forms    forms
 	tellings tellings
 	limits   limitCache
+	renewals renewals
 
 	stop     chan struct{} // closed when Run ends
 	children sync.WaitGroup
@@ -162,6 +167,7 @@ func New(o Options) (*Server, error) {
 // Run spreads streams until ctx ends, then ends all streams and waits for what they started. A stream
 // that comes later is refused.
 func (s *Server) Run(ctx context.Context) error {
+	s.children.Go(s.follow)
 	s.spread(ctx)
 	s.mu.Lock()
 	if !s.stopped {

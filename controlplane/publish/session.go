@@ -52,6 +52,7 @@ type session struct {
 	misfits       int
 	books         books
 	consumption   consumption
+	tenure        tenure
 }
 
 func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter) *session {
@@ -75,6 +76,7 @@ func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter
 	x.form.plain = !slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEASES)
 	x.form.patient = !slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_SHED)
 	x.form.settled = !slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_DRILL)
+	x.tenure.on = !x.form.settled
 	x.books.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEDGER)
 	x.consumption.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_USAGE)
 	return x
@@ -116,6 +118,11 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 		if taken != nil {
 			mark = x.send
 		}
+		lease, tenure := x.lease(view, s.o.Now())
+		var lend chan<- *routerpb.ToRouter
+		if lease != nil {
+			lend = x.send
+		}
 		select {
 		case push <- message:
 			x.nonce++
@@ -130,6 +137,8 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 			x.books = account.books
 		case mark <- taken:
 			x.consumption = after
+		case lend <- lease:
+			x.tenure = tenure
 		case <-changed:
 		case <-pace.C:
 		case <-ping.C:
