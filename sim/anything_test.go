@@ -129,6 +129,19 @@ func fit(m map[string]any, kind policy.Kind) map[string]any {
 			j["jwksURL"] = "https://id/keys"
 		}
 	}
+	if kind == policy.KindSafetyRule && m["drills"] != nil {
+		m["drills"] = map[string]any{"forbidden": []any{[]any{"us", "eu"}}, "protectedTenants": []any{"acme"}}
+	}
+	if kind == policy.KindDrillPlan {
+		keep(m, "kind", map[string]string{"soft": "target models tenants percent steps", "hard": "target models tenants", "quota-store": "models test"})
+		if m["kind"] != "quota-store" {
+			m["target"] = map[string]any{"region": "us"}
+		}
+		list, _ := m["steps"].([]any)
+		for _, step := range list {
+			step.(map[string]any)["dwellSeconds"] = 10
+		}
+	}
 	if kind == policy.KindCluster {
 		const all = "region models drained gpus priorWork "
 		keep(m, "type", map[string]string{
@@ -177,7 +190,7 @@ func fit(m map[string]any, kind policy.Kind) map[string]any {
 var named = map[policy.Kind][]string{
 	policy.KindRegion: {"us", "eu", "sa"}, policy.KindCluster: {"c0", "c1", "c2", "c3", "c4"}, policy.KindModel: {"small", "big", "v/L:1@x"},
 	policy.KindTenant: {"acme", "berlin"}, policy.KindTrafficPolicy: {"p0", "p1", "p2", "p3", "p4"}, policy.KindQuota: {"q0", "q1"}, policy.KindRateCard: {"r0", "r1"},
-	policy.KindSafetyRule: {"s0", "s1"},
+	policy.KindSafetyRule: {"s0", "s1"}, policy.KindDrillPlan: {"d0", "d1"},
 }
 
 // write puts or deletes one resource as an API would, and says whether that was accepted.

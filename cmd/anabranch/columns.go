@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -21,7 +22,8 @@ var headers = map[policy.Kind][]string{
 	policy.KindTrafficPolicy: {"CLASS", "PRIORITY", "MODELS", "MATCH", "DOES", "REGIONS", "TTFT MS", "OBJECTIVE", "SPILL"},
 	policy.KindQuota:         {"TENANT", "MODEL", "LIMITS", "DEGRADED"},
 	policy.KindRateCard:      {"SOURCE", "GPUS", "MODELS"},
-	policy.KindSafetyRule:    {"STAGED", "CANARY", "BAKES", "MAX MOVED", "APPROVAL"},
+	policy.KindSafetyRule:    {"STAGED", "CANARY", "BAKES", "MAX MOVED", "APPROVAL", "DRILLS"},
+	policy.KindDrillPlan:     {"KIND", "TARGET", "MODELS", "PERCENT", "STEPS", "HOLD", "SCHEDULE", "TEST"},
 }
 
 // resources prints a table of one kind. Health and whose word a cluster's signals are come last, where
@@ -101,6 +103,8 @@ func columnsOf(kind policy.Kind, name string, raw json.RawMessage) ([]string, er
 		return []string{dash(s.Source), strconv.Itoa(len(s.GPUs)), strconv.Itoa(len(s.Models))}, nil
 	case *policy.SafetyRuleSpec:
 		return safetyColumns(s), nil
+	case *policy.DrillPlanSpec:
+		return drillPlanColumns(s), nil
 	}
 	return nil, nil
 }
@@ -133,7 +137,7 @@ func quotaColumns(s *policy.QuotaSpec) []string {
 }
 
 func safetyColumns(s *policy.SafetyRuleSpec) []string {
-	out := []string{"-", "-", "-", "-", "-"}
+	out := []string{"-", "-", "-", "-", "-", "-"}
 	if r := s.Rollout; r != nil && r.Staged != nil {
 		out[0] = yes(*r.Staged)
 		if *r.Staged {
@@ -151,7 +155,31 @@ func safetyColumns(s *policy.SafetyRuleSpec) []string {
 		}
 		out[4] = fmt.Sprintf("%s by %d", strings.Join(kinds, ","), p.Approvals)
 	}
+	if d := s.Drills; d != nil {
+		out[5] = fmt.Sprintf("%g %% out, by %d", 100*d.MaxCapacityRemoved, d.Approvals)
+	}
 	return out
+}
+
+// drillPlanColumns shows what a drill takes out, how, and when by itself.
+func drillPlanColumns(s *policy.DrillPlanSpec) []string {
+	t := s.Target
+	target := dash(cmp.Or(t.Region, t.Cluster, strings.Join(t.Clusters, ",")))
+	steps := make([]string, 0, len(s.Steps))
+	for _, step := range s.Steps {
+		steps = append(steps, fmt.Sprintf("%g", step.Percent))
+	}
+	schedule, test := "-", yes(s.Test)
+	if c := s.Schedule; c != nil {
+		schedule = c.Cron + " " + c.TimeZone
+	}
+	if s.Test {
+		test = fmt.Sprintf("× %g", s.TimeScale)
+	}
+	return []string{
+		s.Kind, target, dash(strings.Join(s.Models, ",")), fmt.Sprintf("%g", s.Percent), dash(strings.Join(steps, ",")),
+		fmt.Sprintf("%ds", s.HoldSeconds), schedule, test,
+	}
 }
 
 // endpointsOf says where a cluster's requests go: how many endpoints, where more are found, or the URL.

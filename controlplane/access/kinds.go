@@ -34,6 +34,7 @@ type rule struct {
 //	               its requests come from every region
 //	RateCard       each price by its region or its model
 //	SafetyRule     binds every change, so it is out of any scope that bounds something
+//	DrillPlan      by the region that it takes out (of clusters it does not say it), its models and its tenants
 var rules = map[policy.Kind]rule{
 	policy.KindRegion:        {named: regions},
 	policy.KindCluster:       {parts: cluster},
@@ -43,6 +44,7 @@ var rules = map[policy.Kind]rule{
 	policy.KindTrafficPolicy: {parts: traffic},
 	policy.KindRateCard:      {parts: rateCard},
 	policy.KindSafetyRule:    {},
+	policy.KindDrillPlan:     {parts: drillPlan},
 }
 
 // about gives the parts of a document.
@@ -185,4 +187,16 @@ func rateCard(r *policy.Resource) []part {
 		parts = append(parts, part{at, []saying{one(models, at+".model", m.Model)}})
 	}
 	return parts
+}
+
+func drillPlan(r *policy.Resource) []part {
+	s, ok := r.Spec.(*policy.DrillPlanSpec)
+	if !ok {
+		return nil
+	}
+	where := saying{of: regions, all: "spec.target"}
+	if s.Target.Region != "" {
+		where = one(regions, "spec.target.region", s.Target.Region)
+	}
+	return []part{{"spec", []saying{where, many(models, "spec.models", s.Models), many(tenants, "spec.tenants", s.Tenants)}}}
 }

@@ -33,6 +33,12 @@ func Check(r *Resource, all Lookup) []Problem {
 		c.traffic(r, s)
 	case *QuotaSpec:
 		c.quota(s)
+	case *DrillPlanSpec:
+		c.drillNames(s)
+	case *SafetyRuleSpec:
+		if s.Drills != nil {
+			c.drillRules(s.Drills)
+		}
 	}
 	return c.problems
 }

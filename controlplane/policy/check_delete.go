@@ -11,6 +11,7 @@ func CheckDelete(kind Kind, name string, all Lookup) []Problem {
 	using := func(by *Resource, field string) {
 		c.addOf(Ref{by.Kind, by.Metadata.Name}, "metadata.name", fmt.Sprintf("%s %q still names it in %s", by.Kind, by.Metadata.Name, field), "change or delete that first")
 	}
+	drillUsers(kind, name, all, using)
 	switch kind {
 	case KindRegion:
 		for _, o := range all.List(KindCluster) {

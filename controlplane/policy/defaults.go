@@ -84,6 +84,8 @@ func Defaults(r *Resource) {
 		}
 	case *SafetyRuleSpec:
 		s.defaults()
+	case *DrillPlanSpec:
+		s.defaults()
 	}
 }
 

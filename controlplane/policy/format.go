@@ -12,6 +12,7 @@ const (
 	firstFormat  = 1
 	leasesFormat = 4 // organisations, quota stores, quotas of more than plain rates of whole tenants, and prices of more than GPUs as such
 	bookFormat   = 5 // prices of egress, emissions and cached tokens, objectives in words, losses to survive, least shares and premiums
+	drillFormat  = 6 // rules for drills
 )
 
 // later are the fields of specs that builds before leasesFormat do not know.
@@ -27,6 +28,11 @@ var latest = map[Kind][]string{
 	KindTrafficPolicy: {"objective", "survive", "maxPremium"},
 }
 
+// newest are the fields of specs that builds before drillFormat do not know.
+var newest = map[Kind][]string{
+	KindSafetyRule: {"drills"},
+}
+
 // lists of specs whose items such builds do not know in all their forms, and which of them those are.
 var (
 	lists     = map[Kind]string{KindQuota: "limits", KindCluster: "gpus", KindRateCard: "gpus"}
@@ -39,7 +45,7 @@ var (
 // known is not judged.
 func NeedsFormat(kind Kind, doc []byte) uint32 {
 	fields, list := later[kind], lists[kind]
-	if fields == nil && latest[kind] == nil && list == "" {
+	if fields == nil && latest[kind] == nil && newest[kind] == nil && list == "" {
 		return firstFormat
 	}
 	var d struct{ Spec map[string]json.RawMessage }
@@ -47,6 +53,8 @@ func NeedsFormat(kind Kind, doc []byte) uint32 {
 		return firstFormat // no build takes it
 	}
 	switch {
+	case hasAny(d.Spec, newest[kind]):
+		return drillFormat
 	case hasAny(d.Spec, latest[kind]) || kind == KindRateCard && anyHas(d.Spec["models"], "cachedPerMTok"),
 		kind == KindTrafficPolicy && anyHas(d.Spec["regions"], "minShare"):
 		return bookFormat

@@ -22,6 +22,7 @@ var families = []family{
 	{KindQuota, "quotas", func() any { return new(QuotaSpec) }},
 	{KindRateCard, "ratecards", func() any { return new(RateCardSpec) }},
 	{KindSafetyRule, "safetyrules", func() any { return new(SafetyRuleSpec) }},
+	{KindDrillPlan, "drillplans", func() any { return new(DrillPlanSpec) }},
 }
 
 // Kinds gives every kind, in an order in which a fleet can be created: a kind comes after the kinds

@@ -29,7 +29,8 @@ func Lint(all Lookup, offers ...costmodel.Offer) []Warning {
 	prices := l.tokenPrices()
 	for kind, look := range map[Kind]func(*Resource){
 		KindRegion: l.region, KindModel: l.model, KindTenant: l.tenant, KindTrafficPolicy: l.traffic,
-		KindQuota: func(r *Resource) { l.quota(r, prices) },
+		KindQuota:     func(r *Resource) { l.quota(r, prices) },
+		KindDrillPlan: l.drill,
 	} {
 		for _, r := range all.List(kind) {
 			l.at = Plural(kind) + "/" + r.Metadata.Name

@@ -24,6 +24,7 @@ const (
 	KindQuota         Kind = "Quota"
 	KindRateCard      Kind = "RateCard"
 	KindSafetyRule    Kind = "SafetyRule"
+	KindDrillPlan     Kind = "DrillPlan"
 )
 
 // Resource is one document: what all kinds have in common, and the spec of its kind.
@@ -32,7 +33,7 @@ type Resource struct {
 	Kind       Kind     `json:"kind"`
 	Metadata   Metadata `json:"metadata"`
 	// Spec is a *RegionSpec, *ClusterSpec, *ModelSpec, *TenantSpec, *TrafficPolicySpec,
-	// *QuotaSpec, *RateCardSpec or *SafetyRuleSpec, by Kind; never nil after Parse.
+	// *QuotaSpec, *RateCardSpec, *SafetyRuleSpec or *DrillPlanSpec, by Kind; never nil after Parse.
 	Spec any `json:"spec"`
 	// Written is the spec as its author wrote it, as canonical JSON without defaults, so that what
 	// was PUT is what GET answers. Nil: nothing but Spec is known. Whoever changes Spec sets it to

@@ -6,7 +6,7 @@ import (
 )
 
 // SafetyRuleSpec bounds how a change of configuration may be made and reach the routers. Of several rules
-// the strictest holds, field by field; see [SafetyOf] and [ApprovalOf].
+// the strictest holds, field by field; see [SafetyOf], [ApprovalOf] and [DrillRulesOf].
 type SafetyRuleSpec struct {
 	// Rollout says how tables that a change makes go out. Nil: the rule says nothing of it.
 	Rollout *RolloutSpec `json:"rollout,omitempty"`
@@ -14,6 +14,8 @@ type SafetyRuleSpec struct {
 	ChangeLimit *ChangeLimitSpec `json:"changeLimit,omitempty"`
 	// Approval makes writes of some resources wait for other people. Nil: the rule says nothing of it.
 	Approval *ApprovalSpec `json:"approval,omitempty"`
+	// Drills bounds drills. Nil: the rule says nothing of them.
+	Drills *DrillRulesSpec `json:"drills,omitempty"`
 }
 
 // RolloutSpec gives a table that a change makes to one router first, then to the routers of that
@@ -68,6 +70,9 @@ type ChangeLimitSpec struct {
 func (s *SafetyRuleSpec) defaults() {
 	if s.Approval != nil {
 		s.Approval.defaults()
+	}
+	if s.Drills != nil {
+		s.Drills.defaults()
 	}
 	r := s.Rollout
 	if r == nil {

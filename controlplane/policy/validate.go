@@ -41,6 +41,8 @@ func Validate(r *Resource) []Problem {
 		f.rateCard(s)
 	case *SafetyRuleSpec:
 		f.safetyRule(s)
+	case *DrillPlanSpec:
+		f.drillPlan(s)
 	default:
 		f.add("kind", fmt.Sprintf("%q is not known", clip(string(r.Kind))), kindFix(string(r.Kind)))
 	}

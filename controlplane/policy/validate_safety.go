@@ -10,11 +10,14 @@ import (
 const maxStage = 86_400
 
 func (f *finding) safetyRule(s *SafetyRuleSpec) {
-	if s.Rollout == nil && s.ChangeLimit == nil && s.Approval == nil {
-		f.add("spec", "says nothing", "give rollout, changeLimit or approval")
+	if s.Rollout == nil && s.ChangeLimit == nil && s.Approval == nil && s.Drills == nil {
+		f.add("spec", "says nothing", "give rollout, changeLimit, approval or drills")
 	}
 	if s.Approval != nil {
 		f.approval(s.Approval)
+	}
+	if s.Drills != nil {
+		f.drillRules(s.Drills)
 	}
 	if l := s.ChangeLimit; l != nil {
 		f.share("spec.changeLimit.maxMovedShare", l.MaxMovedShare)

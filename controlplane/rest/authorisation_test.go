@@ -115,6 +115,7 @@ var samples = map[policy.Kind]string{
 	policy.KindQuota:         `{tenant: %[1]s, model: %[1]s, limits: [{kind: requests, perMinute: 1}]}`,
 	policy.KindRateCard:      `{gpus: [{class: h100, region: %[1]s, usdPerHour: 1}]}`,
 	policy.KindSafetyRule:    `{changeLimit: {maxMovedShare: 0.3}}`,
+	policy.KindDrillPlan:     `{kind: soft, target: {region: %[1]s}, models: [%[1]s], tenants: [%[1]s]}`,
 }
 
 func sample(t *testing.T, kind policy.Kind, whose string) string {
@@ -134,7 +135,7 @@ func covered(kind policy.Kind, scope access.Scope) bool {
 	switch kind {
 	case policy.KindRegion, policy.KindRateCard:
 		return len(scope.Regions) > 0
-	case policy.KindCluster:
+	case policy.KindCluster, policy.KindDrillPlan:
 		return true // by its region, and by its models
 	case policy.KindModel, policy.KindTenant, policy.KindQuota, policy.KindTrafficPolicy:
 		return len(scope.Tenants) > 0

@@ -146,6 +146,7 @@ func TestHeadersAndStatusOfAllKinds(t *testing.T) {
 		policy.KindQuota:         "{tenant: x, model: x, limits: [{kind: requests, perMinute: 5}]}",
 		policy.KindRateCard:      "{models: [{model: x, inputPerMTok: 1, outputPerMTok: 2}]}",
 		policy.KindSafetyRule:    "{changeLimit: {maxMovedShare: 0.5}}",
+		policy.KindDrillPlan:     "{kind: hard, target: {region: x}, models: [x], schedule: {cron: 0 4 * * Tue, timeZone: Europe/Berlin}}",
 	}
 	for _, kind := range policy.Kinds() { // in an order in which references are there
 		path := "/v1/" + policy.Plural(kind)

@@ -255,8 +255,8 @@ func TestUnknownCommands(t *testing.T) {
 	}{
 		{"no operation that this build knows", &statepb.Command{Format: 1}},
 		{"a newer format", future},
-		{"put of a newer kind", command(&statepb.Put{Kind: "DrillPlan", Name: "d"})},
-		{"delete of a newer kind", command(&statepb.Delete{Kind: "DrillPlan", Name: "d"})},
+		{"put of a newer kind", command(&statepb.Put{Kind: "Planet", Name: "d"})},
+		{"delete of a newer kind", command(&statepb.Delete{Kind: "Planet", Name: "d"})},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -258,6 +258,7 @@ func muddled(t *rapid.T, index uint64) *statepb.Command {
 		policy.KindTrafficPolicy: fmt.Sprintf(`{"models":[%q],"regions":[{"region":%q,"weight":1}]}`, other.Draw(t, "model"), other.Draw(t, "region")),
 		policy.KindQuota:         fmt.Sprintf(`{"tenant":%q,"limits":[{"resource":"requests","rate":10,"per":"1s"}]}`, other.Draw(t, "tenant")),
 		policy.KindRateCard:      fmt.Sprintf(`{"region":%q}`, other.Draw(t, "region")),
+		policy.KindDrillPlan:     fmt.Sprintf(`{"kind":"soft","target":{"region":%q},"models":[%q,"b"],"tenants":["none",%q]}`, other.Draw(t, "region"), other.Draw(t, "model"), other.Draw(t, "tenant")),
 	}[kind]
 	var cmd *statepb.Command
 	switch rapid.IntRange(0, 11).Draw(t, "op") {

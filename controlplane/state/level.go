@@ -78,6 +78,8 @@ func kindFormat(kind policy.Kind) uint32 {
 		return 1
 	case kind == policy.KindSafetyRule:
 		return 3
+	case kind == policy.KindDrillPlan:
+		return 6
 	}
 	return Format
 }

@@ -99,7 +99,7 @@ func TestADamagedSnapshotIsRefused(t *testing.T) {
 func TestASnapshotThatContradictsItselfIsRefused(t *testing.T) {
 	for name, s := range map[string]*statepb.Snapshot{
 		"a resource without its kind's revision": {Resources: []*statepb.Resource{{Kind: "Region", Name: "us", Doc: []byte(`{}`)}}},
-		"a kind of a newer build":                {KindRevisions: []*statepb.KindRevision{{Kind: "DrillPlan", Revision: 1}}},
+		"a kind of a newer build":                {KindRevisions: []*statepb.KindRevision{{Kind: "Planet", Revision: 1}}},
 		"an unreadable document": {
 			KindRevisions: []*statepb.KindRevision{{Kind: "Region", Revision: 1}},
 			Resources:     []*statepb.Resource{{Kind: "Region", Name: "us", Doc: []byte(`{`)}},

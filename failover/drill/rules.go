@@ -176,18 +176,23 @@ func (c *checker) alerts() {
 	}
 }
 
-func (c *checker) times() {
-	end := c.now.Add(c.plan.Length())
-	for _, list := range c.rules.Windows {
-		if len(list) > 0 && !open(list, c.now, end) {
-			c.block(CauseWindow, "the windows for drills do not hold from now until it would be over, at %s; they are %s", utc(end), describe(list))
+func (c *checker) times() { c.out = append(c.out, c.rules.InTime(c.plan, c.now)...) }
+
+// InTime gives the windows and blackouts that do not let a drill of a plan begin at a time; none: they do.
+func (r Rules) InTime(p Plan, start time.Time) []Block {
+	var out []Block
+	end := start.Add(p.Length())
+	for _, list := range r.Windows {
+		if len(list) > 0 && !open(list, start, end) {
+			out = append(out, Block{CauseWindow, fmt.Sprintf("the windows for drills do not hold from %s until it would be over, at %s; they are %s", utc(start), utc(end), describe(list))})
 		}
 	}
-	for _, b := range c.rules.Blackouts {
-		if b.Touches(c.now, end) {
-			c.block(CauseWindow, "blackout from %s until %s: %s", utc(b.From), utc(b.Until), b.Reason)
+	for _, b := range r.Blackouts {
+		if b.Touches(start, end) {
+			out = append(out, Block{CauseWindow, strings.TrimSuffix(fmt.Sprintf("blackout from %s until %s: %s", utc(b.From), utc(b.Until), b.Reason), ": ")})
 		}
 	}
+	return out
 }
 
 // regions: how much may be out at once.
