@@ -102,8 +102,8 @@ func (m *machine) validated(d Decision) error {
 
 func (m *machine) approve(d Decision) error {
 	switch {
-	case m.run.State != Pending:
-		return m.refuse("only one that waits for approval can be approved")
+	case m.run.State != Pending && m.run.State != Validated:
+		return m.refuse("only one that is validated, and not approved yet, can be approved")
 	case !bytes.Equal(m.run.PlanSHA256, d.PlanSHA256):
 		return fmt.Errorf("%w: what you were shown is not what the drill is now; look at it again", ErrPlan)
 	case d.Who == "" || d.Who == m.run.Creator:

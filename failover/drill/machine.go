@@ -457,26 +457,23 @@ func (m *machine) verify() {
 	case !settled && m.in.Order != "":
 		m.end(Interrupted, CauseOperator, "an operator's order: "+m.in.Order)
 	case m.elapsed() < m.in.Plan.Verify:
-	case settled:
-		m.end(m.run.Outcome, m.run.Cause, m.verdict("it ended as it had to"))
 	default:
-		seen := taken(m.in.Samples, m.run.Entered, func(s Sample) bool { return s.State == Verify })
-		if b := Gate(m.in.Plan, m.run.Baseline, seen, m.in.ObjectiveMs); b != nil {
-			m.tell(OfSignal, b.String(), "")
-			m.end(Failed, CauseVerify, "it is not again as before: "+b.String())
-			return
-		}
-		m.end(Succeeded, "", "all is again as before")
+		m.compare(settled)
 	}
 }
 
-// verdict says of a drill whose outcome is certain whether all is as before.
-func (m *machine) verdict(as string) string {
+// compare ends the drill by how the time after it compares with the baseline. An outcome that is certain already stays.
+func (m *machine) compare(settled bool) {
+	outcome, cause, why := Succeeded, Cause(""), "all is again as before"
 	seen := taken(m.in.Samples, m.run.Entered, func(s Sample) bool { return s.State == Verify })
 	if b := Gate(m.in.Plan, m.run.Baseline, seen, m.in.ObjectiveMs); b != nil {
-		return as + "; it is not again as before: " + b.String()
+		m.tell(OfSignal, b.String(), "")
+		outcome, cause, why = Failed, CauseVerify, "it is not again as before: "+b.String()
 	}
-	return as + "; all is again as before"
+	if settled {
+		outcome, cause, why = m.run.Outcome, m.run.Cause, fmt.Sprintf("%s, by %s; %s", m.run.Outcome, m.run.Cause, why)
+	}
+	m.end(outcome, cause, why)
 }
 
 // last is the newest sample that was taken in the present state and stage.
