@@ -198,7 +198,7 @@ func TestAPlanSaysWhoMustApprove(t *testing.T) {
 	if out, _ := s.do(0, batch, "plan", "-f", "-", "--simulate=false"); !strings.Contains(out, "approval: it would be proposed, and needs that of others: 1") {
 		t.Errorf("plan: %s", out)
 	}
-	if out, _ := s.do(0, "", "get", "safetyrules"); !strings.Contains(fields(out), "APPROVAL REVISION\ntwo - - - - tenants by 1 ") {
+	if out, _ := s.do(0, "", "get", "safetyrules"); !strings.Contains(fields(out), "APPROVAL DRILLS REVISION\ntwo - - - - tenants by 1 - ") {
 		t.Errorf("rules:\n%s", out)
 	}
 }

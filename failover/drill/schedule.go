@@ -3,6 +3,7 @@ package drill
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ func NewSchedule(cron string, zone *time.Location, blackouts []Blackout) (Schedu
 	if len(fields) != five {
 		return Schedule{}, fmt.Errorf("%.40q has %d fields, and must have minute, hour, day of month, month and day of week", cron, len(fields))
 	}
-	if strings.ContainsAny(cron, "LlWw#?") && !plainNames(fields) || !gronx.IsValid(cron) {
+	if !plain(fields) || !gronx.IsValid(cron) {
 		return Schedule{}, fmt.Errorf("%.40q is no cron expression of numbers, names, '*', ',', '-' and '/'", cron)
 	}
 	s := Schedule{cron: cron, zone: zone, blackouts: blackouts}
@@ -37,17 +38,19 @@ func NewSchedule(cron string, zone *time.Location, blackouts []Blackout) (Schedu
 	return s, nil
 }
 
-// plainNames: the letters of a cron expression are those of months and days, none of "last" and "nearest weekday".
-func plainNames(fields []string) bool {
+// named are the fields that may have names, and which.
+var named = map[int]string{3: "jan feb mar apr may jun jul aug sep oct nov dec", 4: "sun mon tue wed thu fri sat"}
+
+// plain: the fields hold numbers, '*', ',', '-', '/' and names where they belong, and none of what only some programs know.
+func plain(fields []string) bool {
 	for i, f := range fields {
-		for _, name := range strings.FieldsFunc(f, func(c rune) bool { return c < 'A' }) {
-			named := i == 3 && len(name) == 3 || i == 4 && len(name) == 3
-			if !named {
+		if strings.Trim(f, "0123456789*,-/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+			return false
+		}
+		for _, name := range strings.FieldsFunc(strings.ToLower(f), func(c rune) bool { return c < 'a' }) {
+			if !slices.Contains(strings.Fields(named[i]), name) {
 				return false
 			}
-		}
-		if strings.ContainsAny(f, "#?") {
-			return false
 		}
 	}
 	return true
