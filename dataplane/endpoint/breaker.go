@@ -16,6 +16,7 @@ type breaker struct {
 	ejector  failover.Ejector
 	cfg      failover.EjectConfig
 	doubtful bool // something went wrong that no canary has looked into
+	anew     bool // something did while the last canary was under way, or since
 	hurried  bool // the place shows signs of life: don't wait for the probe to be due
 	failed   int  // canaries in a row
 	refusals int  // connect failures in a row
@@ -63,7 +64,9 @@ func (b *breaker) record(o failover.Outcome, now time.Time) {
 		return
 	}
 	b.count(o, now)
-	b.doubtful = b.doubtful || o != failover.OK && !b.costly
+	if o != failover.OK && !b.costly {
+		b.doubtful, b.anew = true, true
+	}
 	b.publish()
 }
 
@@ -89,7 +92,10 @@ func (b *breaker) count(o failover.Outcome, now time.Time) {
 func (b *breaker) doubt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.doubtful && !b.costly {
+	if b.costly {
+		return
+	}
+	if b.anew = true; !b.doubtful {
 		b.doubtful = true
 		b.wake()
 	}
@@ -115,6 +121,7 @@ func (b *breaker) probe(now time.Time, rnd float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if out, _ := b.ejector.Ejected(); !out {
+		b.anew = false
 		return b.doubtful
 	}
 	if !b.ejector.ProbeDue(now) && !b.hurried {
@@ -135,7 +142,8 @@ func (b *breaker) idle() bool {
 
 // probed takes in how a canary went. As many failures in a row as connect failures would eject,
 // whatever their kind, eject: a canary is small, and nobody's fault but the place's. One that is
-// answered clears a place of what requests alone accuse it of. Restored: this one brought the place
+// answered clears a place of what requests alone accuse it of, but not of what went wrong after it was
+// sent: it may have been the last that the place answered. Restored: this one brought the place
 // back.
 func (b *breaker) probed(o failover.Outcome, what string, now time.Time) (restored bool) {
 	b.mu.Lock()
@@ -147,9 +155,9 @@ func (b *breaker) probed(o failover.Outcome, what string, now time.Time) (restor
 	b.count(o, now)
 	switch o {
 	case failover.OK:
-		b.doubtful, b.failed = false, 0
+		b.doubtful, b.failed = b.anew, 0
 	case failover.Ignored:
-		b.doubtful = false
+		b.doubtful = b.anew
 	default:
 		b.failed++
 		b.byRequests.Store(false)
@@ -178,7 +186,7 @@ func (b *breaker) publish() {
 		}
 	}
 	if out {
-		b.doubtful, b.accused = false, false
+		b.doubtful, b.anew, b.accused = false, false, false
 	}
 	if out || b.doubtful {
 		b.wake()

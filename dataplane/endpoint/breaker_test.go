@@ -51,6 +51,30 @@ func TestBreakerLooksAtOnceAfterAFailure(t *testing.T) {
 	}
 }
 
+func TestADoubtOutlivesACanaryThatWasSentBefore(t *testing.T) {
+	now := time.Unix(1000, 0)
+	raised := map[string]func(*breaker){
+		"a request is refused": func(b *breaker) { b.record(failover.ConnectFailure, now) },
+		"a look fails":         (*breaker).doubt,
+	}
+	for name, raise := range raised {
+		for _, o := range []failover.Outcome{failover.OK, failover.Ignored} {
+			b := newBreaker(failover.DefaultEjectConfig())
+			b.doubt()
+			b.probe(now, 0.5)
+			raise(b) // the place has died since it answered
+			b.probed(o, "", now)
+			if b.idle() || !b.probe(now, 0.5) {
+				t.Errorf("%s: a canary of outcome %d that was sent before clears the place", name, o)
+			}
+			b.probed(failover.OK, "", now)
+			if !b.idle() {
+				t.Errorf("%s: still in doubt after a canary that was sent later", name)
+			}
+		}
+	}
+}
+
 func TestCanariesAloneEject(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, o := range []failover.Outcome{failover.ConnectFailure, failover.ServerFault, failover.Silence} {
@@ -123,6 +147,7 @@ func TestABusyPlaceIsNotADeadOne(t *testing.T) {
 	b := newBreaker(failover.DefaultEjectConfig())
 	for range 20 {
 		b.doubt()
+		b.probe(now, 0.5)
 		b.probed(failover.Ignored, "slow, but tokens flow", now)
 	}
 	if out, _ := b.ejected(); out || !b.idle() {

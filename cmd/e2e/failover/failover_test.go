@@ -64,6 +64,9 @@ func TestFailover(t *testing.T) {
 			}
 		})
 		tr.t, s.t = t, t
+		if long {
+			t.Logf("so far:\n\n%s", tr.board)
+		}
 	}
 }
 
