@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	emergency "anabranch/api/order"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/override"
 	"anabranch/dataplane/table"
@@ -166,7 +167,7 @@ func (w *world) ordered(orders ...override.Order) {
 		orders[i].ID, orders[i].Actor, orders[i].Reason = "o"+strconv.Itoa(i), "sre", "test"
 		orders[i].At, orders[i].Expires = now, now.Add(time.Hour)
 	}
-	w.orders.Store(override.NewSet(orders).At(now))
+	w.orders.Store(emergency.Set{}.With(emergency.DoorSocket, orders...).At(now))
 }
 
 func TestAnOrderShedsWhatMattersLess(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"anabranch/dataplane/route"
 )
 
-// Emergency orders that were given to this router alone; see package override.
+// Emergency orders that hold on this router; see package override.
 
 // ordersEvery is how soon an order to shed reaches what waits.
 const ordersEvery = 200 * time.Millisecond
@@ -39,7 +39,7 @@ func (r *Router) obeyOrders(ctx context.Context) error {
 
 // orders lets a choice of clusters heed what orders hold now.
 func (x *trip) orders(v *override.View, in *route.Input) {
-	if len(v.Orders()) == 0 {
+	if len(v.Given()) == 0 {
 		return
 	}
 	region := func(id fleet.ClusterID) fleet.RegionID { return x.table.Clusters[id].Region }

@@ -3376,6 +3376,7 @@ type Orders struct {
 	Committed      []*Order               `protobuf:"bytes,1,rep,name=committed,proto3" json:"committed,omitempty"`                                  // by quorum
 	CommittedKnown bool                   `protobuf:"varint,2,opt,name=committed_known,json=committedKnown,proto3" json:"committed_known,omitempty"` // false: this node can't tell, and those known before hold until they expire
 	Signed         []*SignedOrder         `protobuf:"bytes,3,rep,name=signed,proto3" json:"signed,omitempty"`                                        // added to what the router has: a signed order ends by time or by a signed cancel
+	Ended          []string               `protobuf:"bytes,4,rep,name=ended,proto3" json:"ended,omitempty"`                                          // signed orders that end now because a quorum says so; with committed_known
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3427,6 +3428,13 @@ func (x *Orders) GetCommittedKnown() bool {
 func (x *Orders) GetSigned() []*SignedOrder {
 	if x != nil {
 		return x.Signed
+	}
+	return nil
+}
+
+func (x *Orders) GetEnded() []string {
+	if x != nil {
+		return x.Ended
 	}
 	return nil
 }
@@ -6230,11 +6238,12 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x10quota_store_lost\x18\t \x01(\bR\x0equotaStoreLost\x12\x1d\n" +
 	"\n" +
 	"watch_only\x18\n" +
-	" \x01(\bR\twatchOnly\"\xa5\x01\n" +
+	" \x01(\bR\twatchOnly\"\xbb\x01\n" +
 	"\x06Orders\x128\n" +
 	"\tcommitted\x18\x01 \x03(\v2\x1a.anabranch.router.v1.OrderR\tcommitted\x12'\n" +
 	"\x0fcommitted_known\x18\x02 \x01(\bR\x0ecommittedKnown\x128\n" +
-	"\x06signed\x18\x03 \x03(\v2 .anabranch.router.v1.SignedOrderR\x06signed\"\x85\x02\n" +
+	"\x06signed\x18\x03 \x03(\v2 .anabranch.router.v1.SignedOrderR\x06signed\x12\x14\n" +
+	"\x05ended\x18\x04 \x03(\tR\x05ended\"\x85\x02\n" +
 	"\x05Order\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +

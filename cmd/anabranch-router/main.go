@@ -140,6 +140,7 @@ looks that must fail; without one they send here what is refused. A second signa
 	fl.StringVar(&o.SecretsDir, "secrets-dir", "", "folder below which the credentials towards clusters and the passwords of regions' quota stores must lie (default: anywhere)")
 	fl.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "URL that traces are sent to (default: as OTEL_EXPORTER_OTLP_ENDPOINT says, or none are)")
 	fl.Float64Var(&o.TraceRatio, "trace-ratio", 0, "share of requests that are traced, unless their client decides (default: as OTEL_TRACES_SAMPLER says, or all)")
+	fl.StringVar(&o.EmergencyKeys, "emergency-keys", "", "file of the public keys of those who may sign emergency orders, for when the control plane has no quorum; lines as \"anabranch emergency keygen\" prints them, read again when it changes (default: no signed order is taken)")
 	fl.StringVar(&o.DiscoveryDir, "discovery-dir", "", "folder that files of endpoints must lie in, for clusters that are discovered by file (default: anywhere)")
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server, for clusters that are discovered in Kubernetes; needs a build with the tag kubernetes (default: the cluster that this runs in)")
 	fl.DurationVar(&o.DrainDelay, "drain-delay", 0, "how long new requests are still taken on the way down, when readiness is off already (default: not at all)")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"anabranch/api/order"
 	"anabranch/cmd/settings"
 	"anabranch/dataplane/override"
 )
@@ -89,8 +90,8 @@ func orderCommand() *cobra.Command {
 		Long: `Give the router on this machine an emergency order.
 
 Orders are for when no control plane can be asked; as long as one answers, use "anabranch". An order
-holds for this router alone, at once, over restarts, and until it expires: after ` + term(override.DefaultTerm) + ` unless --for says
-otherwise, and after ` + term(override.MaxTerm) + ` at most. It beats the routing table. Of two that conflict the less drastic
+holds for this router alone, at once, over restarts, and until it expires: after ` + term(order.DefaultTerm) + ` unless --for says
+otherwise, and after ` + term(order.MaxTerm) + ` at most. It beats the routing table. Of two that conflict the less drastic
 holds: restore before evacuate, the lower bound of two that shed, the newer table of two that revert.
 
 The same can be written to ` + override.FileName + ` in the data folder, where the router looks each second:
@@ -111,7 +112,7 @@ The same can be written to ` + override.FileName + ` in the data folder, where t
 		return err
 	})
 	fl := cmd.PersistentFlags()
-	fl.StringVar(&ask.For, "for", "", "how long it holds, like 10m or 2h (default: "+term(override.DefaultTerm)+")")
+	fl.StringVar(&ask.For, "for", "", "how long it holds, like 10m or 2h (default: "+term(order.DefaultTerm)+")")
 	fl.StringVar(&ask.Reason, "reason", "", "why, for whoever looks (required)")
 	fl.StringVar(&ask.Actor, "actor", "", "who gives it (default: the name that you are logged in by)")
 	add := func(use, short, long string, args cobra.PositionalArgs, fill func([]string) error) {
@@ -131,6 +132,9 @@ The same can be written to ` + override.FileName + ` in the data folder, where t
 	}
 	add("freeze", "Take no new routing table",
 		"The newest that comes meanwhile is taken when the order ends.",
+		cobra.NoArgs, func([]string) error { return nil })
+	add("stop-drills", "End the drill under way, and take part in none",
+		"Traffic goes as if there were no drill, at once. Drills go on elsewhere: stop them all by \"anabranch emergency stop-drills\".",
 		cobra.NoArgs, func([]string) error { return nil })
 	add("evacuate CLUSTER|REGION", "Send no new requests to a cluster or a region",
 		"Requests under way end there. Where a cluster and a region have one name, say cluster/NAME or region/NAME.",
@@ -163,7 +167,7 @@ The same can be written to ` + override.FileName + ` in the data folder, where t
 // known refuses what is no subcommand, which cobra would show the help for.
 func known(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%q is no order: use freeze, evacuate, restore, revert or shed, see %s --help", args[0], cmd.CommandPath())
+		return fmt.Errorf("%q is no order: use freeze, evacuate, restore, revert, shed or stop-drills, see %s --help", args[0], cmd.CommandPath())
 	}
 	return nil
 }
@@ -207,7 +211,7 @@ func give(cmd *cobra.Command, d *door, ask override.Ask) error {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "order %s: %s until %s\n", given.ID, what(&given.Order), given.Expires.Local().Format("15:04:05"))
+	fmt.Fprintf(out, "order %s: %s until %s\n", given.ID, given.Order.String(), given.Expires.Local().Format("15:04:05"))
 	if given.OverruledBy != "" {
 		fmt.Fprintf(out, "order %s holds instead. If it should not: anabranch-router orders cancel %s\n", given.OverruledBy, given.OverruledBy)
 	}
@@ -286,7 +290,7 @@ func list(out io.Writer, s override.Status, now time.Time) error {
 		fmt.Fprintln(w, "ID\tORDER\tENDS IN\tACTOR\tBY\tREASON")
 		for i := range s.Orders {
 			o := &s.Orders[i]
-			doing := what(&o.Order)
+			doing := o.Order.String()
 			if o.OverruledBy != "" {
 				doing += " (overruled by " + o.OverruledBy + ")"
 			}
@@ -300,22 +304,6 @@ func list(out io.Writer, s override.Status, now time.Time) error {
 		fmt.Fprintln(out, "problem:", why)
 	}
 	return nil
-}
-
-// what an order does, in the words of the command line.
-func what(o *override.Order) string {
-	switch o.Kind {
-	case override.Evacuate, override.Restore:
-		return string(o.Kind) + " " + o.Target
-	case override.Revert:
-		if o.Epoch == 0 {
-			return fmt.Sprintf("revert %d", o.Revision)
-		}
-		return fmt.Sprintf("revert %d/%d", o.Epoch, o.Revision)
-	case override.Shed:
-		return fmt.Sprintf("shed %d", o.Priority)
-	}
-	return string(o.Kind)
 }
 
 // term writes a duration without the units that are zero.

@@ -164,7 +164,7 @@ func TestHelpSaysWhatOrdersDo(t *testing.T) {
 		says []string
 	}{
 		{[]string{"--help"}, []string{"order ", "orders "}},
-		{[]string{"order"}, []string{"evacuate", "after 30m unless", "24h at most", "override.yaml", "--reason"}},
+		{[]string{"order"}, []string{"evacuate", "after 4h unless", "24h at most", "override.yaml", "--reason"}},
 		{[]string{"order", "shed", "--help"}, []string{"best-effort 0", "--for", "--data-dir"}},
 		{[]string{"orders", "--help"}, []string{"cancel", "--json", "ANABRANCH_ROUTER_DATA_DIR"}},
 	} {

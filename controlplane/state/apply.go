@@ -140,8 +140,10 @@ func (v *View) apply(cmd *statepb.Command) *statepb.Outcome {
 		return v.steerDrill(cmd, op.SteerDrill)
 	case *statepb.Command_RenewDrill:
 		return v.renewDrill(cmd, op.RenewDrill)
-	case *statepb.Command_PutOrder, *statepb.Command_EndOrder:
-		return refuse(CodeInvalid, "", "emergency orders are not replicated yet")
+	case *statepb.Command_PutOrder:
+		return v.putOrder(cmd, op.PutOrder)
+	case *statepb.Command_EndOrder:
+		return v.endOrder(cmd, op.EndOrder)
 	}
 	return &statepb.Outcome{}
 }

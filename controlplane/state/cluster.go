@@ -71,7 +71,7 @@ func (v *View) bumpEpoch(cmd *statepb.Command, b *statepb.BumpEpoch) *statepb.Ou
 		return &statepb.Outcome{}
 	}
 	v.epoch, v.epochDue = to, false
-	v.interrupt(cmd)
+	v.interrupt(cmd, "the epoch has risen")
 	v.record(cmd, entry{action: "epoch", name: strconv.FormatUint(to, 10)})
 	return &statepb.Outcome{}
 }

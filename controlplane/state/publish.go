@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -33,7 +34,7 @@ func (v *View) publish(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcom
 
 func (v *View) publishTable(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcome {
 	t, now := p.GetTable(), v.Table()
-	if out := v.fit(t, now); out != nil {
+	if out := v.fit(cmd, t, now); out != nil {
 		return out
 	}
 	v.reasons = p.GetReasons()
@@ -49,13 +50,16 @@ func (v *View) publishTable(cmd *statepb.Command, p *statepb.Publish) *statepb.O
 }
 
 // fit judges a table that is to take the place of another; nil: it may.
-func (v *View) fit(t, now *routerpb.Table) *statepb.Outcome {
+func (v *View) fit(cmd *statepb.Command, t, now *routerpb.Table) *statepb.Outcome {
 	if from := t.GetRef(); from.GetRevision() != 0 && !proto.Equal(from, now.GetRef()) {
 		return refuse(CodePrecondition, "table.ref", fmt.Sprintf("the current table is revision %d of epoch %d, not %d of %d",
 			now.GetRef().GetRevision(), now.GetRef().GetEpoch(), from.GetRevision(), from.GetEpoch()))
 	}
 	if v.epochDue {
 		return epochFirst()
+	}
+	if o := v.Ordered(time.UnixMilli(cmd.GetAtUnixMs())).Freezer(); o != nil {
+		return refuse(CodeFrozen, "table", fmt.Sprintf("emergency order %s holds newer tables off until %s", o.ID, o.Expires.UTC().Format(time.RFC3339)))
 	}
 	if len(t.GetRegions()) == 0 || len(t.GetClusters()) == 0 {
 		return refuse(CodeInvalid, "table", "holds no region or no cluster")

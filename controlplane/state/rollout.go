@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -91,7 +92,7 @@ func reachOf(r *statepb.Rollout) rollout.Reach {
 func (v *View) startRollout(cmd *statepb.Command, s *statepb.StartRollout) *statepb.Outcome {
 	config := v.Config()
 	switch {
-	case v.roll.freeze != nil:
+	case v.FrozenAt(time.UnixMilli(cmd.GetAtUnixMs())) != nil:
 		return frozen()
 	case v.Rollout() != nil:
 		return refuse(CodeExists, "", fmt.Sprintf("rollout %d is under way", v.Rollout().GetId()))
@@ -102,7 +103,7 @@ func (v *View) startRollout(cmd *statepb.Command, s *statepb.StartRollout) *stat
 	case s.GetCanary() == "" || s.GetRegion() == "":
 		return refuse(CodeInvalid, "canary", "names no router or no region")
 	}
-	if out := v.fit(s.GetTable(), v.Table()); out != nil {
+	if out := v.fit(cmd, s.GetTable(), v.Table()); out != nil {
 		return out
 	}
 	r := &statepb.Rollout{
@@ -124,7 +125,7 @@ func (v *View) publishTrial(cmd *statepb.Command, p *statepb.Publish) *statepb.O
 	if v.Rollout() == nil {
 		return refuse(CodePrecondition, "trial.ref", "no rollout is under way")
 	}
-	if out := v.fit(p.GetTrial(), v.roll.fresh); out != nil {
+	if out := v.fit(cmd, p.GetTrial(), v.roll.fresh); out != nil {
 		return out
 	}
 	v.roll.reasons = p.GetTrialReasons()
@@ -189,7 +190,7 @@ func (v *View) steer(cmd *statepb.Command, s *statepb.SteerChange) *statepb.Outc
 func (v *View) forward(cmd *statepb.Command, s *statepb.SteerChange, r *statepb.Rollout) *statepb.Outcome {
 	to := rollout.Settled
 	switch {
-	case v.roll.freeze != nil:
+	case v.FrozenAt(time.UnixMilli(cmd.GetAtUnixMs())) != nil:
 		return frozen()
 	case v.epochDue:
 		return epochFirst()
@@ -224,15 +225,15 @@ func (v *View) leaveRollout() {
 	v.roll.trial, v.roll.stable, v.roll.fresh, v.roll.reasons = nil, nil, nil, nil
 }
 
-// interrupt ends a rollout whose tables belong to an epoch that has passed; the table of all others is
-// everybody's in the new one.
-func (v *View) interrupt(cmd *statepb.Command) {
+// interrupt ends a rollout whose tables belong to an epoch that has passed, or that an order goes back behind; the table
+// of all others is everybody's again.
+func (v *View) interrupt(cmd *statepb.Command, why string) {
 	r := v.Rollout()
 	if r == nil {
 		return
 	}
 	next := proto.CloneOf(r)
-	v.end(cmd, next, rollout.Interrupted, "the epoch has risen")
+	v.end(cmd, next, rollout.Interrupted, why)
 	v.roll.rollouts = slices.Clone(v.roll.rollouts)
 	v.roll.rollouts[len(v.roll.rollouts)-1] = next
 	v.keep(v.roll.stable)
@@ -245,7 +246,7 @@ func (v *View) interrupt(cmd *statepb.Command) {
 func (v *View) settleAtOnce(cmd *statepb.Command, s *statepb.SteerChange) *statepb.Outcome {
 	config := v.Config()
 	switch {
-	case v.roll.freeze != nil:
+	case v.FrozenAt(time.UnixMilli(cmd.GetAtUnixMs())) != nil:
 		return frozen()
 	case v.Rollout() != nil:
 		return refuse(CodeExists, "", fmt.Sprintf("rollout %d is under way", v.Rollout().GetId()))

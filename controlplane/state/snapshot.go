@@ -106,7 +106,7 @@ func (v *View) bytes() ([]byte, error) {
 		FeatureLevel: v.level, Answers: v.answers, AuditAnchor: v.audit.anchor,
 		Rollouts: v.rollingProto(), Proposals: v.proposalsProto(), Ledger: v.ledger.proto(), Account: v.account.Proto(),
 		Prices: v.prices.proto(), Billed: v.billed,
-		Drills: v.drills.proto(),
+		Drills: v.drills.proto(), Emergency: v.emergency.proto(),
 	}
 	for _, kind := range policy.Kinds() {
 		shelf := v.shelf(kind)
@@ -177,6 +177,9 @@ func fromSnapshot(s *statepb.Snapshot) (_ *View, err error) {
 		return nil, errors.New("the days that were billed are out of order")
 	}
 	if err := v.drills.read(s.GetDrills()); err != nil {
+		return nil, err
+	}
+	if err := v.emergency.read(s.GetEmergency()); err != nil {
 		return nil, err
 	}
 	if err := VerifyAudit(s.GetAudit()); err != nil {

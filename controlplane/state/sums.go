@@ -18,7 +18,7 @@ import (
 
 // Sums hashes the state by parts, for nodes to compare: resources by kind, their history, the
 // tables, rollouts, proposals, the ledger, the account, prices, bills,
-// drills, health, reasons, nodes, the answers kept, the audit trail, and the rest. The index is not in them.
+// drills, emergency orders, health, reasons, nodes, the answers kept, the audit trail, and the rest. The index is not in them.
 //
 // To take milliseconds at any size they cover the newest table whole and the others by reference, the
 // trail by its newest entry, which hashes all before, and answers without their documents: what is left
@@ -48,6 +48,7 @@ func Sums(v *View) []*statepb.Sum {
 	add("prices", func(h hash.Hash) { message(h, v.prices.proto()) })
 	add("billed", func(h hash.Hash) { messages(h, v.billed) })
 	add("drills", v.drills.sum)
+	add("emergency", func(h hash.Hash) { message(h, v.emergency.proto()) })
 	add("health", func(h hash.Hash) { messages(h, v.health) })
 	add("reasons", func(h hash.Hash) { messages(h, v.reasons) })
 	add("nodes", func(h hash.Hash) { messages(h, v.nodes) })

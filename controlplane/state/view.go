@@ -60,6 +60,7 @@ type View struct {
 	prices    prices
 	billed    []*statepb.BilledDay // oldest first; replaced, never written to
 	drills    drills
+	emergency emergency
 	forgotten uint64 // revision up to which changes of proposals may be forgotten
 }
 

@@ -16,6 +16,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"anabranch/api/order"
+	"anabranch/api/order/signed"
 	"anabranch/dataplane/table"
 )
 
@@ -40,6 +42,8 @@ type Options struct {
 	Table func() *table.Table
 	// Kept lists the tables to which one can go back, newest first. Nil: there are none.
 	Kept func() ([]table.Ref, error)
+	// Keys are those that orders of the control plane are signed with where it has no quorum. Nil: none are taken.
+	Keys *signed.Ring
 	// Registerer takes the metrics. Nil: nobody does.
 	Registerer prometheus.Registerer
 	// Now tells the time. Nil: the clock.
@@ -56,10 +60,13 @@ type Book struct {
 	kept string
 	view atomic.Pointer[View]
 
-	mu       sync.Mutex // guards what follows, and swaps of view
-	given    []Order    // by the socket
-	file     watched
-	problems map[string]string // of the doors, by "kept" and "socket"
+	mu        sync.Mutex // guards what follows, and swaps of view
+	given     []Order    // by the socket
+	committed []Order    // by the quorum of the control plane
+	signed    *signed.Shelf
+	file      watched
+	problems  map[string]string // of the doors, by "kept", "socket" and "keys"
+	refused   map[string]string // of what a node sent last and was not taken, by code
 }
 
 // New takes in the orders that were given before a restart and those of the file. What can't be
@@ -91,10 +98,13 @@ func New(o Options) (*Book, error) {
 		o: o, log: o.Logger.With("component", "override"), kept: filepath.Join(o.Dir, keptName),
 		file: watched{path: o.File}, problems: make(map[string]string),
 	}
-	var err error
-	if b.given, err = loadKept(b.kept); err != nil {
+	keys, err := b.o.Keys.Keys()
+	b.problem("keys", err)
+	k, err := loadKept(b.kept, keys, b.o.Now())
+	if err != nil {
 		b.problem("kept", err)
 	}
+	b.given, b.committed, b.signed = k.Orders, k.Committed, k.shelf
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tick()
@@ -139,8 +149,11 @@ func (b *Book) tick() {
 		}
 	}
 	left := slices.DeleteFunc(slices.Clone(b.given), func(o Order) bool { return !now.Before(o.Expires) })
+	changed := b.prune()
 	if len(left) < len(b.given) {
-		b.given = left
+		b.given, changed = left, true
+	}
+	if changed {
 		b.keep()
 	}
 	b.show(now)
@@ -148,22 +161,23 @@ func (b *Book) tick() {
 
 // show makes the view of now. The lock is held.
 func (b *Book) show(now time.Time) {
-	v := NewSet(b.given, b.file.orders).At(now)
-	for _, o := range gone(b.view.Swap(v).Orders(), v.Orders()) {
+	v := order.Set{}.With(order.DoorControlPlane, b.committed...).With(order.DoorSigned, b.signed.Orders()...).
+		With(order.DoorSocket, b.given...).With(order.DoorFile, b.file.orders...).At(now)
+	for _, o := range gone(b.view.Swap(v).Given(), v.Given()) {
 		b.log.Warn("order ended", "id", o.ID, "kind", o.Kind, "target", o.Target, "actor", o.Actor)
 	}
 }
 
 // gone lists what is in before and not in after.
-func gone(before, after []Order) []Order {
-	return slices.DeleteFunc(slices.Clone(before), func(o Order) bool {
-		return slices.ContainsFunc(after, func(x Order) bool { return x.ID == o.ID })
+func gone(before, after []Given) []Given {
+	return slices.DeleteFunc(slices.Clone(before), func(o Given) bool {
+		return slices.ContainsFunc(after, func(x Given) bool { return x.ID == o.ID })
 	})
 }
 
-// keep writes the socket's orders. The lock is held.
+// keep writes all orders but the file's. The lock is held.
 func (b *Book) keep() {
-	b.problem("kept", saveKept(b.kept, b.given))
+	b.problem("kept", saveKept(b.kept, kept{Orders: b.given, Committed: b.committed, shelf: b.signed}))
 }
 
 // problem notes what is wrong with a door, or that nothing is.
@@ -189,21 +203,12 @@ type Ask struct {
 	Priority *int32 `json:"priority,omitempty"`
 	Actor    string `json:"actor"`
 	Reason   string `json:"reason"`
-	// For is how long it holds, as "30m". Empty: [DefaultTerm].
+	// For is how long it holds, as "30m". Empty: [order.DefaultTerm].
 	For string `json:"for,omitempty"`
 }
 
-// Given is an order that was taken, and how it stands.
-type Given struct {
-	Order
-	// Door is "file" or "socket".
-	Door string `json:"door"`
-	// OverruledBy is the order that holds instead. Empty: this one holds.
-	OverruledBy string `json:"overruledBy,omitempty"`
-}
-
 var (
-	errFull    = fmt.Errorf("there are %d orders already: cancel some", maxOrders)
+	errFull    = fmt.Errorf("there are %d orders already: cancel some", order.MaxOrders)
 	errUnknown = errors.New("there is no such order")
 )
 
@@ -220,7 +225,7 @@ func (b *Book) Give(a Ask) (Given, error) {
 		Kind: a.Kind, Target: a.Target, Epoch: a.Epoch, Revision: a.Revision,
 		Actor: strings.TrimSpace(a.Actor), Reason: strings.TrimSpace(a.Reason), At: now,
 	}
-	term, err := parseTerm(a.For)
+	term, err := order.ParseTerm(a.For)
 	if err != nil {
 		return Given{}, wrong{err}
 	}
@@ -234,12 +239,12 @@ func (b *Book) Give(a Ask) (Given, error) {
 	if err := b.resolve(&o); err != nil {
 		return Given{}, err
 	}
-	if err := o.check(now); err != nil {
+	if err := o.Check(now); err != nil {
 		return Given{}, wrong{err}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.given) >= maxOrders {
+	if len(b.given) >= order.MaxOrders {
 		return Given{}, wrong{errFull}
 	}
 	for o.ID == "" || b.known(o.ID) {
@@ -258,18 +263,18 @@ func (b *Book) Give(a Ask) (Given, error) {
 	b.log.Warn("order given", "id", o.ID, "kind", o.Kind, "target", o.Target, "epoch", o.Epoch, "revision", o.Revision,
 		"priority", o.Priority, "actor", o.Actor, "reason", o.Reason, "expires", o.Expires)
 	b.show(now)
-	return Given{Order: o, Door: "socket", OverruledBy: b.Current().Overruled(o.ID)}, nil
+	return Given{Order: o, Door: order.DoorSocket, OverruledBy: b.Current().Overruled(o.ID)}, nil
 }
 
 // known says whether an order has an id. The lock is held.
 func (b *Book) known(id string) bool {
 	has := func(o Order) bool { return o.ID == id }
-	return slices.ContainsFunc(b.given, has) || slices.ContainsFunc(b.file.orders, has)
+	return slices.ContainsFunc(slices.Concat(b.given, b.file.orders, b.committed), has) || b.signed.Has(id)
 }
 
 // Cancel ends an order that was given by the socket; actor is who wants it.
 func (b *Book) Cancel(id, actor string) error {
-	if err := text("actor", actor); err != nil {
+	if err := order.Text("actor", actor); err != nil {
 		return wrong{err}
 	}
 	b.mu.Lock()
@@ -278,6 +283,9 @@ func (b *Book) Cancel(id, actor string) error {
 	if !slices.ContainsFunc(b.given, has) {
 		if slices.ContainsFunc(b.file.orders, has) {
 			return wrong{fmt.Errorf("order %s comes from %s: take it out of that file", id, b.file.path)}
+		}
+		if b.known(id) {
+			return wrong{fmt.Errorf("order %s comes from the control plane: cancel it by `anabranch emergency cancel %s`, or overrule it here by one that is less drastic", id, id)}
 		}
 		return errUnknown
 	}
@@ -292,7 +300,7 @@ func (b *Book) Cancel(id, actor string) error {
 type Status struct {
 	// Orders that have not expired, oldest first.
 	Orders []Given `json:"items"`
-	// Problems with the file, the socket and with keeping orders over a restart. Empty: none.
+	// Problems with the file, the socket, signed orders and with keeping orders over a restart. Empty: none.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -300,25 +308,25 @@ type Status struct {
 func (b *Book) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Status{Orders: []Given{}}
-	v := b.Current()
-	for _, o := range v.Orders() {
-		door := "socket"
-		if slices.ContainsFunc(b.file.orders, func(x Order) bool { return x.ID == o.ID }) {
-			door = "file"
+	s := Status{Orders: slices.Clone(b.Current().Given())}
+	if s.Orders == nil {
+		s.Orders = []Given{}
+	}
+	for _, o := range s.Orders {
+		if o.Door == order.DoorSocket {
+			continue // it was checked when it was given
 		}
-		s.Orders = append(s.Orders, Given{o, door, v.Overruled(o.ID)})
-		if door == "file" {
-			if err := b.vain(o); err != nil {
-				s.Problems = append(s.Problems, "order "+o.ID+" does nothing: "+err.Error())
-			}
+		if err := b.vain(o.Order); err != nil {
+			s.Problems = append(s.Problems, "order "+o.ID+" does nothing: "+err.Error())
 		}
 	}
 	if b.file.err != nil {
 		s.Problems = append(s.Problems, b.file.err.Error())
 	}
-	for _, why := range b.problems {
-		s.Problems = append(s.Problems, why)
+	for _, of := range []map[string]string{b.problems, b.refused} {
+		for _, why := range of {
+			s.Problems = append(s.Problems, why)
+		}
 	}
 	slices.Sort(s.Problems)
 	return s

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"anabranch/api/fleet"
+	"anabranch/api/order"
 	"anabranch/dataplane/table"
 )
 
@@ -96,14 +98,14 @@ func TestOrdersHoldAtOnceAndEnd(t *testing.T) {
 	d.expect("not us-a, shed<0")
 	d.pass(10 * time.Second)
 	d.expect("shed<0")
-	d.pass(DefaultTerm - 10*time.Second)
+	d.pass(order.DefaultTerm - 10*time.Second)
 	d.expect("")
 	for _, text := range []string{"order given", "order ended", "actor=ann", "reason=test", "target=us-a"} {
 		if !strings.Contains(d.logs.String(), text) {
 			t.Errorf("the log does not say %s:\n%s", text, d.logs.String())
 		}
 	}
-	if kept, err := loadKept(d.kept); err != nil || len(kept) != 0 {
+	if kept, err := loadKept(d.kept, nil, noon); err != nil || len(kept.Orders) != 0 {
 		t.Errorf("%v are kept on disk, %v", kept, err)
 	}
 }
@@ -228,8 +230,8 @@ func TestARevertNamesItsTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			d.give(c.ask)
-			if ref, ok := d.Current().Revert(); !ok || ref != c.want {
-				t.Errorf("reverts to %v, %v; want %v", ref, ok, c.want)
+			if o := d.Current().Revert(); o == nil || o.Epoch != c.want.Epoch || o.Revision != c.want.Revision {
+				t.Errorf("reverts to %v; want %v", o, c.want)
 			}
 		})
 	}
@@ -311,7 +313,7 @@ func TestTheFileIsASecondDoor(t *testing.T) {
 
 func TestOrdersAreBounded(t *testing.T) {
 	d := newDesk(t)
-	for range maxOrders {
+	for range order.MaxOrders {
 		d.give(Ask{Kind: Freeze, For: "1m"})
 	}
 	if _, err := d.Give(Ask{Kind: Freeze, Actor: "a", Reason: "b"}); err == nil || !strings.Contains(err.Error(), "cancel some") {
@@ -326,15 +328,19 @@ func TestMetricsCountByKind(t *testing.T) {
 	d.give(Ask{Kind: Freeze})
 	d.give(Ask{Kind: Shed, Priority: at(50)})
 	d.give(Ask{Kind: Shed, Priority: at(10)})
-	if err := testutil.GatherAndCompare(d.registry, strings.NewReader(`
-# HELP anabranch_override_orders Emergency orders given to this router that have not expired, by kind.
-# TYPE anabranch_override_orders gauge
-anabranch_override_orders{kind="evacuate"} 0
-anabranch_override_orders{kind="freeze"} 1
-anabranch_override_orders{kind="restore"} 0
-anabranch_override_orders{kind="revert"} 0
-anabranch_override_orders{kind="shed"} 2
-`), "anabranch_override_orders"); err != nil {
+	want := map[order.Kind]int{Freeze: 1, Shed: 2}
+	var text strings.Builder
+	text.WriteString("# HELP anabranch_emergency_orders Emergency orders that this router has and that have not expired, by kind and the door that they came by.\n# TYPE anabranch_emergency_orders gauge\n")
+	for _, kind := range order.Kinds {
+		for _, door := range order.Doors {
+			n := 0
+			if door == order.DoorSocket {
+				n = want[kind]
+			}
+			fmt.Fprintf(&text, "anabranch_emergency_orders{door=%q,kind=%q} %d\n", door, kind, n)
+		}
+	}
+	if err := testutil.GatherAndCompare(d.registry, strings.NewReader(text.String()), "anabranch_emergency_orders"); err != nil {
 		t.Error(err)
 	}
 	if _, err := New(Options{Dir: t.TempDir(), Registerer: d.registry}); err == nil {

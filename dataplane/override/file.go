@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"anabranch/api/order"
 )
 
 // maxFile bounds the file of orders in bytes.
@@ -39,15 +41,15 @@ func Parse(text []byte, changed, now time.Time) ([]Order, error) {
 	if err := yaml.UnmarshalStrict(text, &list); err != nil {
 		return nil, err
 	}
-	if len(list.Orders) > maxOrders {
-		return nil, fmt.Errorf("%d orders: at most %d", len(list.Orders), maxOrders)
+	if len(list.Orders) > order.MaxOrders {
+		return nil, fmt.Errorf("%d orders: at most %d", len(list.Orders), order.MaxOrders)
 	}
 	var orders []Order
 	names := make(map[string]bool)
 	for i, w := range list.Orders {
 		o, err := w.order(i+1, changed)
 		if err == nil {
-			err = o.check(now)
+			err = o.Check(now)
 		}
 		if err == nil && names[o.ID] {
 			err = fmt.Errorf("id %q is another's: give it one of its own", o.ID)
@@ -68,7 +70,7 @@ func (w *written) order(n int, changed time.Time) (Order, error) {
 	}
 	if o.ID == "" {
 		o.ID = fmt.Sprintf("file-%d", n)
-	} else if err := checkID(o.ID); err != nil {
+	} else if err := order.CheckID(o.ID); err != nil {
 		return o, err
 	}
 	if w.Priority != nil {
@@ -83,7 +85,7 @@ func (w *written) order(n int, changed time.Time) (Order, error) {
 	case !w.Expires.IsZero() && w.For != "":
 		return o, errors.New("expires and for say the same: give one of them")
 	case w.Expires.IsZero():
-		term, err := parseTerm(w.For)
+		term, err := order.ParseTerm(w.For)
 		if err != nil {
 			return o, err
 		}
@@ -93,30 +95,6 @@ func (w *written) order(n int, changed time.Time) (Order, error) {
 }
 
 var errMissingPriority = errors.New("priority is missing: requests below it are refused")
-
-// parseTerm reads how long an order holds. Empty: [DefaultTerm].
-func parseTerm(s string) (time.Duration, error) {
-	if s == "" {
-		return DefaultTerm, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return 0, fmt.Errorf("for %q is no duration: write it like 30m or 2h", s)
-	}
-	return d, nil
-}
-
-func checkID(id string) error {
-	if len(id) > 63 {
-		return fmt.Errorf("id %.16q… has %d bytes: at most 63", id, len(id))
-	}
-	for _, c := range []byte(id) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return fmt.Errorf("id %q: use lower-case letters, digits and '-'", id)
-		}
-	}
-	return nil
-}
 
 // look is what can be told of a file without reading it.
 type look struct {
@@ -154,7 +132,7 @@ func (f *watched) poll(now time.Time) bool {
 		f.orders, f.err, f.unread = nil, nil, false
 		return changed
 	}
-	text, err := readFile(f.path)
+	text, err := readFile(f.path, maxFile)
 	if err != nil {
 		return f.fail(err)
 	}
@@ -189,18 +167,18 @@ func glance(path string) (look, error) {
 	return look{true, info.Size(), info.ModTime()}, nil
 }
 
-func readFile(path string) ([]byte, error) {
+func readFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read orders: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read orders: %w", err)
-	case len(text) > maxFile:
-		return nil, fmt.Errorf("read orders: %s is larger than %d bytes", path, maxFile)
+	case int64(len(text)) > most:
+		return nil, fmt.Errorf("read orders: %s is larger than %d bytes", path, most)
 	}
 	return text, nil
 }

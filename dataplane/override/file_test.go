@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"anabranch/api/order"
 )
 
 func TestAFileIsReadStrictly(t *testing.T) {
@@ -38,7 +40,7 @@ func TestAFileIsReadStrictly(t *testing.T) {
 		"a crooked id":        {head + "{id: A b, kind: freeze" + who, "lower-case"},
 		"a long id":           {head + "{id: " + strings.Repeat("x", 64) + ", kind: freeze" + who, "at most 63"},
 		"the same id":         {head + "{id: x, kind: freeze" + who + "- {id: x, kind: freeze" + who, "another's"},
-		"too many":            {"orders:\n" + strings.Repeat("- {kind: freeze"+who, maxOrders+1), "at most 64"},
+		"too many":            {"orders:\n" + strings.Repeat("- {kind: freeze"+who, order.MaxOrders+1), "at most 64"},
 		"from the far future": {head + "{kind: freeze, at: 2027-01-01T00:00:00Z" + who, "yet to come"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +61,7 @@ orders:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := orders[0]; o.ID != "file-1" || !o.At.Equal(noon) || !o.Expires.Equal(noon.Add(DefaultTerm)) {
+	if o := orders[0]; o.ID != "file-1" || !o.At.Equal(noon) || !o.Expires.Equal(noon.Add(order.DefaultTerm)) {
 		t.Errorf("%+v", o)
 	}
 	if o := orders[1]; o.ID != "file-2" || o.Priority != 50 || !o.Expires.Equal(noon.Add(30*time.Minute)) {
@@ -174,13 +176,13 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for i := range orders {
-			if err := orders[i].check(noon); err != nil {
+			if err := orders[i].Check(noon); err != nil {
 				t.Errorf("a wrong order was taken: %v", err)
 			}
-			if orders[i].Expires.Sub(noon) > MaxTerm+maxSkew {
+			if orders[i].Expires.Sub(noon) > order.MaxTerm+order.MaxSkew {
 				t.Errorf("an order holds until %s", orders[i].Expires)
 			}
 		}
-		NewSet(orders).At(noon)
+		order.Set{}.With(order.DoorFile, orders...).At(noon)
 	})
 }

@@ -7,43 +7,67 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
+
+	"anabranch/api/order/signed"
 )
 
-// keptVersion is the version of the file that keeps the socket's orders over a restart.
+// keptVersion is the version of the file that keeps orders over a restart.
 const keptVersion = 1
 
 type kept struct {
-	Version int     `json:"version"`
-	Orders  []Order `json:"orders"`
+	Version int `json:"version"`
+	// Orders by the socket, Committed by the quorum of the control plane.
+	Orders    []Order         `json:"orders"`
+	Committed []Order         `json:"committed,omitempty"`
+	Signed    json.RawMessage `json:"signed,omitempty"` // a shelf
+
+	shelf *signed.Shelf
 }
 
-// loadKept reads the orders that were given by the socket. A missing file has none.
-func loadKept(path string) ([]Order, error) {
-	text, err := readFile(path)
+// maxKept bounds the file in bytes.
+const maxKept = 1 << 20
+
+// loadKept reads the orders that were given before the start, and not by the file of orders. A missing file has none.
+func loadKept(path string, keys []signed.Key, now time.Time) (kept, error) {
+	none := kept{shelf: &signed.Shelf{}}
+	text, err := readFile(path, maxKept)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return none, nil
 	}
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	var k kept
 	if err := json.Unmarshal(text, &k); err != nil {
-		return nil, fmt.Errorf("read orders %s: %w", path, err)
+		return none, fmt.Errorf("read orders %s: %w", path, err)
 	}
 	if k.Version != keptVersion {
-		return nil, fmt.Errorf("read orders %s: version %d, this build reads %d", path, k.Version, keptVersion)
+		return none, fmt.Errorf("read orders %s: version %d, this build reads %d", path, k.Version, keptVersion)
 	}
-	for i := range k.Orders {
-		if err := k.Orders[i].check(k.Orders[i].At); err != nil {
-			return nil, fmt.Errorf("read orders %s: order %d: %w", path, i+1, err)
+	for _, list := range [][]Order{k.Orders, k.Committed} {
+		for i := range list {
+			if err := list[i].Check(list[i].At); err != nil {
+				return none, fmt.Errorf("read orders %s: order %d: %w", path, i+1, err)
+			}
 		}
 	}
-	return k.Orders, nil
+	k.shelf = none.shelf
+	if len(k.Signed) > 0 {
+		if k.shelf, err = signed.ReadShelf(k.Signed, keys, now); err != nil {
+			return none, fmt.Errorf("read orders %s: %w", path, err)
+		}
+	}
+	return k, nil
 }
 
 // saveKept replaces the file whole, and has it on the disk when it returns.
-func saveKept(path string, orders []Order) (err error) {
-	text, err := json.MarshalIndent(kept{keptVersion, orders}, "", "  ")
+func saveKept(path string, k kept) (err error) {
+	k.Version = keptVersion
+	if k.Signed, err = k.shelf.MarshalJSON(); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"anabranch/api/fleet"
+	"anabranch/api/order"
 )
 
 // A slow and obvious book: all orders ever given, with the time at which each ended.
@@ -50,7 +51,7 @@ func TestTheBookAgreesWithAModel(t *testing.T) {
 			if _, sheds := v.ShedBelow(); sheds != m.holds(now, Shed) || v.Frozen() != m.holds(now, Freeze) {
 				rt.Fatalf("sheds %v, frozen %v", sheds, v.Frozen())
 			}
-			if n := len(v.Orders()); n != len(d.Status().Orders) {
+			if n := len(v.Given()); n != len(d.Status().Orders) {
 				rt.Fatalf("%d orders in the view, %d in the status", n, len(d.Status().Orders))
 			}
 		}
@@ -65,7 +66,7 @@ func TestTheBookAgreesWithAModel(t *testing.T) {
 				case Evacuate, Restore:
 					a.Target = rapid.SampledFrom(targets).Draw(rt, "target")
 				case Shed:
-					a.Priority = at(rapid.Int32Range(-10, MaxPriority).Draw(rt, "priority"))
+					a.Priority = at(rapid.Int32Range(-10, order.MaxPriority).Draw(rt, "priority"))
 				}
 				given, err := d.Give(a)
 				if err != nil {

@@ -35,7 +35,7 @@ func (b *Book) named(o *Order) error {
 	if t == nil || o.Target == "" {
 		return nil
 	}
-	what, name := o.place()
+	what, name := o.Place()
 	cluster, region := t.Clusters[fleet.ClusterID(name)] != nil, t.Regions[fleet.RegionID(name)] != nil
 	switch {
 	case what == "" && cluster && region:

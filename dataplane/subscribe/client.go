@@ -54,6 +54,8 @@ type Options struct {
 	// Revert says whether an order wants an earlier table to be served by, see
 	// [lastgood.Dir.Find] for what its numbers mean; Frozen must hold with it. Nil: never.
 	Revert func() (ref table.Ref, reverts bool)
+	// Orders takes in the emergency orders that a node wants held; it must not wait. Nil: none are taken.
+	Orders func(*routerpb.Orders)
 	// Requests answers the control plane's questions about requests. Nil: nobody does, and it is told so.
 	Requests Requests
 	// Budgets are what this router charges to budgets of money. Nil: it charges none.

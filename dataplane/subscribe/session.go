@@ -119,7 +119,7 @@ func (s *session) run(ctx context.Context, leave <-chan struct{}, received <-cha
 	o := &s.c.o
 	hello := &routerpb.Hello{
 		Protocol: Protocol, RouterId: string(o.Router), Region: string(o.Region),
-		Version: o.Version, Features: slices.Concat(features, s.inquiries.features(), s.account.features(), s.usage.features(), s.c.drillFeatures()),
+		Version: o.Version, Features: slices.Concat(features, s.inquiries.features(), s.account.features(), s.usage.features(), s.c.drillFeatures(), s.c.ordersFeatures()),
 	}
 	if held := o.Holder.Load(); held != nil {
 		hello.Holds, hello.HoldsSha256 = held.Ref.Proto(), delta.Digest(held.Proto())
@@ -243,6 +243,8 @@ func (s *session) receive(m *routerpb.ToRouter) error {
 		if more := s.hear(body.Ledger); more {
 			return s.send(s.spend(now))
 		}
+	case *routerpb.ToRouter_Orders:
+		s.c.ordered(body.Orders)
 	case *routerpb.ToRouter_UsageTaken:
 		s.usage.hear(body.UsageTaken)
 		return s.send(s.usage.tell(now, false)) // what has been waiting, too

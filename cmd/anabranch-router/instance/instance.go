@@ -18,6 +18,7 @@ import (
 
 	"anabranch/api/credential"
 	"anabranch/api/identity"
+	"anabranch/api/routerpb"
 	"anabranch/cmd/certificate"
 	"anabranch/cmd/lifecycle"
 	"anabranch/dataplane"
@@ -110,16 +111,21 @@ func (n *Instance) open() error {
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
+	keys, err := n.o.keys()
+	if err != nil {
+		return err
+	}
 	if n.orders, err = override.New(override.Options{
-		Dir: n.o.DataDir, Table: tables.Load, Kept: disk.Refs, Registerer: registry, Logger: n.o.Logger,
+		Dir: n.o.DataDir, Table: tables.Load, Kept: disk.Refs, Keys: keys, Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err
 	}
 	if n.control, err = subscribe.New(subscribe.Options{
 		Addresses: n.o.ControlPlane, TLS: towardsNodes, Router: n.o.Router, Region: n.o.Region, Version: n.o.Version,
-		Holder: tables, Report: n.router.Report, LastGood: disk, Applied: n.applied,
+		Holder: tables, Report: n.report, LastGood: disk, Applied: n.applied,
 		Frozen:   func() bool { return n.orders.Current().Frozen() },
-		Revert:   func() (table.Ref, bool) { return n.orders.Current().Revert() },
+		Revert:   n.revert,
+		Orders:   n.orders.Take,
 		Requests: n.router, Budgets: n.router.Quotas(), Usage: n.router.Usage(), Drills: n.router.TakeDrill,
 		Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
@@ -158,6 +164,21 @@ func (n *Instance) sight(now time.Time) subscribe.Sight {
 		return subscribe.Current
 	}
 	return n.control.Sight(now)
+}
+
+// report is what the router knows, with the orders that it obeys.
+func (n *Instance) report(now time.Time) *routerpb.Report {
+	r := n.router.Report(now)
+	r.Orders = override.Signal(n.orders.Current())
+	return r
+}
+
+// revert is the table that an order goes back to, if one does.
+func (n *Instance) revert() (ref table.Ref, reverts bool) {
+	if o := n.orders.Current().Revert(); o != nil {
+		return table.Ref{Epoch: o.Epoch, Revision: o.Revision}, true
+	}
+	return table.Ref{}, false
 }
 
 func (n *Instance) ordersStatus() override.Status { return n.orders.Status() }

@@ -14,6 +14,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/identity"
+	"anabranch/api/order/signed"
 	"anabranch/dataplane"
 	"anabranch/dataplane/discover"
 )
@@ -61,6 +62,9 @@ type Options struct {
 	DiscoveryDir string
 	// Finders of endpoints beside those in files and DNS, by kind of discovery in the table.
 	Finders map[string]discover.Finder
+	// EmergencyKeys is a file of the keys that emergency orders are signed with where the control plane has no
+	// quorum; see [signed.ParseKeys]. It is read again when it changes. Empty: none are taken.
+	EmergencyKeys string
 	// DrainDelay is how long the router goes on taking requests on the way down when its readiness is
 	// off, so that load balancers see it before they are refused; 0: not at all.
 	DrainDelay time.Duration
@@ -136,6 +140,18 @@ func (o Options) Validate() error {
 		problems = append(problems, fmt.Errorf("--drain is %s: leave it out for %s", o.DrainWithin, DefaultDrainWithin))
 	}
 	return errors.Join(problems...)
+}
+
+// keys reads the keys of emergency orders. Nil: there are none.
+func (o Options) keys() (*signed.Ring, error) {
+	if o.EmergencyKeys == "" {
+		return nil, nil //nolint:nilnil // see above
+	}
+	keys, err := signed.OpenRing(o.EmergencyKeys)
+	if err != nil {
+		return nil, fmt.Errorf("--emergency-keys: %w", err)
+	}
+	return keys, nil
 }
 
 // loopback says whether an address can only be reached from this machine.

@@ -1608,11 +1608,15 @@ func (x *SeriesApproval) GetUntilUnixMs() int64 {
 
 // PutOrder gives an emergency order by quorum, or enters one in the audit trail that was given without.
 type PutOrder struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *routerpb.Order        `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"` // id empty: the index
-	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`     // set: signed by this key, and given without quorum
-	Counter       uint64                 `protobuf:"varint,3,opt,name=counter,proto3" json:"counter,omitempty"`
-	GivenUnixMs   int64                  `protobuf:"varint,4,opt,name=given_unix_ms,json=givenUnixMs,proto3" json:"given_unix_ms,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Order       *routerpb.Order        `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"` // id empty: the index
+	Key         string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`     // set: signed by this key, and given without quorum
+	Counter     uint64                 `protobuf:"varint,3,opt,name=counter,proto3" json:"counter,omitempty"`
+	GivenUnixMs int64                  `protobuf:"varint,4,opt,name=given_unix_ms,json=givenUnixMs,proto3" json:"given_unix_ms,omitempty"` // when a node took it that had no quorum
+	// In a snapshot: when it was taken back; 0: it was not. Of what has no key nothing is left then.
+	EndedUnixMs   int64  `protobuf:"varint,5,opt,name=ended_unix_ms,json=endedUnixMs,proto3" json:"ended_unix_ms,omitempty"`
+	Revision      uint64 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`                                // in a snapshot: of the command that gave it
+	TableRevision uint64 `protobuf:"varint,7,opt,name=table_revision,json=tableRevision,proto3" json:"table_revision,omitempty"` // in a snapshot, of a revert: of the table that it made
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1675,10 +1679,34 @@ func (x *PutOrder) GetGivenUnixMs() int64 {
 	return 0
 }
 
+func (x *PutOrder) GetEndedUnixMs() int64 {
+	if x != nil {
+		return x.EndedUnixMs
+	}
+	return 0
+}
+
+func (x *PutOrder) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *PutOrder) GetTableRevision() uint64 {
+	if x != nil {
+		return x.TableRevision
+	}
+	return 0
+}
+
 // EndOrder takes an order back.
 type EndOrder struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`          // set: withdrawn under a signature of this key, without quorum
+	Counter       uint64                 `protobuf:"varint,3,opt,name=counter,proto3" json:"counter,omitempty"` // of the withdrawal
+	GivenUnixMs   int64                  `protobuf:"varint,4,opt,name=given_unix_ms,json=givenUnixMs,proto3" json:"given_unix_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1720,10 +1748,32 @@ func (x *EndOrder) GetId() string {
 	return ""
 }
 
+func (x *EndOrder) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *EndOrder) GetCounter() uint64 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
+func (x *EndOrder) GetGivenUnixMs() int64 {
+	if x != nil {
+		return x.GivenUnixMs
+	}
+	return 0
+}
+
 // Orders is what a snapshot holds of emergency orders.
 type Orders struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Orders        []*PutOrder            `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"` // that have not expired, oldest first
+	Keys          []*SignedCounters      `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`     // by key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1765,6 +1815,74 @@ func (x *Orders) GetOrders() []*PutOrder {
 	return nil
 }
 
+func (x *Orders) GetKeys() []*SignedCounters {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// SignedCounters are those of a key that are in the audit trail already.
+type SignedCounters struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Floor         uint64                 `protobuf:"varint,2,opt,name=floor,proto3" json:"floor,omitempty"`              // all up to it are, or come too late
+	Counters      []uint64               `protobuf:"varint,3,rep,packed,name=counters,proto3" json:"counters,omitempty"` // above it, upwards
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedCounters) Reset() {
+	*x = SignedCounters{}
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedCounters) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedCounters) ProtoMessage() {}
+
+func (x *SignedCounters) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedCounters.ProtoReflect.Descriptor instead.
+func (*SignedCounters) Descriptor() ([]byte, []int) {
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SignedCounters) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *SignedCounters) GetFloor() uint64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *SignedCounters) GetCounters() []uint64 {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
 // Once makes a command do what it does once, however often it is met with the same actor and key
 // within 24 hours. What was refused is not remembered.
 type Once struct {
@@ -1777,7 +1895,7 @@ type Once struct {
 
 func (x *Once) Reset() {
 	*x = Once{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +1907,7 @@ func (x *Once) String() string {
 func (*Once) ProtoMessage() {}
 
 func (x *Once) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[12]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +1920,7 @@ func (x *Once) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Once.ProtoReflect.Descriptor instead.
 func (*Once) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{12}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Once) GetKey() string {
@@ -1842,7 +1960,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +1972,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[13]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +1985,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Answer) GetActor() string {
@@ -1978,7 +2096,7 @@ type SetFeatureLevel struct {
 
 func (x *SetFeatureLevel) Reset() {
 	*x = SetFeatureLevel{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2108,7 @@ func (x *SetFeatureLevel) String() string {
 func (*SetFeatureLevel) ProtoMessage() {}
 
 func (x *SetFeatureLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[14]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2121,7 @@ func (x *SetFeatureLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetFeatureLevel.ProtoReflect.Descriptor instead.
 func (*SetFeatureLevel) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetFeatureLevel) GetLevel() uint32 {
@@ -2026,7 +2144,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2156,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[15]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2169,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Checkpoint) GetIndex() uint64 {
@@ -2086,7 +2204,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2216,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[16]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2229,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Sum) GetPart() string {
@@ -2143,7 +2261,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2273,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[17]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2286,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Actor) GetName() string {
@@ -2221,7 +2339,7 @@ type Noop struct {
 
 func (x *Noop) Reset() {
 	*x = Noop{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2351,7 @@ func (x *Noop) String() string {
 func (*Noop) ProtoMessage() {}
 
 func (x *Noop) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[18]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2364,7 @@ func (x *Noop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noop.ProtoReflect.Descriptor instead.
 func (*Noop) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 // Init is the first command of a new cluster; later ones change nothing.
@@ -2260,7 +2378,7 @@ type Init struct {
 
 func (x *Init) Reset() {
 	*x = Init{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2390,7 @@ func (x *Init) String() string {
 func (*Init) ProtoMessage() {}
 
 func (x *Init) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[19]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2403,7 @@ func (x *Init) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Init.ProtoReflect.Descriptor instead.
 func (*Init) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Init) GetClusterId() string {
@@ -2324,7 +2442,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2454,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[20]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2467,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Token) GetName() string {
@@ -2462,7 +2580,7 @@ type TokenScope struct {
 
 func (x *TokenScope) Reset() {
 	*x = TokenScope{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2592,7 @@ func (x *TokenScope) String() string {
 func (*TokenScope) ProtoMessage() {}
 
 func (x *TokenScope) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[21]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2605,7 @@ func (x *TokenScope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenScope.ProtoReflect.Descriptor instead.
 func (*TokenScope) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TokenScope) GetRegions() []string {
@@ -2525,7 +2643,7 @@ type PutToken struct {
 
 func (x *PutToken) Reset() {
 	*x = PutToken{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2655,7 @@ func (x *PutToken) String() string {
 func (*PutToken) ProtoMessage() {}
 
 func (x *PutToken) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[22]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2668,7 @@ func (x *PutToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutToken.ProtoReflect.Descriptor instead.
 func (*PutToken) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PutToken) GetToken() *Token {
@@ -2598,7 +2716,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2728,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[23]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2741,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RevokeToken) GetName() string {
@@ -2650,7 +2768,7 @@ type Put struct {
 
 func (x *Put) Reset() {
 	*x = Put{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2780,7 @@ func (x *Put) String() string {
 func (*Put) ProtoMessage() {}
 
 func (x *Put) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[24]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2793,7 @@ func (x *Put) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Put.ProtoReflect.Descriptor instead.
 func (*Put) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Put) GetKind() string {
@@ -2755,7 +2873,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +2885,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[25]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +2898,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Delete) GetKind() string {
@@ -2837,7 +2955,7 @@ type DecideProposal struct {
 
 func (x *DecideProposal) Reset() {
 	*x = DecideProposal{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2849,7 +2967,7 @@ func (x *DecideProposal) String() string {
 func (*DecideProposal) ProtoMessage() {}
 
 func (x *DecideProposal) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[26]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2862,7 +2980,7 @@ func (x *DecideProposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideProposal.ProtoReflect.Descriptor instead.
 func (*DecideProposal) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DecideProposal) GetId() uint64 {
@@ -2895,7 +3013,7 @@ type ExpireProposals struct {
 
 func (x *ExpireProposals) Reset() {
 	*x = ExpireProposals{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2907,7 +3025,7 @@ func (x *ExpireProposals) String() string {
 func (*ExpireProposals) ProtoMessage() {}
 
 func (x *ExpireProposals) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[27]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2920,7 +3038,7 @@ func (x *ExpireProposals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpireProposals.ProtoReflect.Descriptor instead.
 func (*ExpireProposals) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 // CountSpending adds to the ledger what routers have told. If the message of one of the runs is counted
@@ -2935,7 +3053,7 @@ type CountSpending struct {
 
 func (x *CountSpending) Reset() {
 	*x = CountSpending{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3065,7 @@ func (x *CountSpending) String() string {
 func (*CountSpending) ProtoMessage() {}
 
 func (x *CountSpending) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[28]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3078,7 @@ func (x *CountSpending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountSpending.ProtoReflect.Descriptor instead.
 func (*CountSpending) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CountSpending) GetRuns() []*SpendingRun {
@@ -2989,7 +3107,7 @@ type SpendingRun struct {
 
 func (x *SpendingRun) Reset() {
 	*x = SpendingRun{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3001,7 +3119,7 @@ func (x *SpendingRun) String() string {
 func (*SpendingRun) ProtoMessage() {}
 
 func (x *SpendingRun) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[29]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3014,7 +3132,7 @@ func (x *SpendingRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingRun.ProtoReflect.Descriptor instead.
 func (*SpendingRun) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SpendingRun) GetRun() string {
@@ -3052,7 +3170,7 @@ type WarnBudget struct {
 
 func (x *WarnBudget) Reset() {
 	*x = WarnBudget{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3182,7 @@ func (x *WarnBudget) String() string {
 func (*WarnBudget) ProtoMessage() {}
 
 func (x *WarnBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[30]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3195,7 @@ func (x *WarnBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarnBudget.ProtoReflect.Descriptor instead.
 func (*WarnBudget) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WarnBudget) GetOrganisation() string {
@@ -3126,7 +3244,7 @@ type Ledger struct {
 
 func (x *Ledger) Reset() {
 	*x = Ledger{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3138,7 +3256,7 @@ func (x *Ledger) String() string {
 func (*Ledger) ProtoMessage() {}
 
 func (x *Ledger) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[31]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3151,7 +3269,7 @@ func (x *Ledger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
 func (*Ledger) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Ledger) GetBudgets() []*Budget {
@@ -3181,7 +3299,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3311,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[32]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3324,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Budget) GetOrganisation() string {
@@ -3249,7 +3367,7 @@ type BudgetWindow struct {
 
 func (x *BudgetWindow) Reset() {
 	*x = BudgetWindow{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3261,7 +3379,7 @@ func (x *BudgetWindow) String() string {
 func (*BudgetWindow) ProtoMessage() {}
 
 func (x *BudgetWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[33]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3274,7 +3392,7 @@ func (x *BudgetWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetWindow.ProtoReflect.Descriptor instead.
 func (*BudgetWindow) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *BudgetWindow) GetStartUnixUs() int64 {
@@ -3310,7 +3428,7 @@ type CountUsage struct {
 
 func (x *CountUsage) Reset() {
 	*x = CountUsage{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3322,7 +3440,7 @@ func (x *CountUsage) String() string {
 func (*CountUsage) ProtoMessage() {}
 
 func (x *CountUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[34]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3335,7 +3453,7 @@ func (x *CountUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountUsage.ProtoReflect.Descriptor instead.
 func (*CountUsage) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CountUsage) GetRuns() []*UsageRun {
@@ -3364,7 +3482,7 @@ type UsageRun struct {
 
 func (x *UsageRun) Reset() {
 	*x = UsageRun{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3376,7 +3494,7 @@ func (x *UsageRun) String() string {
 func (*UsageRun) ProtoMessage() {}
 
 func (x *UsageRun) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[35]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3389,7 +3507,7 @@ func (x *UsageRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRun.ProtoReflect.Descriptor instead.
 func (*UsageRun) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UsageRun) GetRun() string {
@@ -3424,7 +3542,7 @@ type CountedMinute struct {
 
 func (x *CountedMinute) Reset() {
 	*x = CountedMinute{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3436,7 +3554,7 @@ func (x *CountedMinute) String() string {
 func (*CountedMinute) ProtoMessage() {}
 
 func (x *CountedMinute) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[36]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3449,7 +3567,7 @@ func (x *CountedMinute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedMinute.ProtoReflect.Descriptor instead.
 func (*CountedMinute) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CountedMinute) GetMinuteUnixS() int64 {
@@ -3492,7 +3610,7 @@ type CountedLine struct {
 
 func (x *CountedLine) Reset() {
 	*x = CountedLine{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3504,7 +3622,7 @@ func (x *CountedLine) String() string {
 func (*CountedLine) ProtoMessage() {}
 
 func (x *CountedLine) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[37]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3517,7 +3635,7 @@ func (x *CountedLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedLine.ProtoReflect.Descriptor instead.
 func (*CountedLine) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CountedLine) GetTenant() string {
@@ -3650,7 +3768,7 @@ type CloseMinutes struct {
 
 func (x *CloseMinutes) Reset() {
 	*x = CloseMinutes{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3662,7 +3780,7 @@ func (x *CloseMinutes) String() string {
 func (*CloseMinutes) ProtoMessage() {}
 
 func (x *CloseMinutes) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[38]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3675,7 +3793,7 @@ func (x *CloseMinutes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseMinutes.ProtoReflect.Descriptor instead.
 func (*CloseMinutes) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CloseMinutes) GetMinutes() []*MinuteBills {
@@ -3696,7 +3814,7 @@ type MinuteBills struct {
 
 func (x *MinuteBills) Reset() {
 	*x = MinuteBills{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +3826,7 @@ func (x *MinuteBills) String() string {
 func (*MinuteBills) ProtoMessage() {}
 
 func (x *MinuteBills) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[39]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +3839,7 @@ func (x *MinuteBills) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MinuteBills.ProtoReflect.Descriptor instead.
 func (*MinuteBills) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MinuteBills) GetMinuteUnixS() int64 {
@@ -3755,7 +3873,7 @@ type ClusterBill struct {
 
 func (x *ClusterBill) Reset() {
 	*x = ClusterBill{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3767,7 +3885,7 @@ func (x *ClusterBill) String() string {
 func (*ClusterBill) ProtoMessage() {}
 
 func (x *ClusterBill) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[40]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3780,7 +3898,7 @@ func (x *ClusterBill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterBill.ProtoReflect.Descriptor instead.
 func (*ClusterBill) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ClusterBill) GetCluster() string {
@@ -3850,7 +3968,7 @@ type ModelCapacity struct {
 
 func (x *ModelCapacity) Reset() {
 	*x = ModelCapacity{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3862,7 +3980,7 @@ func (x *ModelCapacity) String() string {
 func (*ModelCapacity) ProtoMessage() {}
 
 func (x *ModelCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[41]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3875,7 +3993,7 @@ func (x *ModelCapacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCapacity.ProtoReflect.Descriptor instead.
 func (*ModelCapacity) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ModelCapacity) GetModel() string {
@@ -3909,7 +4027,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3921,7 +4039,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[42]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3934,7 +4052,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Account) GetBegunUnixS() int64 {
@@ -4005,7 +4123,7 @@ type AccountSpan struct {
 
 func (x *AccountSpan) Reset() {
 	*x = AccountSpan{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4135,7 @@ func (x *AccountSpan) String() string {
 func (*AccountSpan) ProtoMessage() {}
 
 func (x *AccountSpan) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[43]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4148,7 @@ func (x *AccountSpan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSpan.ProtoReflect.Descriptor instead.
 func (*AccountSpan) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AccountSpan) GetStartUnixS() int64 {
@@ -4065,7 +4183,7 @@ type AccountGap struct {
 
 func (x *AccountGap) Reset() {
 	*x = AccountGap{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4077,7 +4195,7 @@ func (x *AccountGap) String() string {
 func (*AccountGap) ProtoMessage() {}
 
 func (x *AccountGap) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[44]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4090,7 +4208,7 @@ func (x *AccountGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountGap.ProtoReflect.Descriptor instead.
 func (*AccountGap) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AccountGap) GetFromUnixS() int64 {
@@ -4119,7 +4237,7 @@ type PutPrices struct {
 
 func (x *PutPrices) Reset() {
 	*x = PutPrices{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4131,7 +4249,7 @@ func (x *PutPrices) String() string {
 func (*PutPrices) ProtoMessage() {}
 
 func (x *PutPrices) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[45]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4144,7 +4262,7 @@ func (x *PutPrices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPrices.ProtoReflect.Descriptor instead.
 func (*PutPrices) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{45}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PutPrices) GetSources() []*PriceSource {
@@ -4187,7 +4305,7 @@ type PriceSource struct {
 
 func (x *PriceSource) Reset() {
 	*x = PriceSource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4199,7 +4317,7 @@ func (x *PriceSource) String() string {
 func (*PriceSource) ProtoMessage() {}
 
 func (x *PriceSource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[46]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4212,7 +4330,7 @@ func (x *PriceSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceSource.ProtoReflect.Descriptor instead.
 func (*PriceSource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{46}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PriceSource) GetName() string {
@@ -4311,7 +4429,7 @@ type PriceOffer struct {
 
 func (x *PriceOffer) Reset() {
 	*x = PriceOffer{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4323,7 +4441,7 @@ func (x *PriceOffer) String() string {
 func (*PriceOffer) ProtoMessage() {}
 
 func (x *PriceOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[47]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4336,7 +4454,7 @@ func (x *PriceOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceOffer.ProtoReflect.Descriptor instead.
 func (*PriceOffer) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{47}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PriceOffer) GetClass() string {
@@ -4463,7 +4581,7 @@ type Doubt struct {
 
 func (x *Doubt) Reset() {
 	*x = Doubt{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4475,7 +4593,7 @@ func (x *Doubt) String() string {
 func (*Doubt) ProtoMessage() {}
 
 func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[48]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4488,7 +4606,7 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
 func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{48}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Doubt) GetSinceUnixMs() int64 {
@@ -4522,7 +4640,7 @@ type PutBilled struct {
 
 func (x *PutBilled) Reset() {
 	*x = PutBilled{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4534,7 +4652,7 @@ func (x *PutBilled) String() string {
 func (*PutBilled) ProtoMessage() {}
 
 func (x *PutBilled) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[49]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4547,7 +4665,7 @@ func (x *PutBilled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBilled.ProtoReflect.Descriptor instead.
 func (*PutBilled) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{49}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PutBilled) GetDay() *BilledDay {
@@ -4573,7 +4691,7 @@ type BilledDay struct {
 
 func (x *BilledDay) Reset() {
 	*x = BilledDay{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4585,7 +4703,7 @@ func (x *BilledDay) String() string {
 func (*BilledDay) ProtoMessage() {}
 
 func (x *BilledDay) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[50]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4598,7 +4716,7 @@ func (x *BilledDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BilledDay.ProtoReflect.Descriptor instead.
 func (*BilledDay) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{50}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *BilledDay) GetDayUnixS() int64 {
@@ -4663,7 +4781,7 @@ type BilledGoods struct {
 
 func (x *BilledGoods) Reset() {
 	*x = BilledGoods{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4675,7 +4793,7 @@ func (x *BilledGoods) String() string {
 func (*BilledGoods) ProtoMessage() {}
 
 func (x *BilledGoods) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[51]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4688,7 +4806,7 @@ func (x *BilledGoods) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BilledGoods.ProtoReflect.Descriptor instead.
 func (*BilledGoods) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{51}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *BilledGoods) GetRegion() string {
@@ -4730,7 +4848,7 @@ type Repricing struct {
 
 func (x *Repricing) Reset() {
 	*x = Repricing{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4742,7 +4860,7 @@ func (x *Repricing) String() string {
 func (*Repricing) ProtoMessage() {}
 
 func (x *Repricing) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[52]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4755,7 +4873,7 @@ func (x *Repricing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repricing.ProtoReflect.Descriptor instead.
 func (*Repricing) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{52}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Repricing) GetSource() string {
@@ -4783,7 +4901,7 @@ type Prices struct {
 
 func (x *Prices) Reset() {
 	*x = Prices{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4795,7 +4913,7 @@ func (x *Prices) String() string {
 func (*Prices) ProtoMessage() {}
 
 func (x *Prices) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[53]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4808,7 +4926,7 @@ func (x *Prices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prices.ProtoReflect.Descriptor instead.
 func (*Prices) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{53}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Prices) GetSources() []*PriceSource {
@@ -4852,7 +4970,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4864,7 +4982,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[54]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4877,7 +4995,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{54}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Proposal) GetId() uint64 {
@@ -5023,7 +5141,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5035,7 +5153,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[55]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5048,7 +5166,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{55}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Approval) GetActor() *Actor {
@@ -5080,7 +5198,7 @@ type BrokenGlass struct {
 
 func (x *BrokenGlass) Reset() {
 	*x = BrokenGlass{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5092,7 +5210,7 @@ func (x *BrokenGlass) String() string {
 func (*BrokenGlass) ProtoMessage() {}
 
 func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[56]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5105,7 +5223,7 @@ func (x *BrokenGlass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrokenGlass.ProtoReflect.Descriptor instead.
 func (*BrokenGlass) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{56}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *BrokenGlass) GetRevision() uint64 {
@@ -5162,7 +5280,7 @@ type Proposals struct {
 
 func (x *Proposals) Reset() {
 	*x = Proposals{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5174,7 +5292,7 @@ func (x *Proposals) String() string {
 func (*Proposals) ProtoMessage() {}
 
 func (x *Proposals) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[57]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5187,7 +5305,7 @@ func (x *Proposals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposals.ProtoReflect.Descriptor instead.
 func (*Proposals) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{57}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Proposals) GetProposals() []*Proposal {
@@ -5227,7 +5345,7 @@ type Publish struct {
 
 func (x *Publish) Reset() {
 	*x = Publish{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5239,7 +5357,7 @@ func (x *Publish) String() string {
 func (*Publish) ProtoMessage() {}
 
 func (x *Publish) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[58]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5252,7 +5370,7 @@ func (x *Publish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publish.ProtoReflect.Descriptor instead.
 func (*Publish) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{58}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Publish) GetTable() *routerpb.Table {
@@ -5305,7 +5423,7 @@ type StartRollout struct {
 
 func (x *StartRollout) Reset() {
 	*x = StartRollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5317,7 +5435,7 @@ func (x *StartRollout) String() string {
 func (*StartRollout) ProtoMessage() {}
 
 func (x *StartRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[59]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5330,7 +5448,7 @@ func (x *StartRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRollout.ProtoReflect.Descriptor instead.
 func (*StartRollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StartRollout) GetConfigRevision() uint64 {
@@ -5390,7 +5508,7 @@ type SteerChange struct {
 
 func (x *SteerChange) Reset() {
 	*x = SteerChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5402,7 +5520,7 @@ func (x *SteerChange) String() string {
 func (*SteerChange) ProtoMessage() {}
 
 func (x *SteerChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[60]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5415,7 +5533,7 @@ func (x *SteerChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerChange.ProtoReflect.Descriptor instead.
 func (*SteerChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SteerChange) GetAct() string {
@@ -5484,7 +5602,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5496,7 +5614,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[61]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5509,7 +5627,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Rollout) GetId() uint64 {
@@ -5629,7 +5747,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5641,7 +5759,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[62]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5654,7 +5772,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{62}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Freeze) GetAtUnixMs() int64 {
@@ -5690,7 +5808,7 @@ type HeldConfig struct {
 
 func (x *HeldConfig) Reset() {
 	*x = HeldConfig{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5702,7 +5820,7 @@ func (x *HeldConfig) String() string {
 func (*HeldConfig) ProtoMessage() {}
 
 func (x *HeldConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[63]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5715,7 +5833,7 @@ func (x *HeldConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldConfig.ProtoReflect.Descriptor instead.
 func (*HeldConfig) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{63}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *HeldConfig) GetResources() []*Resource {
@@ -5755,7 +5873,7 @@ type Rollouts struct {
 
 func (x *Rollouts) Reset() {
 	*x = Rollouts{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5767,7 +5885,7 @@ func (x *Rollouts) String() string {
 func (*Rollouts) ProtoMessage() {}
 
 func (x *Rollouts) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[64]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5780,7 +5898,7 @@ func (x *Rollouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollouts.ProtoReflect.Descriptor instead.
 func (*Rollouts) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{64}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Rollouts) GetRollouts() []*Rollout {
@@ -5849,7 +5967,7 @@ type ClusterHealth struct {
 
 func (x *ClusterHealth) Reset() {
 	*x = ClusterHealth{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5861,7 +5979,7 @@ func (x *ClusterHealth) String() string {
 func (*ClusterHealth) ProtoMessage() {}
 
 func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[65]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5874,7 +5992,7 @@ func (x *ClusterHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterHealth.ProtoReflect.Descriptor instead.
 func (*ClusterHealth) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{65}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ClusterHealth) GetCluster() string {
@@ -5952,7 +6070,7 @@ type WeightReason struct {
 
 func (x *WeightReason) Reset() {
 	*x = WeightReason{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5964,7 +6082,7 @@ func (x *WeightReason) String() string {
 func (*WeightReason) ProtoMessage() {}
 
 func (x *WeightReason) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[66]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5977,7 +6095,7 @@ func (x *WeightReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightReason.ProtoReflect.Descriptor instead.
 func (*WeightReason) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{66}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *WeightReason) GetModel() string {
@@ -6021,7 +6139,7 @@ type PutNode struct {
 
 func (x *PutNode) Reset() {
 	*x = PutNode{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6033,7 +6151,7 @@ func (x *PutNode) String() string {
 func (*PutNode) ProtoMessage() {}
 
 func (x *PutNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[67]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6046,7 +6164,7 @@ func (x *PutNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNode.ProtoReflect.Descriptor instead.
 func (*PutNode) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{67}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PutNode) GetId() string {
@@ -6086,7 +6204,7 @@ type BumpEpoch struct {
 
 func (x *BumpEpoch) Reset() {
 	*x = BumpEpoch{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6098,7 +6216,7 @@ func (x *BumpEpoch) String() string {
 func (*BumpEpoch) ProtoMessage() {}
 
 func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[68]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6111,7 +6229,7 @@ func (x *BumpEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BumpEpoch.ProtoReflect.Descriptor instead.
 func (*BumpEpoch) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{68}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *BumpEpoch) GetAtLeast() uint64 {
@@ -6134,7 +6252,7 @@ type Denied struct {
 
 func (x *Denied) Reset() {
 	*x = Denied{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6146,7 +6264,7 @@ func (x *Denied) String() string {
 func (*Denied) ProtoMessage() {}
 
 func (x *Denied) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[69]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6159,7 +6277,7 @@ func (x *Denied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denied.ProtoReflect.Descriptor instead.
 func (*Denied) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{69}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Denied) GetAction() string {
@@ -6205,7 +6323,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[70]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6217,7 +6335,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[70]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6230,7 +6348,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{70}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Note) GetAction() string {
@@ -6282,7 +6400,7 @@ type ArchiveAudit struct {
 
 func (x *ArchiveAudit) Reset() {
 	*x = ArchiveAudit{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[71]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6294,7 +6412,7 @@ func (x *ArchiveAudit) String() string {
 func (*ArchiveAudit) ProtoMessage() {}
 
 func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[71]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6307,7 +6425,7 @@ func (x *ArchiveAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveAudit.ProtoReflect.Descriptor instead.
 func (*ArchiveAudit) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{71}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ArchiveAudit) GetFrom() uint64 {
@@ -6360,7 +6478,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[72]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6372,7 +6490,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[72]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6385,7 +6503,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{72}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Outcome) GetRevision() uint64 {
@@ -6459,7 +6577,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[73]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6471,7 +6589,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[73]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6484,7 +6602,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{73}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *AuditEntry) GetIndex() uint64 {
@@ -6639,7 +6757,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[74]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6651,7 +6769,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[74]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6664,7 +6782,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{74}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *FieldChange) GetField() string {
@@ -6702,7 +6820,7 @@ type AuditAnchor struct {
 
 func (x *AuditAnchor) Reset() {
 	*x = AuditAnchor{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[75]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6714,7 +6832,7 @@ func (x *AuditAnchor) String() string {
 func (*AuditAnchor) ProtoMessage() {}
 
 func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[75]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6727,7 +6845,7 @@ func (x *AuditAnchor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnchor.ProtoReflect.Descriptor instead.
 func (*AuditAnchor) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{75}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *AuditAnchor) GetDropped() uint64 {
@@ -6780,7 +6898,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[76]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6792,7 +6910,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[76]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6805,7 +6923,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{76}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Resource) GetKind() string {
@@ -6868,7 +6986,7 @@ type Manager struct {
 
 func (x *Manager) Reset() {
 	*x = Manager{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[77]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6880,7 +6998,7 @@ func (x *Manager) String() string {
 func (*Manager) ProtoMessage() {}
 
 func (x *Manager) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[77]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6893,7 +7011,7 @@ func (x *Manager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manager.ProtoReflect.Descriptor instead.
 func (*Manager) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{77}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Manager) GetName() string {
@@ -6933,7 +7051,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[78]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6945,7 +7063,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[78]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6958,7 +7076,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{78}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Revision) GetRevision() uint64 {
@@ -7072,7 +7190,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[79]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7084,7 +7202,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[79]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7097,7 +7215,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{79}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *History) GetKind() string {
@@ -7132,7 +7250,7 @@ type KindRevision struct {
 
 func (x *KindRevision) Reset() {
 	*x = KindRevision{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[80]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7144,7 +7262,7 @@ func (x *KindRevision) String() string {
 func (*KindRevision) ProtoMessage() {}
 
 func (x *KindRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[80]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7157,7 +7275,7 @@ func (x *KindRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindRevision.ProtoReflect.Descriptor instead.
 func (*KindRevision) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{80}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *KindRevision) GetKind() string {
@@ -7208,7 +7326,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[81]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7220,7 +7338,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_state_statepb_state_proto_msgTypes[81]
+	mi := &file_controlplane_state_statepb_state_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7233,7 +7351,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{81}
+	return file_controlplane_state_statepb_state_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -7581,16 +7699,27 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\vspec_sha256\x18\x02 \x01(\fR\n" +
 	"specSha256\x128\n" +
 	"\bapproval\x18\x03 \x01(\v2\x1c.anabranch.state.v1.ApprovalR\bapproval\x12\"\n" +
-	"\runtil_unix_ms\x18\x04 \x01(\x03R\vuntilUnixMs\"\x8c\x01\n" +
+	"\runtil_unix_ms\x18\x04 \x01(\x03R\vuntilUnixMs\"\xf3\x01\n" +
 	"\bPutOrder\x120\n" +
 	"\x05order\x18\x01 \x01(\v2\x1a.anabranch.router.v1.OrderR\x05order\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x18\n" +
 	"\acounter\x18\x03 \x01(\x04R\acounter\x12\"\n" +
-	"\rgiven_unix_ms\x18\x04 \x01(\x03R\vgivenUnixMs\"\x1a\n" +
+	"\rgiven_unix_ms\x18\x04 \x01(\x03R\vgivenUnixMs\x12\"\n" +
+	"\rended_unix_ms\x18\x05 \x01(\x03R\vendedUnixMs\x12\x1a\n" +
+	"\brevision\x18\x06 \x01(\x04R\brevision\x12%\n" +
+	"\x0etable_revision\x18\a \x01(\x04R\rtableRevision\"j\n" +
 	"\bEndOrder\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\">\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x18\n" +
+	"\acounter\x18\x03 \x01(\x04R\acounter\x12\"\n" +
+	"\rgiven_unix_ms\x18\x04 \x01(\x03R\vgivenUnixMs\"v\n" +
 	"\x06Orders\x124\n" +
-	"\x06orders\x18\x01 \x03(\v2\x1c.anabranch.state.v1.PutOrderR\x06orders\"?\n" +
+	"\x06orders\x18\x01 \x03(\v2\x1c.anabranch.state.v1.PutOrderR\x06orders\x126\n" +
+	"\x04keys\x18\x02 \x03(\v2\".anabranch.state.v1.SignedCountersR\x04keys\"T\n" +
+	"\x0eSignedCounters\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05floor\x18\x02 \x01(\x04R\x05floor\x12\x1a\n" +
+	"\bcounters\x18\x03 \x03(\x04R\bcounters\"?\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
 	"\x0erequest_sha256\x18\x02 \x01(\fR\rrequestSha256\"\xa3\x03\n" +
@@ -8123,7 +8252,7 @@ func file_controlplane_state_statepb_state_proto_rawDescGZIP() []byte {
 	return file_controlplane_state_statepb_state_proto_rawDescData
 }
 
-var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
+var file_controlplane_state_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*Command)(nil),         // 0: anabranch.state.v1.Command
 	(*Drill)(nil),           // 1: anabranch.state.v1.Drill
@@ -8137,204 +8266,206 @@ var file_controlplane_state_statepb_state_proto_goTypes = []any{
 	(*PutOrder)(nil),        // 9: anabranch.state.v1.PutOrder
 	(*EndOrder)(nil),        // 10: anabranch.state.v1.EndOrder
 	(*Orders)(nil),          // 11: anabranch.state.v1.Orders
-	(*Once)(nil),            // 12: anabranch.state.v1.Once
-	(*Answer)(nil),          // 13: anabranch.state.v1.Answer
-	(*SetFeatureLevel)(nil), // 14: anabranch.state.v1.SetFeatureLevel
-	(*Checkpoint)(nil),      // 15: anabranch.state.v1.Checkpoint
-	(*Sum)(nil),             // 16: anabranch.state.v1.Sum
-	(*Actor)(nil),           // 17: anabranch.state.v1.Actor
-	(*Noop)(nil),            // 18: anabranch.state.v1.Noop
-	(*Init)(nil),            // 19: anabranch.state.v1.Init
-	(*Token)(nil),           // 20: anabranch.state.v1.Token
-	(*TokenScope)(nil),      // 21: anabranch.state.v1.TokenScope
-	(*PutToken)(nil),        // 22: anabranch.state.v1.PutToken
-	(*RevokeToken)(nil),     // 23: anabranch.state.v1.RevokeToken
-	(*Put)(nil),             // 24: anabranch.state.v1.Put
-	(*Delete)(nil),          // 25: anabranch.state.v1.Delete
-	(*DecideProposal)(nil),  // 26: anabranch.state.v1.DecideProposal
-	(*ExpireProposals)(nil), // 27: anabranch.state.v1.ExpireProposals
-	(*CountSpending)(nil),   // 28: anabranch.state.v1.CountSpending
-	(*SpendingRun)(nil),     // 29: anabranch.state.v1.SpendingRun
-	(*WarnBudget)(nil),      // 30: anabranch.state.v1.WarnBudget
-	(*Ledger)(nil),          // 31: anabranch.state.v1.Ledger
-	(*Budget)(nil),          // 32: anabranch.state.v1.Budget
-	(*BudgetWindow)(nil),    // 33: anabranch.state.v1.BudgetWindow
-	(*CountUsage)(nil),      // 34: anabranch.state.v1.CountUsage
-	(*UsageRun)(nil),        // 35: anabranch.state.v1.UsageRun
-	(*CountedMinute)(nil),   // 36: anabranch.state.v1.CountedMinute
-	(*CountedLine)(nil),     // 37: anabranch.state.v1.CountedLine
-	(*CloseMinutes)(nil),    // 38: anabranch.state.v1.CloseMinutes
-	(*MinuteBills)(nil),     // 39: anabranch.state.v1.MinuteBills
-	(*ClusterBill)(nil),     // 40: anabranch.state.v1.ClusterBill
-	(*ModelCapacity)(nil),   // 41: anabranch.state.v1.ModelCapacity
-	(*Account)(nil),         // 42: anabranch.state.v1.Account
-	(*AccountSpan)(nil),     // 43: anabranch.state.v1.AccountSpan
-	(*AccountGap)(nil),      // 44: anabranch.state.v1.AccountGap
-	(*PutPrices)(nil),       // 45: anabranch.state.v1.PutPrices
-	(*PriceSource)(nil),     // 46: anabranch.state.v1.PriceSource
-	(*PriceOffer)(nil),      // 47: anabranch.state.v1.PriceOffer
-	(*Doubt)(nil),           // 48: anabranch.state.v1.Doubt
-	(*PutBilled)(nil),       // 49: anabranch.state.v1.PutBilled
-	(*BilledDay)(nil),       // 50: anabranch.state.v1.BilledDay
-	(*BilledGoods)(nil),     // 51: anabranch.state.v1.BilledGoods
-	(*Repricing)(nil),       // 52: anabranch.state.v1.Repricing
-	(*Prices)(nil),          // 53: anabranch.state.v1.Prices
-	(*Proposal)(nil),        // 54: anabranch.state.v1.Proposal
-	(*Approval)(nil),        // 55: anabranch.state.v1.Approval
-	(*BrokenGlass)(nil),     // 56: anabranch.state.v1.BrokenGlass
-	(*Proposals)(nil),       // 57: anabranch.state.v1.Proposals
-	(*Publish)(nil),         // 58: anabranch.state.v1.Publish
-	(*StartRollout)(nil),    // 59: anabranch.state.v1.StartRollout
-	(*SteerChange)(nil),     // 60: anabranch.state.v1.SteerChange
-	(*Rollout)(nil),         // 61: anabranch.state.v1.Rollout
-	(*Freeze)(nil),          // 62: anabranch.state.v1.Freeze
-	(*HeldConfig)(nil),      // 63: anabranch.state.v1.HeldConfig
-	(*Rollouts)(nil),        // 64: anabranch.state.v1.Rollouts
-	(*ClusterHealth)(nil),   // 65: anabranch.state.v1.ClusterHealth
-	(*WeightReason)(nil),    // 66: anabranch.state.v1.WeightReason
-	(*PutNode)(nil),         // 67: anabranch.state.v1.PutNode
-	(*BumpEpoch)(nil),       // 68: anabranch.state.v1.BumpEpoch
-	(*Denied)(nil),          // 69: anabranch.state.v1.Denied
-	(*Note)(nil),            // 70: anabranch.state.v1.Note
-	(*ArchiveAudit)(nil),    // 71: anabranch.state.v1.ArchiveAudit
-	(*Outcome)(nil),         // 72: anabranch.state.v1.Outcome
-	(*AuditEntry)(nil),      // 73: anabranch.state.v1.AuditEntry
-	(*FieldChange)(nil),     // 74: anabranch.state.v1.FieldChange
-	(*AuditAnchor)(nil),     // 75: anabranch.state.v1.AuditAnchor
-	(*Resource)(nil),        // 76: anabranch.state.v1.Resource
-	(*Manager)(nil),         // 77: anabranch.state.v1.Manager
-	(*Revision)(nil),        // 78: anabranch.state.v1.Revision
-	(*History)(nil),         // 79: anabranch.state.v1.History
-	(*KindRevision)(nil),    // 80: anabranch.state.v1.KindRevision
-	(*Snapshot)(nil),        // 81: anabranch.state.v1.Snapshot
-	(*routerpb.Order)(nil),  // 82: anabranch.router.v1.Order
-	(*routerpb.Spent)(nil),  // 83: anabranch.router.v1.Spent
-	(*routerpb.Table)(nil),  // 84: anabranch.router.v1.Table
+	(*SignedCounters)(nil),  // 12: anabranch.state.v1.SignedCounters
+	(*Once)(nil),            // 13: anabranch.state.v1.Once
+	(*Answer)(nil),          // 14: anabranch.state.v1.Answer
+	(*SetFeatureLevel)(nil), // 15: anabranch.state.v1.SetFeatureLevel
+	(*Checkpoint)(nil),      // 16: anabranch.state.v1.Checkpoint
+	(*Sum)(nil),             // 17: anabranch.state.v1.Sum
+	(*Actor)(nil),           // 18: anabranch.state.v1.Actor
+	(*Noop)(nil),            // 19: anabranch.state.v1.Noop
+	(*Init)(nil),            // 20: anabranch.state.v1.Init
+	(*Token)(nil),           // 21: anabranch.state.v1.Token
+	(*TokenScope)(nil),      // 22: anabranch.state.v1.TokenScope
+	(*PutToken)(nil),        // 23: anabranch.state.v1.PutToken
+	(*RevokeToken)(nil),     // 24: anabranch.state.v1.RevokeToken
+	(*Put)(nil),             // 25: anabranch.state.v1.Put
+	(*Delete)(nil),          // 26: anabranch.state.v1.Delete
+	(*DecideProposal)(nil),  // 27: anabranch.state.v1.DecideProposal
+	(*ExpireProposals)(nil), // 28: anabranch.state.v1.ExpireProposals
+	(*CountSpending)(nil),   // 29: anabranch.state.v1.CountSpending
+	(*SpendingRun)(nil),     // 30: anabranch.state.v1.SpendingRun
+	(*WarnBudget)(nil),      // 31: anabranch.state.v1.WarnBudget
+	(*Ledger)(nil),          // 32: anabranch.state.v1.Ledger
+	(*Budget)(nil),          // 33: anabranch.state.v1.Budget
+	(*BudgetWindow)(nil),    // 34: anabranch.state.v1.BudgetWindow
+	(*CountUsage)(nil),      // 35: anabranch.state.v1.CountUsage
+	(*UsageRun)(nil),        // 36: anabranch.state.v1.UsageRun
+	(*CountedMinute)(nil),   // 37: anabranch.state.v1.CountedMinute
+	(*CountedLine)(nil),     // 38: anabranch.state.v1.CountedLine
+	(*CloseMinutes)(nil),    // 39: anabranch.state.v1.CloseMinutes
+	(*MinuteBills)(nil),     // 40: anabranch.state.v1.MinuteBills
+	(*ClusterBill)(nil),     // 41: anabranch.state.v1.ClusterBill
+	(*ModelCapacity)(nil),   // 42: anabranch.state.v1.ModelCapacity
+	(*Account)(nil),         // 43: anabranch.state.v1.Account
+	(*AccountSpan)(nil),     // 44: anabranch.state.v1.AccountSpan
+	(*AccountGap)(nil),      // 45: anabranch.state.v1.AccountGap
+	(*PutPrices)(nil),       // 46: anabranch.state.v1.PutPrices
+	(*PriceSource)(nil),     // 47: anabranch.state.v1.PriceSource
+	(*PriceOffer)(nil),      // 48: anabranch.state.v1.PriceOffer
+	(*Doubt)(nil),           // 49: anabranch.state.v1.Doubt
+	(*PutBilled)(nil),       // 50: anabranch.state.v1.PutBilled
+	(*BilledDay)(nil),       // 51: anabranch.state.v1.BilledDay
+	(*BilledGoods)(nil),     // 52: anabranch.state.v1.BilledGoods
+	(*Repricing)(nil),       // 53: anabranch.state.v1.Repricing
+	(*Prices)(nil),          // 54: anabranch.state.v1.Prices
+	(*Proposal)(nil),        // 55: anabranch.state.v1.Proposal
+	(*Approval)(nil),        // 56: anabranch.state.v1.Approval
+	(*BrokenGlass)(nil),     // 57: anabranch.state.v1.BrokenGlass
+	(*Proposals)(nil),       // 58: anabranch.state.v1.Proposals
+	(*Publish)(nil),         // 59: anabranch.state.v1.Publish
+	(*StartRollout)(nil),    // 60: anabranch.state.v1.StartRollout
+	(*SteerChange)(nil),     // 61: anabranch.state.v1.SteerChange
+	(*Rollout)(nil),         // 62: anabranch.state.v1.Rollout
+	(*Freeze)(nil),          // 63: anabranch.state.v1.Freeze
+	(*HeldConfig)(nil),      // 64: anabranch.state.v1.HeldConfig
+	(*Rollouts)(nil),        // 65: anabranch.state.v1.Rollouts
+	(*ClusterHealth)(nil),   // 66: anabranch.state.v1.ClusterHealth
+	(*WeightReason)(nil),    // 67: anabranch.state.v1.WeightReason
+	(*PutNode)(nil),         // 68: anabranch.state.v1.PutNode
+	(*BumpEpoch)(nil),       // 69: anabranch.state.v1.BumpEpoch
+	(*Denied)(nil),          // 70: anabranch.state.v1.Denied
+	(*Note)(nil),            // 71: anabranch.state.v1.Note
+	(*ArchiveAudit)(nil),    // 72: anabranch.state.v1.ArchiveAudit
+	(*Outcome)(nil),         // 73: anabranch.state.v1.Outcome
+	(*AuditEntry)(nil),      // 74: anabranch.state.v1.AuditEntry
+	(*FieldChange)(nil),     // 75: anabranch.state.v1.FieldChange
+	(*AuditAnchor)(nil),     // 76: anabranch.state.v1.AuditAnchor
+	(*Resource)(nil),        // 77: anabranch.state.v1.Resource
+	(*Manager)(nil),         // 78: anabranch.state.v1.Manager
+	(*Revision)(nil),        // 79: anabranch.state.v1.Revision
+	(*History)(nil),         // 80: anabranch.state.v1.History
+	(*KindRevision)(nil),    // 81: anabranch.state.v1.KindRevision
+	(*Snapshot)(nil),        // 82: anabranch.state.v1.Snapshot
+	(*routerpb.Order)(nil),  // 83: anabranch.router.v1.Order
+	(*routerpb.Spent)(nil),  // 84: anabranch.router.v1.Spent
+	(*routerpb.Table)(nil),  // 85: anabranch.router.v1.Table
 }
 var file_controlplane_state_statepb_state_proto_depIdxs = []int32{
-	17,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
-	12,  // 1: anabranch.state.v1.Command.once:type_name -> anabranch.state.v1.Once
-	18,  // 2: anabranch.state.v1.Command.noop:type_name -> anabranch.state.v1.Noop
-	19,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
-	24,  // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
-	25,  // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
-	58,  // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
-	67,  // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
-	68,  // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
-	69,  // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
-	14,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
-	15,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
-	22,  // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
-	23,  // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
-	70,  // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
-	59,  // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
-	60,  // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
-	71,  // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
-	26,  // 18: anabranch.state.v1.Command.decide_proposal:type_name -> anabranch.state.v1.DecideProposal
-	27,  // 19: anabranch.state.v1.Command.expire_proposals:type_name -> anabranch.state.v1.ExpireProposals
-	28,  // 20: anabranch.state.v1.Command.count_spending:type_name -> anabranch.state.v1.CountSpending
-	30,  // 21: anabranch.state.v1.Command.warn_budget:type_name -> anabranch.state.v1.WarnBudget
-	34,  // 22: anabranch.state.v1.Command.count_usage:type_name -> anabranch.state.v1.CountUsage
-	38,  // 23: anabranch.state.v1.Command.close_minutes:type_name -> anabranch.state.v1.CloseMinutes
-	45,  // 24: anabranch.state.v1.Command.put_prices:type_name -> anabranch.state.v1.PutPrices
-	49,  // 25: anabranch.state.v1.Command.put_billed:type_name -> anabranch.state.v1.PutBilled
+	18,  // 0: anabranch.state.v1.Command.actor:type_name -> anabranch.state.v1.Actor
+	13,  // 1: anabranch.state.v1.Command.once:type_name -> anabranch.state.v1.Once
+	19,  // 2: anabranch.state.v1.Command.noop:type_name -> anabranch.state.v1.Noop
+	20,  // 3: anabranch.state.v1.Command.init:type_name -> anabranch.state.v1.Init
+	25,  // 4: anabranch.state.v1.Command.put:type_name -> anabranch.state.v1.Put
+	26,  // 5: anabranch.state.v1.Command.delete:type_name -> anabranch.state.v1.Delete
+	59,  // 6: anabranch.state.v1.Command.publish:type_name -> anabranch.state.v1.Publish
+	68,  // 7: anabranch.state.v1.Command.put_node:type_name -> anabranch.state.v1.PutNode
+	69,  // 8: anabranch.state.v1.Command.bump_epoch:type_name -> anabranch.state.v1.BumpEpoch
+	70,  // 9: anabranch.state.v1.Command.denied:type_name -> anabranch.state.v1.Denied
+	15,  // 10: anabranch.state.v1.Command.set_feature_level:type_name -> anabranch.state.v1.SetFeatureLevel
+	16,  // 11: anabranch.state.v1.Command.checkpoint:type_name -> anabranch.state.v1.Checkpoint
+	23,  // 12: anabranch.state.v1.Command.put_token:type_name -> anabranch.state.v1.PutToken
+	24,  // 13: anabranch.state.v1.Command.revoke_token:type_name -> anabranch.state.v1.RevokeToken
+	71,  // 14: anabranch.state.v1.Command.note:type_name -> anabranch.state.v1.Note
+	60,  // 15: anabranch.state.v1.Command.start_rollout:type_name -> anabranch.state.v1.StartRollout
+	61,  // 16: anabranch.state.v1.Command.steer_change:type_name -> anabranch.state.v1.SteerChange
+	72,  // 17: anabranch.state.v1.Command.archive_audit:type_name -> anabranch.state.v1.ArchiveAudit
+	27,  // 18: anabranch.state.v1.Command.decide_proposal:type_name -> anabranch.state.v1.DecideProposal
+	28,  // 19: anabranch.state.v1.Command.expire_proposals:type_name -> anabranch.state.v1.ExpireProposals
+	29,  // 20: anabranch.state.v1.Command.count_spending:type_name -> anabranch.state.v1.CountSpending
+	31,  // 21: anabranch.state.v1.Command.warn_budget:type_name -> anabranch.state.v1.WarnBudget
+	35,  // 22: anabranch.state.v1.Command.count_usage:type_name -> anabranch.state.v1.CountUsage
+	39,  // 23: anabranch.state.v1.Command.close_minutes:type_name -> anabranch.state.v1.CloseMinutes
+	46,  // 24: anabranch.state.v1.Command.put_prices:type_name -> anabranch.state.v1.PutPrices
+	50,  // 25: anabranch.state.v1.Command.put_billed:type_name -> anabranch.state.v1.PutBilled
 	3,   // 26: anabranch.state.v1.Command.create_drill:type_name -> anabranch.state.v1.CreateDrill
 	4,   // 27: anabranch.state.v1.Command.decide_drill:type_name -> anabranch.state.v1.DecideDrill
 	5,   // 28: anabranch.state.v1.Command.steer_drill:type_name -> anabranch.state.v1.SteerDrill
 	6,   // 29: anabranch.state.v1.Command.renew_drill:type_name -> anabranch.state.v1.RenewDrill
 	9,   // 30: anabranch.state.v1.Command.put_order:type_name -> anabranch.state.v1.PutOrder
 	10,  // 31: anabranch.state.v1.Command.end_order:type_name -> anabranch.state.v1.EndOrder
-	17,  // 32: anabranch.state.v1.Drill.creator:type_name -> anabranch.state.v1.Actor
-	55,  // 33: anabranch.state.v1.Drill.approvals:type_name -> anabranch.state.v1.Approval
-	56,  // 34: anabranch.state.v1.Drill.broken:type_name -> anabranch.state.v1.BrokenGlass
+	18,  // 32: anabranch.state.v1.Drill.creator:type_name -> anabranch.state.v1.Actor
+	56,  // 33: anabranch.state.v1.Drill.approvals:type_name -> anabranch.state.v1.Approval
+	57,  // 34: anabranch.state.v1.Drill.broken:type_name -> anabranch.state.v1.BrokenGlass
 	2,   // 35: anabranch.state.v1.Drill.events:type_name -> anabranch.state.v1.DrillEvent
 	2,   // 36: anabranch.state.v1.SteerDrill.events:type_name -> anabranch.state.v1.DrillEvent
 	2,   // 37: anabranch.state.v1.RenewDrill.events:type_name -> anabranch.state.v1.DrillEvent
 	1,   // 38: anabranch.state.v1.Drills.drills:type_name -> anabranch.state.v1.Drill
 	8,   // 39: anabranch.state.v1.Drills.series:type_name -> anabranch.state.v1.SeriesApproval
-	55,  // 40: anabranch.state.v1.SeriesApproval.approval:type_name -> anabranch.state.v1.Approval
-	82,  // 41: anabranch.state.v1.PutOrder.order:type_name -> anabranch.router.v1.Order
+	56,  // 40: anabranch.state.v1.SeriesApproval.approval:type_name -> anabranch.state.v1.Approval
+	83,  // 41: anabranch.state.v1.PutOrder.order:type_name -> anabranch.router.v1.Order
 	9,   // 42: anabranch.state.v1.Orders.orders:type_name -> anabranch.state.v1.PutOrder
-	77,  // 43: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
-	16,  // 44: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
-	20,  // 45: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
-	21,  // 46: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
-	20,  // 47: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
-	29,  // 48: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
-	83,  // 49: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
-	32,  // 50: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
-	29,  // 51: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
-	33,  // 52: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
-	35,  // 53: anabranch.state.v1.CountUsage.runs:type_name -> anabranch.state.v1.UsageRun
-	36,  // 54: anabranch.state.v1.CountUsage.minutes:type_name -> anabranch.state.v1.CountedMinute
-	37,  // 55: anabranch.state.v1.CountedMinute.lines:type_name -> anabranch.state.v1.CountedLine
-	39,  // 56: anabranch.state.v1.CloseMinutes.minutes:type_name -> anabranch.state.v1.MinuteBills
-	40,  // 57: anabranch.state.v1.MinuteBills.bills:type_name -> anabranch.state.v1.ClusterBill
-	41,  // 58: anabranch.state.v1.ClusterBill.models:type_name -> anabranch.state.v1.ModelCapacity
-	43,  // 59: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
-	43,  // 60: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
-	43,  // 61: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
-	44,  // 62: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
-	35,  // 63: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
-	46,  // 64: anabranch.state.v1.PutPrices.sources:type_name -> anabranch.state.v1.PriceSource
-	52,  // 65: anabranch.state.v1.PutPrices.repricings:type_name -> anabranch.state.v1.Repricing
-	47,  // 66: anabranch.state.v1.PriceSource.offers:type_name -> anabranch.state.v1.PriceOffer
-	48,  // 67: anabranch.state.v1.PriceOffer.doubt:type_name -> anabranch.state.v1.Doubt
-	50,  // 68: anabranch.state.v1.PutBilled.day:type_name -> anabranch.state.v1.BilledDay
-	51,  // 69: anabranch.state.v1.BilledDay.goods:type_name -> anabranch.state.v1.BilledGoods
-	46,  // 70: anabranch.state.v1.Prices.sources:type_name -> anabranch.state.v1.PriceSource
-	17,  // 71: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
-	24,  // 72: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
-	25,  // 73: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
-	55,  // 74: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
-	17,  // 75: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
-	17,  // 76: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
-	17,  // 77: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
-	54,  // 78: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
-	56,  // 79: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
-	84,  // 80: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
-	65,  // 81: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
-	66,  // 82: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
-	84,  // 83: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
-	66,  // 84: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	84,  // 85: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
-	66,  // 86: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
-	76,  // 87: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
-	76,  // 88: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
-	80,  // 89: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	61,  // 90: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
-	63,  // 91: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
-	63,  // 92: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
-	66,  // 93: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
-	62,  // 94: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
-	13,  // 95: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
-	74,  // 96: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
-	77,  // 97: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
-	78,  // 98: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
-	20,  // 99: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
-	76,  // 100: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
-	84,  // 101: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
-	65,  // 102: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
-	66,  // 103: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
-	73,  // 104: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
-	67,  // 105: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
-	80,  // 106: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
-	13,  // 107: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
-	79,  // 108: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
-	75,  // 109: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
-	64,  // 110: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
-	57,  // 111: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
-	31,  // 112: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
-	42,  // 113: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
-	53,  // 114: anabranch.state.v1.Snapshot.prices:type_name -> anabranch.state.v1.Prices
-	50,  // 115: anabranch.state.v1.Snapshot.billed:type_name -> anabranch.state.v1.BilledDay
-	7,   // 116: anabranch.state.v1.Snapshot.drills:type_name -> anabranch.state.v1.Drills
-	11,  // 117: anabranch.state.v1.Snapshot.emergency:type_name -> anabranch.state.v1.Orders
-	118, // [118:118] is the sub-list for method output_type
-	118, // [118:118] is the sub-list for method input_type
-	118, // [118:118] is the sub-list for extension type_name
-	118, // [118:118] is the sub-list for extension extendee
-	0,   // [0:118] is the sub-list for field type_name
+	12,  // 43: anabranch.state.v1.Orders.keys:type_name -> anabranch.state.v1.SignedCounters
+	78,  // 44: anabranch.state.v1.Answer.managers:type_name -> anabranch.state.v1.Manager
+	17,  // 45: anabranch.state.v1.Checkpoint.sums:type_name -> anabranch.state.v1.Sum
+	21,  // 46: anabranch.state.v1.Init.tokens:type_name -> anabranch.state.v1.Token
+	22,  // 47: anabranch.state.v1.Token.scope:type_name -> anabranch.state.v1.TokenScope
+	21,  // 48: anabranch.state.v1.PutToken.token:type_name -> anabranch.state.v1.Token
+	30,  // 49: anabranch.state.v1.CountSpending.runs:type_name -> anabranch.state.v1.SpendingRun
+	84,  // 50: anabranch.state.v1.CountSpending.spent:type_name -> anabranch.router.v1.Spent
+	33,  // 51: anabranch.state.v1.Ledger.budgets:type_name -> anabranch.state.v1.Budget
+	30,  // 52: anabranch.state.v1.Ledger.runs:type_name -> anabranch.state.v1.SpendingRun
+	34,  // 53: anabranch.state.v1.Budget.windows:type_name -> anabranch.state.v1.BudgetWindow
+	36,  // 54: anabranch.state.v1.CountUsage.runs:type_name -> anabranch.state.v1.UsageRun
+	37,  // 55: anabranch.state.v1.CountUsage.minutes:type_name -> anabranch.state.v1.CountedMinute
+	38,  // 56: anabranch.state.v1.CountedMinute.lines:type_name -> anabranch.state.v1.CountedLine
+	40,  // 57: anabranch.state.v1.CloseMinutes.minutes:type_name -> anabranch.state.v1.MinuteBills
+	41,  // 58: anabranch.state.v1.MinuteBills.bills:type_name -> anabranch.state.v1.ClusterBill
+	42,  // 59: anabranch.state.v1.ClusterBill.models:type_name -> anabranch.state.v1.ModelCapacity
+	44,  // 60: anabranch.state.v1.Account.minutes:type_name -> anabranch.state.v1.AccountSpan
+	44,  // 61: anabranch.state.v1.Account.hours:type_name -> anabranch.state.v1.AccountSpan
+	44,  // 62: anabranch.state.v1.Account.days:type_name -> anabranch.state.v1.AccountSpan
+	45,  // 63: anabranch.state.v1.Account.gaps:type_name -> anabranch.state.v1.AccountGap
+	36,  // 64: anabranch.state.v1.Account.runs:type_name -> anabranch.state.v1.UsageRun
+	47,  // 65: anabranch.state.v1.PutPrices.sources:type_name -> anabranch.state.v1.PriceSource
+	53,  // 66: anabranch.state.v1.PutPrices.repricings:type_name -> anabranch.state.v1.Repricing
+	48,  // 67: anabranch.state.v1.PriceSource.offers:type_name -> anabranch.state.v1.PriceOffer
+	49,  // 68: anabranch.state.v1.PriceOffer.doubt:type_name -> anabranch.state.v1.Doubt
+	51,  // 69: anabranch.state.v1.PutBilled.day:type_name -> anabranch.state.v1.BilledDay
+	52,  // 70: anabranch.state.v1.BilledDay.goods:type_name -> anabranch.state.v1.BilledGoods
+	47,  // 71: anabranch.state.v1.Prices.sources:type_name -> anabranch.state.v1.PriceSource
+	18,  // 72: anabranch.state.v1.Proposal.proposer:type_name -> anabranch.state.v1.Actor
+	25,  // 73: anabranch.state.v1.Proposal.put:type_name -> anabranch.state.v1.Put
+	26,  // 74: anabranch.state.v1.Proposal.delete:type_name -> anabranch.state.v1.Delete
+	56,  // 75: anabranch.state.v1.Proposal.approvals:type_name -> anabranch.state.v1.Approval
+	18,  // 76: anabranch.state.v1.Proposal.ended_by:type_name -> anabranch.state.v1.Actor
+	18,  // 77: anabranch.state.v1.Approval.actor:type_name -> anabranch.state.v1.Actor
+	18,  // 78: anabranch.state.v1.BrokenGlass.actor:type_name -> anabranch.state.v1.Actor
+	55,  // 79: anabranch.state.v1.Proposals.proposals:type_name -> anabranch.state.v1.Proposal
+	57,  // 80: anabranch.state.v1.Proposals.broken:type_name -> anabranch.state.v1.BrokenGlass
+	85,  // 81: anabranch.state.v1.Publish.table:type_name -> anabranch.router.v1.Table
+	66,  // 82: anabranch.state.v1.Publish.health:type_name -> anabranch.state.v1.ClusterHealth
+	67,  // 83: anabranch.state.v1.Publish.reasons:type_name -> anabranch.state.v1.WeightReason
+	85,  // 84: anabranch.state.v1.Publish.trial:type_name -> anabranch.router.v1.Table
+	67,  // 85: anabranch.state.v1.Publish.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	85,  // 86: anabranch.state.v1.StartRollout.table:type_name -> anabranch.router.v1.Table
+	67,  // 87: anabranch.state.v1.StartRollout.reasons:type_name -> anabranch.state.v1.WeightReason
+	77,  // 88: anabranch.state.v1.HeldConfig.resources:type_name -> anabranch.state.v1.Resource
+	77,  // 89: anabranch.state.v1.HeldConfig.absent:type_name -> anabranch.state.v1.Resource
+	81,  // 90: anabranch.state.v1.HeldConfig.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	62,  // 91: anabranch.state.v1.Rollouts.rollouts:type_name -> anabranch.state.v1.Rollout
+	64,  // 92: anabranch.state.v1.Rollouts.settled:type_name -> anabranch.state.v1.HeldConfig
+	64,  // 93: anabranch.state.v1.Rollouts.trial:type_name -> anabranch.state.v1.HeldConfig
+	67,  // 94: anabranch.state.v1.Rollouts.trial_reasons:type_name -> anabranch.state.v1.WeightReason
+	63,  // 95: anabranch.state.v1.Rollouts.freeze:type_name -> anabranch.state.v1.Freeze
+	14,  // 96: anabranch.state.v1.Outcome.answer:type_name -> anabranch.state.v1.Answer
+	75,  // 97: anabranch.state.v1.AuditEntry.changes:type_name -> anabranch.state.v1.FieldChange
+	78,  // 98: anabranch.state.v1.Resource.managers:type_name -> anabranch.state.v1.Manager
+	79,  // 99: anabranch.state.v1.History.revisions:type_name -> anabranch.state.v1.Revision
+	21,  // 100: anabranch.state.v1.Snapshot.tokens:type_name -> anabranch.state.v1.Token
+	77,  // 101: anabranch.state.v1.Snapshot.resources:type_name -> anabranch.state.v1.Resource
+	85,  // 102: anabranch.state.v1.Snapshot.tables:type_name -> anabranch.router.v1.Table
+	66,  // 103: anabranch.state.v1.Snapshot.health:type_name -> anabranch.state.v1.ClusterHealth
+	67,  // 104: anabranch.state.v1.Snapshot.reasons:type_name -> anabranch.state.v1.WeightReason
+	74,  // 105: anabranch.state.v1.Snapshot.audit:type_name -> anabranch.state.v1.AuditEntry
+	68,  // 106: anabranch.state.v1.Snapshot.nodes:type_name -> anabranch.state.v1.PutNode
+	81,  // 107: anabranch.state.v1.Snapshot.kind_revisions:type_name -> anabranch.state.v1.KindRevision
+	14,  // 108: anabranch.state.v1.Snapshot.answers:type_name -> anabranch.state.v1.Answer
+	80,  // 109: anabranch.state.v1.Snapshot.history:type_name -> anabranch.state.v1.History
+	76,  // 110: anabranch.state.v1.Snapshot.audit_anchor:type_name -> anabranch.state.v1.AuditAnchor
+	65,  // 111: anabranch.state.v1.Snapshot.rollouts:type_name -> anabranch.state.v1.Rollouts
+	58,  // 112: anabranch.state.v1.Snapshot.proposals:type_name -> anabranch.state.v1.Proposals
+	32,  // 113: anabranch.state.v1.Snapshot.ledger:type_name -> anabranch.state.v1.Ledger
+	43,  // 114: anabranch.state.v1.Snapshot.account:type_name -> anabranch.state.v1.Account
+	54,  // 115: anabranch.state.v1.Snapshot.prices:type_name -> anabranch.state.v1.Prices
+	51,  // 116: anabranch.state.v1.Snapshot.billed:type_name -> anabranch.state.v1.BilledDay
+	7,   // 117: anabranch.state.v1.Snapshot.drills:type_name -> anabranch.state.v1.Drills
+	11,  // 118: anabranch.state.v1.Snapshot.emergency:type_name -> anabranch.state.v1.Orders
+	119, // [119:119] is the sub-list for method output_type
+	119, // [119:119] is the sub-list for method input_type
+	119, // [119:119] is the sub-list for extension type_name
+	119, // [119:119] is the sub-list for extension extendee
+	0,   // [0:119] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_state_statepb_state_proto_init() }
@@ -8374,7 +8505,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 		(*Command_PutOrder)(nil),
 		(*Command_EndOrder)(nil),
 	}
-	file_controlplane_state_statepb_state_proto_msgTypes[54].OneofWrappers = []any{
+	file_controlplane_state_statepb_state_proto_msgTypes[55].OneofWrappers = []any{
 		(*Proposal_Put)(nil),
 		(*Proposal_Delete)(nil),
 	}
@@ -8384,7 +8515,7 @@ func file_controlplane_state_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_state_statepb_state_proto_rawDesc), len(file_controlplane_state_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   82,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

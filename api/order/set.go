@@ -1,4 +1,4 @@
-package override
+package order
 
 import (
 	"cmp"
@@ -6,19 +6,33 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
-	"anabranch/dataplane/table"
 )
+
+// Given is an order that was taken, and how it stands.
+type Given struct {
+	Order
+	// Door is the one that it came by, see [Doors].
+	Door string `json:"door"`
+	// OverruledBy is the order that holds instead. Empty: this one holds.
+	OverruledBy string `json:"overruledBy,omitempty"`
+}
 
 // Set is some orders, whichever door they came by. It is immutable; the zero Set has none.
 type Set struct {
-	orders []Order
+	orders []Given // oldest first
 }
 
-// NewSet merges orders, oldest first.
-func NewSet(doors ...[]Order) Set {
-	orders := slices.Concat(doors...)
-	slices.SortFunc(orders, func(a, b Order) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
-	return Set{orders}
+// With is the set with orders of a door beside. One that it has already, by its ID, stays as it is: an order that came
+// by two doors is one.
+func (s Set) With(door string, orders ...Order) Set {
+	all := slices.Clone(s.orders)
+	for _, o := range orders {
+		if !slices.ContainsFunc(all, func(x Given) bool { return x.ID == o.ID }) {
+			all = append(all, Given{Order: o, Door: door})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Given) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+	return Set{all}
 }
 
 // At is what holds at now. Of orders that conflict the less drastic holds: restore before evacuate,
@@ -28,14 +42,16 @@ func (s Set) At(now time.Time) *View {
 	v := &View{overruled: make(map[string]string)}
 	var shed, revert *Order
 	for i := range s.orders {
-		o := &s.orders[i]
+		o := &s.orders[i].Order
 		if !now.Before(o.Expires) {
 			continue
 		}
-		v.orders = append(v.orders, *o)
+		v.given = append(v.given, s.orders[i])
 		switch o.Kind {
 		case Freeze:
-			v.frozen = true
+			v.frozen = cmp.Or(v.frozen, o)
+		case StopDrills:
+			v.stops = cmp.Or(v.stops, o)
 		case Restore:
 			v.restored.add(o)
 		case Evacuate:
@@ -50,14 +66,15 @@ func (s Set) At(now time.Time) *View {
 		v.shed, v.sheds = shed.Priority, true
 	}
 	if revert != nil {
-		v.revert, v.reverts = revert.ref(), true
+		v.revert = revert
 	}
-	for i := range v.orders {
-		if o := &v.orders[i]; o.Kind == Evacuate {
+	for i := range v.given {
+		if o := &v.given[i].Order; o.Kind == Evacuate {
 			if by := v.restored.sameAs(o); by != nil {
 				v.overruled[o.ID] = by.ID
 			}
 		}
+		v.given[i].OverruledBy = v.overruled[v.given[i].ID]
 	}
 	return v
 }
@@ -91,7 +108,7 @@ type places struct {
 
 func (p *places) add(o *Order) {
 	order := *o
-	what, name := o.place()
+	what, name := o.Place()
 	if what != "region" {
 		if p.clusters == nil {
 			p.clusters = make(map[fleet.ClusterID]*Order)
@@ -116,7 +133,7 @@ func (p *places) of(cluster fleet.ClusterID, region fleet.RegionID) *Order {
 
 // sameAs is an order for all that another names. Nil: there is none.
 func (p *places) sameAs(o *Order) *Order {
-	what, name := o.place()
+	what, name := o.Place()
 	cluster, region := p.clusters[fleet.ClusterID(name)], p.regions[fleet.RegionID(name)]
 	switch {
 	case what == "cluster":
@@ -132,18 +149,34 @@ func (p *places) sameAs(o *Order) *Order {
 // View is what orders say at a moment. It is immutable, and reading it takes no lock; a nil View
 // says nothing.
 type View struct {
-	orders              []Order // that have not expired, oldest first
+	given               []Given // that have not expired, oldest first
 	overruled           map[string]string
-	frozen              bool
+	frozen, stops       *Order // the first of their kind
 	evacuated, restored places
 	shed                int32
 	sheds               bool
-	revert              table.Ref
-	reverts             bool
+	revert              *Order
 }
 
 // Frozen says whether to take no new table.
-func (v *View) Frozen() bool { return v != nil && (v.frozen || v.reverts) }
+func (v *View) Frozen() bool { return v.Freezer() != nil }
+
+// Freezer is the order that newer tables are held off by, the first freeze or else the revert that holds. Nil: there
+// is none.
+func (v *View) Freezer() *Order {
+	if v == nil {
+		return nil
+	}
+	return cmp.Or(v.frozen, v.revert)
+}
+
+// StopDrills is the order that no drill may run by. Nil: there is none.
+func (v *View) StopDrills() *Order {
+	if v == nil {
+		return nil
+	}
+	return v.stops
+}
 
 // Evacuated says whether a cluster of a region gets no new requests, and by whose order.
 func (v *View) Evacuated(cluster fleet.ClusterID, region fleet.RegionID) (reason string, yes bool) {
@@ -171,21 +204,21 @@ func (v *View) ShedBelow() (priority int32, sheds bool) {
 	return v.shed, v.sheds
 }
 
-// Revert is the table to serve by, if it is not the newest. It has no ClusterID; its Epoch is 0 for
-// the newest table of the revision.
-func (v *View) Revert() (ref table.Ref, reverts bool) {
-	if v == nil {
-		return table.Ref{}, false
-	}
-	return v.revert, v.reverts
-}
-
-// Orders that have not expired, oldest first. They must not be changed.
-func (v *View) Orders() []Order {
+// Revert is the order that says by which table to serve, if it is not the newest; its Epoch is 0 for the newest
+// table of its Revision. Nil: there is none.
+func (v *View) Revert() *Order {
 	if v == nil {
 		return nil
 	}
-	return v.orders
+	return v.revert
+}
+
+// Given are the orders that have not expired, oldest first, and how they stand. They must not be changed.
+func (v *View) Given() []Given {
+	if v == nil {
+		return nil
+	}
+	return v.given
 }
 
 // Overruled names the order that holds instead of one. Empty: none.

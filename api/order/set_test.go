@@ -1,4 +1,4 @@
-package override
+package order
 
 import (
 	"strings"
@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"anabranch/api/fleet"
-	"anabranch/dataplane/table"
 )
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -36,7 +35,7 @@ func ordered(t testing.TB, lines string) []Order {
 			epoch, revision, _ := strings.Cut(f[2], "/")
 			o.Epoch, o.Revision = uint64(number(t, epoch)), uint64(number(t, revision))
 		}
-		if err := o.check(o.At); err != nil {
+		if err := o.Check(o.At); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		orders = append(orders, o)
@@ -85,7 +84,7 @@ func tells(v *View) string {
 	if p, ok := v.ShedBelow(); ok {
 		out = append(out, "shed<"+string('0'+p/10))
 	}
-	if ref, ok := v.Revert(); ok {
+	if ref := v.Revert(); ref != nil {
 		out = append(out, "table "+string(rune('0'+ref.Epoch))+"/"+string(rune('0'+ref.Revision)))
 	}
 	return strings.Join(out, ", ")
@@ -125,7 +124,7 @@ func TestWhatHolds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			orders := ordered(t, c.orders)
 			half := len(orders) / 2
-			v := NewSet(orders[half:], orders[:half]).At(noon.Add(time.Duration(c.at) * time.Minute))
+			v := Set{}.With(DoorFile, orders[half:]...).With(DoorSocket, orders[:half]...).At(noon.Add(time.Duration(c.at) * time.Minute))
 			if got := tells(v); got != c.want {
 				t.Errorf("says %q, want %q", got, c.want)
 			}
@@ -134,7 +133,7 @@ func TestWhatHolds(t *testing.T) {
 }
 
 func TestWhoIsOverruledByWhom(t *testing.T) {
-	v := NewSet(ordered(t, `
+	v := Set{}.With(DoorSocket, ordered(t, `
 		a evacuate us-a 0 30
 		b restore us-a 0 30
 		c evacuate region/us 0 30
@@ -146,20 +145,20 @@ func TestWhoIsOverruledByWhom(t *testing.T) {
 		i restore cluster/eu 0 30
 		j evacuate region/ap 0 30
 		k restore ap 0 30
-		l freeze - 0 1`)).At(noon.Add(2 * time.Minute))
+		l freeze - 0 1`)...).At(noon.Add(2 * time.Minute))
 	want := map[string]string{"a": "b", "d": "e", "f": "g", "j": "k"}
-	for _, o := range v.Orders() {
+	for _, o := range v.Given() {
 		if got := v.Overruled(o.ID); got != want[o.ID] {
 			t.Errorf("%s is overruled by %q, want %q", o.ID, got, want[o.ID])
 		}
 	}
-	if n := len(v.Orders()); n != 11 {
+	if n := len(v.Given()); n != 11 {
 		t.Errorf("%d orders, want all but the expired", n)
 	}
 }
 
 func TestAReasonNamesTheOrderAndItsActor(t *testing.T) {
-	v := NewSet(ordered(t, "a7 evacuate us-a 0 30")).At(noon)
+	v := Set{}.With(DoorSocket, ordered(t, "a7 evacuate us-a 0 30")...).At(noon)
 	if reason, yes := v.Evacuated("us-a", "us"); !yes || reason != "order a7 by ann" {
 		t.Errorf("%q, %v", reason, yes)
 	}
@@ -167,7 +166,7 @@ func TestAReasonNamesTheOrderAndItsActor(t *testing.T) {
 
 func TestANilViewSaysNothing(t *testing.T) {
 	var v *View
-	if got := tells(v); got != "" || v.Orders() != nil || v.Overruled("a") != "" {
+	if got := tells(v); got != "" || v.Given() != nil || v.Overruled("a") != "" {
 		t.Errorf("says %q", got)
 	}
 }
@@ -193,9 +192,9 @@ func TestLessDrasticWins(t *testing.T) {
 			orders = append(orders, o)
 		}
 		now := noon.Add(time.Minute)
-		before := NewSet(orders).At(now)
-		after := NewSet(orders, []Order{{ID: "z", Kind: Restore, Target: rapid.SampledFrom(targets).Draw(rt, "restored"), At: noon, Expires: noon.Add(time.Hour)}}).At(now)
-		milder := NewSet(orders, []Order{{ID: "z", Kind: Shed, Priority: -20, At: noon, Expires: noon.Add(time.Hour)}}).At(now)
+		before := Set{}.With(DoorSocket, orders...).At(now)
+		after := Set{}.With(DoorSocket, orders...).With(DoorSigned, Order{ID: "z", Kind: Restore, Target: rapid.SampledFrom(targets).Draw(rt, "restored"), At: noon, Expires: noon.Add(time.Hour)}).At(now)
+		milder := Set{}.With(DoorFile, orders...).With(DoorControlPlane, Order{ID: "z", Kind: Shed, Priority: -20, At: noon, Expires: noon.Add(time.Hour)}).At(now)
 		if p, ok := milder.ShedBelow(); !ok || p != -20 {
 			rt.Errorf("sheds below %d, %v", p, ok)
 		}
@@ -213,7 +212,7 @@ func TestLessDrasticWins(t *testing.T) {
 			}
 			named := false // by an evacuation that holds, looked for the slow way
 			for _, o := range orders {
-				what, name := o.place()
+				what, name := o.Place()
 				named = named || o.Kind == Evacuate && now.Before(o.Expires) &&
 					(what != "region" && name == string(c.cluster) || what != "cluster" && name == string(c.region))
 			}
@@ -225,7 +224,7 @@ func TestLessDrasticWins(t *testing.T) {
 }
 
 func TestReadingAViewAllocatesNothing(t *testing.T) {
-	empty, full := NewSet().At(noon), NewSet(ordered(t, "a restore us 0 9\nb shed 50 0 9\nc freeze - 0 9")).At(noon)
+	empty, full := Set{}.At(noon), Set{}.With(DoorSocket, ordered(t, "a restore us 0 9\nb shed 50 0 9\nc freeze - 0 9")...).At(noon)
 	if n := testing.AllocsPerRun(100, func() {
 		for _, v := range []*View{nil, empty, full} {
 			_, _ = v.Evacuated("us-a", "us")
@@ -240,17 +239,17 @@ func TestReadingAViewAllocatesNothing(t *testing.T) {
 
 func TestOrdersSayWhatTheirKindNeeds(t *testing.T) {
 	good := Order{Kind: Freeze, Actor: "ann", Reason: "why", At: noon, Expires: noon.Add(time.Hour)}
-	if err := good.check(noon); err != nil {
+	if err := good.Check(noon); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		change func(*Order)
 		says   string
 	}{
-		"no kind":          {func(o *Order) { o.Kind = "" }, "freeze, evacuate, restore, revert or shed"},
+		"no kind":          {func(o *Order) { o.Kind = "" }, "freeze, evacuate, restore, revert, shed or stop-drills"},
 		"no actor":         {func(o *Order) { o.Actor = " " }, "actor"},
 		"no reason":        {func(o *Order) { o.Reason = "" }, "reason"},
-		"a long reason":    {func(o *Order) { o.Reason = strings.Repeat("x", maxText+1) }, "reason has 513 bytes"},
+		"a long reason":    {func(o *Order) { o.Reason = strings.Repeat("x", MaxText+1) }, "reason has 513 bytes"},
 		"two lines":        {func(o *Order) { o.Reason = "a\nb" }, "one line"},
 		"no term":          {func(o *Order) { o.Expires = o.At }, "ends before it begins"},
 		"too long":         {func(o *Order) { o.Expires = o.At.Add(MaxTerm + 1) }, "at most 24h"},
@@ -267,7 +266,7 @@ func TestOrdersSayWhatTheirKindNeeds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := good
 			c.change(&o)
-			if err := o.check(noon); err == nil || !strings.Contains(err.Error(), c.says) {
+			if err := o.Check(noon); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v does not say %q", err, c.says)
 			}
 		})
@@ -275,12 +274,11 @@ func TestOrdersSayWhatTheirKindNeeds(t *testing.T) {
 }
 
 func TestRevertsOrderAsTablesDo(t *testing.T) {
-	refs := []table.Ref{{Epoch: 1, Revision: 2}, {Epoch: 1, Revision: 9}, {Epoch: 2, Revision: 1}}
-	for _, a := range refs {
-		for _, b := range refs {
-			x, y := &Order{Epoch: a.Epoch, Revision: a.Revision}, &Order{Epoch: b.Epoch, Revision: b.Revision}
-			if later(x, y) != a.Newer(b) {
-				t.Errorf("%v after %v: %v", a, b, later(x, y))
+	orders := []*Order{{Epoch: 1, Revision: 2}, {Epoch: 1, Revision: 9}, {Epoch: 2, Revision: 1}, {Epoch: 0, Revision: 1}} // from early to late
+	for i, a := range orders {
+		for j, b := range orders {
+			if later(a, b) != (i > j) {
+				t.Errorf("%+v after %+v: %v", a, b, later(a, b))
 			}
 		}
 	}
