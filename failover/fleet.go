@@ -10,81 +10,132 @@ import (
 	"anabranch/api/fleet"
 )
 
-// StepAll moves all clusters on together, which is needed for the two judgements that no cluster
-// can make by itself: whether too much turned bad at once to be believed, and whether evacuating
-// one more would leave a second region empty. Clusters without evidence are left out of the result;
-// those without a state begin healthy. Config gives each cluster's numbers; those of correlated
-// change are taken from [DefaultConfig] merged with the first cluster's. The transitions are
-// sorted by cluster.
+// StepAll moves all places on together, which is needed for the two judgements that none can make by
+// itself: whether too much turned bad at once to be believed, and whether evacuating one more would
+// leave a second region empty. Places without evidence are left out of the result; those without a
+// state of their own go on from that of their cluster as a whole, and begin healthy without one.
+// Config gives each place's numbers; those of correlated change are taken from [DefaultConfig] merged
+// with the first place's. The transitions are sorted by place.
 func StepAll(
-	states map[fleet.ClusterID]Cluster, evidence map[fleet.ClusterID]Evidence,
-	config func(fleet.ClusterID) Config, now time.Time,
-) (map[fleet.ClusterID]Cluster, []Transition) {
-	next := make(map[fleet.ClusterID]Cluster, len(evidence))
+	states map[Place]Cluster, evidence map[Place]Evidence, config func(Place) Config, now time.Time,
+) (map[Place]Cluster, []Transition) {
+	next := make(map[Place]Cluster, len(evidence))
 	var changes []Transition
-	ids := slices.Sorted(maps.Keys(evidence))
-	if len(ids) == 0 {
+	places := slices.SortedFunc(maps.Keys(evidence), ComparePlaces)
+	if len(places) == 0 {
 		return next, nil
 	}
-	frozen := correlated(ids, states, evidence, config, now)
-	gone := map[fleet.RegionID]int{}  // clusters out of use, so far
-	total := map[fleet.RegionID]int{} // clusters
-	for _, id := range ids {
-		region := evidence[id].Region
-		if evidence[id].Drained {
-			continue // neither in use nor taken out of it on evidence
-		}
-		total[region]++
-		if states[id].Gone() {
-			gone[region]++
+	frozen := correlated(places, states, evidence, config, now)
+	count := census{}
+	for _, at := range places {
+		if !evidence[at].Drained { // neither in use nor taken out of it on evidence
+			count.add(at, evidence[at].Region, Of(states, at).Gone())
 		}
 	}
-	for _, id := range ids {
-		in := evidence[id]
+	for _, at := range places {
+		in := evidence[at]
 		in.Frozen = frozen
-		if empty := emptied(gone, total, in.Region); empty != "" && gone[in.Region]+1 >= total[in.Region] {
-			in.Blocked = fmt.Sprintf("region %s is evacuated already, and this is the last cluster of %s", empty, in.Region)
+		in.Blocked = count.blocks(at, in.Region)
+		was := Of(states, at)
+		c, change := Step(was, in, config(at), now)
+		if c.Gone() && !was.Gone() {
+			count.leave(at, in.Region)
 		}
-		c, change := Step(states[id], in, config(id), now)
-		if c.Gone() && !states[id].Gone() {
-			gone[in.Region]++
-		}
-		next[id] = c
+		next[at] = c
 		if change != (Transition{}) {
-			change.Cluster = id
+			change.Place = at
 			changes = append(changes, change)
 		}
 	}
 	return next, changes
 }
 
-// emptied names another region without a cluster in use, or "".
-func emptied(gone, total map[fleet.RegionID]int, except fleet.RegionID) fleet.RegionID {
-	for _, region := range slices.Sorted(maps.Keys(total)) {
-		if region != except && gone[region] >= total[region] {
-			return region
+// part is a region as far as one model is concerned, or as a whole without one.
+type part struct {
+	region fleet.RegionID
+	model  fleet.ModelID
+}
+
+// stock counts places, and those of them that are out of use on evidence.
+type stock struct{ all, gone int }
+
+// census counts the places of each region, of each model and of all together.
+type census map[part]stock
+
+func (c census) add(at Place, region fleet.RegionID, gone bool) {
+	for _, p := range parts(at, region) {
+		s := c[p]
+		s.all++
+		if gone {
+			s.gone++
+		}
+		c[p] = s
+	}
+}
+
+func (c census) leave(at Place, region fleet.RegionID) {
+	for _, p := range parts(at, region) {
+		s := c[p]
+		s.gone++
+		c[p] = s
+	}
+}
+
+// parts are those that a place belongs to.
+func parts(at Place, region fleet.RegionID) []part {
+	if at.Model == "" {
+		return []part{{region, ""}}
+	}
+	return []part{{region, ""}, {region, at.Model}}
+}
+
+// blocks says why a place may not be taken out of use: it is the last of its region, be it of its
+// model or of all, and another region has none left. Empty: it may.
+func (c census) blocks(at Place, region fleet.RegionID) string {
+	for _, p := range parts(at, region) {
+		if s := c[p]; s.gone+1 < s.all {
+			continue
+		}
+		switch empty := c.emptied(p); {
+		case empty == "":
+		case p.model == "":
+			return fmt.Sprintf("region %s is evacuated already, and this is the last cluster of %s", empty, region)
+		default:
+			return fmt.Sprintf("region %s is evacuated of %s already, and this is its last cluster of %s", empty, p.model, region)
 		}
 	}
 	return ""
+}
+
+// emptied names another region without a place in use, or "".
+func (c census) emptied(than part) fleet.RegionID {
+	var found fleet.RegionID
+	for p, s := range c {
+		if p.model == than.model && p.region != than.region && s.gone >= s.all && (found == "" || p.region < found) {
+			found = p.region
+		}
+	}
+	return found
 }
 
 // correlated says why what turns bad now is not to be believed, or "". Turning bad is hard
 // evidence that began within the last [Config.Correlated]; a region turns bad when more than half
 // of its capacity does.
 func correlated(
-	ids []fleet.ClusterID, states map[fleet.ClusterID]Cluster, evidence map[fleet.ClusterID]Evidence,
-	config func(fleet.ClusterID) Config, now time.Time,
+	places []Place, states map[Place]Cluster, evidence map[Place]Evidence, config func(Place) Config, now time.Time,
 ) string {
-	cfg := config(ids[0]).ready()
+	cfg := config(places[0]).ready()
 	bad := map[fleet.RegionID]float64{}
 	total := map[fleet.RegionID]float64{}
+	clusters := map[fleet.ClusterID]bool{}
 	var badAll, all float64
-	for _, id := range ids {
-		in := evidence[id]
+	for _, at := range places {
+		in := evidence[at]
 		weight := max(in.Capacity, 1e-9)
 		total[in.Region] += weight
 		all += weight
-		if turnsBad(states[id], judge(in, config(id).ready()), cfg, now) {
+		clusters[at.Cluster] = true
+		if turnsBad(Of(states, at), judge(in, config(at).ready()), cfg, now) {
 			bad[in.Region] += weight
 			badAll += weight
 		}
@@ -99,7 +150,7 @@ func correlated(
 	switch {
 	case len(regions) >= 2:
 		return fmt.Sprintf("%d regions turned bad within %s: %v", len(regions), cfg.Correlated, regions)
-	case len(ids) > 1 && badAll > cfg.CorrelatedShare*all:
+	case len(clusters) > 1 && badAll > cfg.CorrelatedShare*all:
 		return fmt.Sprintf("%.0f %% of capacity turned bad within %s", 100*badAll/all, cfg.Correlated)
 	}
 	return ""

@@ -36,15 +36,21 @@ func (a at) evidence() Evidence {
 	}}}
 }
 
-func build(clusters map[fleet.ClusterID]at) (map[fleet.ClusterID]Cluster, map[fleet.ClusterID]Evidence) {
-	states, evidence := map[fleet.ClusterID]Cluster{}, map[fleet.ClusterID]Evidence{}
+// place reads CLUSTER or CLUSTER/MODEL.
+func place(s string) Place {
+	cluster, model, _ := strings.Cut(s, "/")
+	return Place{fleet.ClusterID(cluster), fleet.ModelID(model)}
+}
+
+func build(clusters map[string]at) (map[Place]Cluster, map[Place]Evidence) {
+	states, evidence := map[Place]Cluster{}, map[Place]Evidence{}
 	for id, a := range clusters {
-		states[id], evidence[id] = a.cluster(), a.evidence()
+		states[place(id)], evidence[place(id)] = a.cluster(), a.evidence()
 	}
 	return states, evidence
 }
 
-func defaults(fleet.ClusterID) Config { return Config{} }
+func defaults(Place) Config { return Config{} }
 
 func TestWhatIsTooMuchAtOnce(t *testing.T) {
 	healthy := func(region fleet.RegionID, capacity float64) at {
@@ -54,70 +60,70 @@ func TestWhatIsTooMuchAtOnce(t *testing.T) {
 		return at{region: region, capacity: capacity, state: Suspect, bad: true, since: since}
 	}
 	tests := map[string]struct {
-		clusters map[fleet.ClusterID]at
+		clusters map[string]at
 		frozen   string // state of cluster "x" and part of its reason; empty: not frozen
 	}{
 		"one region of three": {
-			map[fleet.ClusterID]at{"x": bad("us", 10, 0), "y": healthy("eu", 10), "z": healthy("ap", 10)}, "",
+			map[string]at{"x": bad("us", 10, 0), "y": healthy("eu", 10), "z": healthy("ap", 10)}, "",
 		},
 		"two regions now": {
-			map[fleet.ClusterID]at{"x": bad("us", 10, 0), "y": bad("eu", 10, 0), "z": healthy("ap", 90)}, "2 regions turned bad",
+			map[string]at{"x": bad("us", 10, 0), "y": bad("eu", 10, 0), "z": healthy("ap", 90)}, "2 regions turned bad",
 		},
 		"two regions, ten seconds apart": {
-			map[fleet.ClusterID]at{"x": bad("us", 10, 0), "y": bad("eu", 10, 10*time.Second), "z": healthy("ap", 90)}, "2 regions turned bad",
+			map[string]at{"x": bad("us", 10, 0), "y": bad("eu", 10, 10*time.Second), "z": healthy("ap", 90)}, "2 regions turned bad",
 		},
 		"two regions, eleven seconds apart": {
-			map[fleet.ClusterID]at{"x": bad("us", 10, 0), "y": bad("eu", 10, 11*time.Second), "z": healthy("ap", 90)}, "",
+			map[string]at{"x": bad("us", 10, 0), "y": bad("eu", 10, 11*time.Second), "z": healthy("ap", 90)}, "",
 		},
 		"one region already failing over, and soon another": {
-			map[fleet.ClusterID]at{
+			map[string]at{
 				"x": bad("us", 10, 0), "z": healthy("ap", 90),
 				"y": {region: "eu", capacity: 10, state: FailingOver, bad: true, since: 4 * time.Second},
 			}, "2 regions turned bad",
 		},
 		"one region evacuated, and later another": {
-			map[fleet.ClusterID]at{
+			map[string]at{
 				"x": bad("us", 10, 0), "z": healthy("ap", 90),
 				"y": {region: "eu", capacity: 10, state: Evacuated, bad: true, since: time.Minute},
 			}, "",
 		},
 		"a small part of two regions": {
-			map[fleet.ClusterID]at{
+			map[string]at{
 				"x": bad("us", 10, 0), "x2": healthy("us", 20), "y": bad("eu", 10, 0), "y2": healthy("eu", 20), "z": healthy("ap", 90),
 			}, "",
 		},
 		"exactly half of all capacity": {
-			map[fleet.ClusterID]at{"x": bad("us", 10, 0), "y": healthy("eu", 10)}, "",
+			map[string]at{"x": bad("us", 10, 0), "y": healthy("eu", 10)}, "",
 		},
 		"more than half": {
-			map[fleet.ClusterID]at{"x": bad("us", 11, 0), "y": healthy("eu", 10)}, "52 % of capacity",
+			map[string]at{"x": bad("us", 11, 0), "y": healthy("eu", 10)}, "52 % of capacity",
 		},
 		"more than half of the only region": {
-			map[fleet.ClusterID]at{"x": bad("us", 30, 0), "y": healthy("us", 10)}, "75 % of capacity",
+			map[string]at{"x": bad("us", 30, 0), "y": healthy("us", 10)}, "75 % of capacity",
 		},
 		"the only cluster there is": {
-			map[fleet.ClusterID]at{"x": bad("us", 30, 0)}, "",
+			map[string]at{"x": bad("us", 30, 0)}, "",
 		},
 		"a drained region does not count": {
-			map[fleet.ClusterID]at{
+			map[string]at{
 				"x": bad("us", 10, 0), "z": healthy("ap", 90),
 				"y": {region: "eu", capacity: 10, state: Drained, bad: true, drained: true},
 			}, "",
 		},
 		"capacities that nobody knows": {
-			map[fleet.ClusterID]at{"x": bad("us", 0, 0), "y": healthy("eu", 0), "z": healthy("ap", 0)}, "",
+			map[string]at{"x": bad("us", 0, 0), "y": healthy("eu", 0), "z": healthy("ap", 0)}, "",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			states, evidence := build(tt.clusters)
 			next, _ := StepAll(states, evidence, defaults, noon)
-			x := next["x"]
+			x := next[place("x")]
 			if (x.State == Frozen) != (tt.frozen != "") || !strings.Contains(x.Reason, tt.frozen) {
 				t.Errorf("x is %s: %s", x.State, x.Reason)
 			}
 			for id, c := range next {
-				if !tt.clusters[id].bad && c.State != Healthy {
+				if !tt.clusters[id.String()].bad && c.State != Healthy {
 					t.Errorf("%s, which is well, is %s: %s", id, c.State, c.Reason)
 				}
 			}
@@ -130,32 +136,32 @@ func TestTheLastClusterOfASecondRegion(t *testing.T) {
 	dying := at{region: "eu", capacity: 10, state: Suspect, bad: true, since: time.Minute}
 	well := func(region fleet.RegionID) at { return at{region: region, capacity: 30, state: Healthy} }
 	tests := map[string]struct {
-		clusters map[fleet.ClusterID]at
+		clusters map[string]at
 		state    State
 	}{
 		"is held": {
-			map[fleet.ClusterID]at{"us": gone, "eu": dying, "ap": well("ap")}, Suspect,
+			map[string]at{"us": gone, "eu": dying, "ap": well("ap")}, Suspect,
 		},
 		"is left when it is not the last": {
-			map[fleet.ClusterID]at{"us": gone, "eu": dying, "eu2": well("eu"), "ap": well("ap")}, FailingOver,
+			map[string]at{"us": gone, "eu": dying, "eu2": well("eu"), "ap": well("ap")}, FailingOver,
 		},
 		"is left when the first region still has one": {
-			map[fleet.ClusterID]at{"us": gone, "us2": well("us"), "eu": dying, "ap": well("ap")}, FailingOver,
+			map[string]at{"us": gone, "us2": well("us"), "eu": dying, "ap": well("ap")}, FailingOver,
 		},
 		"is held when the others of its region are gone": {
-			map[fleet.ClusterID]at{
+			map[string]at{
 				"us": gone, "eu": dying, "ap": well("ap"),
 				"eu2": {region: "eu", capacity: 10, state: Recovering, since: time.Hour},
 			}, Suspect,
 		},
 		"is held when the others of its region are drained": {
-			map[fleet.ClusterID]at{
+			map[string]at{
 				"us": gone, "eu": dying, "ap": well("ap"),
 				"eu2": {region: "eu", capacity: 10, state: Drained, drained: true},
 			}, Suspect,
 		},
 		"is left when the first region is drained, not lost": {
-			map[fleet.ClusterID]at{
+			map[string]at{
 				"us": {region: "us", capacity: 10, state: Drained, drained: true}, "eu": dying, "ap": well("ap"),
 			}, FailingOver,
 		},
@@ -164,7 +170,7 @@ func TestTheLastClusterOfASecondRegion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			states, evidence := build(tt.clusters)
 			next, _ := StepAll(states, evidence, defaults, noon)
-			if got := next["eu"]; got.State != tt.state {
+			if got := next[place("eu")]; got.State != tt.state {
 				t.Errorf("eu is %s (%s), want %s", got.State, got.Reason, tt.state)
 			}
 		})
@@ -173,15 +179,15 @@ func TestTheLastClusterOfASecondRegion(t *testing.T) {
 
 func TestTwoClustersThatDieTogetherInTwoRegionsEmptyOne(t *testing.T) {
 	// Both confirmed long ago and thawed: the first by name goes, the other is held.
-	clusters := map[fleet.ClusterID]at{
+	clusters := map[string]at{
 		"a": {region: "us", capacity: 10, state: Suspect, bad: true, since: time.Minute},
 		"b": {region: "eu", capacity: 10, state: Suspect, bad: true, since: time.Minute},
 		"c": {region: "ap", capacity: 10, state: Healthy},
 	}
 	states, evidence := build(clusters)
 	next, changes := StepAll(states, evidence, defaults, noon)
-	if next["a"].State != FailingOver || next["b"].State != Suspect {
-		t.Errorf("a is %s, b is %s", next["a"].State, next["b"].State)
+	if next[place("a")].State != FailingOver || next[place("b")].State != Suspect {
+		t.Errorf("a is %s, b is %s", next[place("a")].State, next[place("b")].State)
 	}
 	if len(changes) != 1 || changes[0].Cluster != "a" || changes[0].From != Suspect {
 		t.Errorf("transitions: %+v", changes)
@@ -189,9 +195,9 @@ func TestTwoClustersThatDieTogetherInTwoRegionsEmptyOne(t *testing.T) {
 }
 
 func TestAClusterOfTheConfigurationOnlyIsJudged(t *testing.T) {
-	_, evidence := build(map[fleet.ClusterID]at{"new": {region: "us", capacity: 1}})
-	next, changes := StepAll(map[fleet.ClusterID]Cluster{"deleted": {State: Evacuated}}, evidence, defaults, noon)
-	if len(next) != 1 || next["new"].State != Healthy || len(changes) != 0 {
+	_, evidence := build(map[string]at{"new": {region: "us", capacity: 1}})
+	next, changes := StepAll(map[Place]Cluster{place("deleted"): {State: Evacuated}}, evidence, defaults, noon)
+	if len(next) != 1 || next[place("new")].State != Healthy || len(changes) != 0 {
 		t.Errorf("got %+v and %+v", next, changes)
 	}
 }

@@ -30,9 +30,9 @@ import (
 type scenario struct {
 	t      *testing.T
 	cfg    Config
-	ids    []fleet.ClusterID
-	in     map[fleet.ClusterID]Evidence
-	states map[fleet.ClusterID]Cluster
+	ids    []Place
+	in     map[Place]Evidence
+	states map[Place]Cluster
 	home   map[string]fleet.RegionID // by router
 	silent map[fleet.RouterID]time.Time
 	clock  time.Time
@@ -57,8 +57,8 @@ func TestScenarios(t *testing.T) {
 			}
 			s := scenario{
 				t:      t,
-				in:     map[fleet.ClusterID]Evidence{},
-				states: map[fleet.ClusterID]Cluster{},
+				in:     map[Place]Evidence{},
+				states: map[Place]Cluster{},
 				home:   map[string]fleet.RegionID{},
 				silent: map[fleet.RouterID]time.Time{},
 			}
@@ -95,7 +95,7 @@ func (s *scenario) parse(text string) []line {
 			if len(words) != 3 {
 				s.t.Fatalf("line %d: want a cluster's name, region and capacity, got %q", i+1, words)
 			}
-			id := fleet.ClusterID(words[0])
+			id := place(words[0])
 			s.ids = append(s.ids, id)
 			s.in[id] = Evidence{
 				Region:    fleet.RegionID(words[1]),
@@ -168,11 +168,11 @@ func (s *scenario) tick() {
 	}
 	before := s.states
 	var changes []Transition
-	s.states, changes = StepAll(before, s.in, func(fleet.ClusterID) Config { return s.cfg }, s.clock)
+	s.states, changes = StepAll(before, s.in, func(Place) Config { return s.cfg }, s.clock)
 	for _, c := range changes {
-		if c.From == c.To || before[c.Cluster].State != c.From && before[c.Cluster].State != "" ||
-			s.states[c.Cluster].State != c.To || c.Reason == "" || !c.At.Equal(s.clock) {
-			s.t.Errorf("transition %+v does not tell what happened to %+v", c, before[c.Cluster])
+		if c.From == c.To || before[c.Place].State != c.From && before[c.Place].State != "" ||
+			s.states[c.Place].State != c.To || c.Reason == "" || !c.At.Equal(s.clock) {
+			s.t.Errorf("transition %+v does not tell what happened to %+v", c, before[c.Place])
 		}
 	}
 }
@@ -188,9 +188,9 @@ func (s *scenario) say(l line) {
 	case len(w) == 2 && w[1] == "back":
 		delete(s.silent, fleet.RouterID(w[0]))
 	case len(w) == 3 && w[0] == "operator":
-		in := s.in[fleet.ClusterID(w[2])]
+		in := s.in[place(w[2])]
 		in.Drained = w[1] == "drains"
-		s.in[fleet.ClusterID(w[2])] = in
+		s.in[place(w[2])] = in
 	default:
 		s.t.Fatalf("line %d: unknown statement %q", l.number, w)
 	}
@@ -201,7 +201,7 @@ func (s *scenario) report(l line, router string) {
 	if !ok {
 		s.t.Fatalf("line %d: no router %q", l.number, router)
 	}
-	id := fleet.ClusterID(l.words[1])
+	id := place(l.words[1])
 	in, ok := s.in[id]
 	if !ok {
 		s.t.Fatalf("line %d: no cluster %q", l.number, id)
@@ -238,7 +238,7 @@ func (s *scenario) report(l line, router string) {
 }
 
 func (s *scenario) expect(l line) {
-	id := fleet.ClusterID(l.words[1])
+	id := place(l.words[1])
 	c, ok := s.states[id]
 	if !ok {
 		s.t.Fatalf("line %d: no cluster %q", l.number, id)

@@ -106,7 +106,7 @@ func (c Cluster) Gone() bool {
 
 // Transition is one change of state. The zero Transition means that there was none.
 type Transition struct {
-	Cluster  fleet.ClusterID
+	Place
 	From, To State
 	Reason   string
 	At       time.Time
@@ -136,10 +136,11 @@ type Sight struct {
 	Requests, Failures uint64
 }
 
-// Evidence is all that is known of one cluster at one moment.
+// Evidence is all that is known of one place at one moment.
 type Evidence struct {
 	Region fleet.RegionID
-	// Capacity in any unit that all clusters share; it weighs correlated changes.
+	// Capacity in any unit that all places share: the models of a cluster have a part of its own each.
+	// It weighs correlated changes.
 	Capacity float64
 	Sights   []Sight
 	// Drained: an operator wants no new requests there.

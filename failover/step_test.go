@@ -157,7 +157,7 @@ func TestOnlyGoodNewsLetsAClusterGrow(t *testing.T) {
 }
 
 func TestNothingToJudge(t *testing.T) {
-	next, changes := StepAll(map[fleet.ClusterID]Cluster{"gone": {State: Suspect}}, nil, nil, noon)
+	next, changes := StepAll(map[Place]Cluster{place("gone"): {State: Suspect}}, nil, nil, noon)
 	if len(next) != 0 || len(changes) != 0 {
 		t.Errorf("got %v and %v", next, changes)
 	}
@@ -168,15 +168,15 @@ func TestNothingToJudge(t *testing.T) {
 func TestNoStoryBreaksTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		regions := []fleet.RegionID{"ap", "eu", "us"}
-		cfg := func(fleet.ClusterID) Config { return Config{TimeScale: 0.02} }
-		states := map[fleet.ClusterID]Cluster{}
-		evidence := map[fleet.ClusterID]Evidence{}
+		cfg := func(Place) Config { return Config{TimeScale: 0.02} }
+		states := map[Place]Cluster{}
+		evidence := map[Place]Evidence{}
 		spoken := false // any router ever said anything bad
 		at := noon
 		for range rapid.IntRange(1, 60).Draw(t, "looks") {
 			at = at.Add(time.Duration(rapid.IntRange(0, 8000).Draw(t, "ms")) * time.Millisecond)
 			for i, r := range regions {
-				id := fleet.ClusterID(fmt.Sprintf("c-%s", r))
+				id := place(fmt.Sprintf("c-%s", r))
 				in := Evidence{Region: r, Capacity: float64(10 * (i + 1)), Quiet: rapid.Bool().Draw(t, "quiet")}
 				for _, from := range regions {
 					s := Sight{
@@ -218,17 +218,17 @@ func TestNoStoryBreaksTheRules(t *testing.T) {
 
 // The same evidence leads to the same state, and no map order shows through.
 func TestDecisionsAreRepeatable(t *testing.T) {
-	evidence := map[fleet.ClusterID]Evidence{}
+	evidence := map[Place]Evidence{}
 	for i := range 12 {
-		id := fleet.ClusterID(fmt.Sprintf("c%02d", i))
+		id := place(fmt.Sprintf("c%02d", i))
 		evidence[id] = Evidence{Region: fleet.RegionID(fmt.Sprintf("r%d", i%4)), Capacity: 1, Sights: []Sight{ownSight(i % 2)}}
 	}
 	run := func() string {
-		states := map[fleet.ClusterID]Cluster{}
+		states := map[Place]Cluster{}
 		var all []Transition
 		for i := range 30 {
 			var changes []Transition
-			states, changes = StepAll(states, evidence, func(fleet.ClusterID) Config { return Config{} }, noon.Add(time.Duration(i)*time.Second))
+			states, changes = StepAll(states, evidence, func(Place) Config { return Config{} }, noon.Add(time.Duration(i)*time.Second))
 			all = append(all, changes...)
 		}
 		return fmt.Sprint(all, states)

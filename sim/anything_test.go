@@ -249,11 +249,11 @@ func TestNoSetOfResourcesBlocksPublishing(t *testing.T) {
 			now := time.Unix(1000+int64(step), 0)
 			in := plan.Input{
 				Resources: all, Previous: previous, Now: now, Warm: rapid.Bool().Draw(rt, "warm"),
-				Health: map[fleet.ClusterID]failover.Cluster{},
+				Health: map[failover.Place]failover.Cluster{},
 			}
 			for _, c := range named[policy.KindCluster] {
 				state := rapid.SampledFrom([]failover.State{"", "", failover.Healthy, failover.Degraded, failover.FailingOver, failover.Evacuated, failover.Ramping, failover.Frozen}).Draw(rt, "state")
-				in.Health[fleet.ClusterID(c)] = failover.Cluster{State: state, Share: rapid.SampledFrom([]float64{0, 0.01, 0.5, 1, 3}).Draw(rt, "share")}
+				in.Health[failover.Place{Cluster: fleet.ClusterID(c)}] = failover.Cluster{State: state, Share: rapid.SampledFrom([]float64{0, 0.01, 0.5, 1, 3}).Draw(rt, "share")}
 			}
 			if rapid.Bool().Draw(rt, "report") {
 				report(rt, store, now)

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -8,24 +9,27 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/failover"
 )
 
+// modelHealthLevel is the feature level from which on all nodes keep health by model.
+const modelHealthLevel = 6
+
 // restored reads the health that earlier leaders committed. How far a failover in steps has come
 // stands in the table, which was committed with it.
-func restored(view *state.View) map[fleet.ClusterID]failover.Cluster {
+func restored(view *state.View) map[failover.Place]failover.Cluster {
 	config := plan.FailoverConfig(view)
-	caps := map[string]float64{}
+	clusters := map[string]*routerpb.Cluster{}
 	for _, c := range view.Table().GetClusters() {
-		caps[c.GetId()] = c.GetHealthCap()
+		clusters[c.GetId()] = c
 	}
-	out := map[fleet.ClusterID]failover.Cluster{}
-	for _, h := range view.Health() {
-		id := fleet.ClusterID(h.GetCluster())
-		out[id] = failover.Cluster{
+	out := map[failover.Place]failover.Cluster{}
+	read := func(at failover.Place, h *statepb.ClusterHealth) {
+		out[at] = failover.Cluster{
 			State:       failover.State(h.GetState()),
 			Since:       timeOf(h.GetSinceUnixMs()),
 			Reason:      h.GetReason(),
@@ -33,32 +37,58 @@ func restored(view *state.View) map[fleet.ClusterID]failover.Cluster {
 			Relapses:    int(h.GetRelapses()),
 			EvacuatedAt: timeOf(h.GetEvacuatedUnixMs()),
 			LastRelapse: timeOf(h.GetLastRelapseUnixMs()),
-			Share:       caps[h.GetCluster()],
-		}.Resume(config(id))
+			Share:       plan.HealthCap(clusters[string(at.Cluster)], at.Model),
+		}.Resume(config(at))
+	}
+	for _, h := range view.Health() {
+		read(failover.Place{Cluster: fleet.ClusterID(h.GetCluster()), Model: fleet.ModelID(h.GetModel())}, h)
 	}
 	return out
 }
 
-// replicated writes health for the next leader, and for people; sorted by cluster.
-func replicated(health map[fleet.ClusterID]failover.Cluster) []*statepb.ClusterHealth {
-	out := make([]*statepb.ClusterHealth, 0, len(health))
-	for _, id := range slices.Sorted(maps.Keys(health)) {
-		c := health[id]
-		h := &statepb.ClusterHealth{
-			Cluster:           string(id),
-			State:             string(c.State),
-			SinceUnixMs:       unixMs(c.Since),
-			Reason:            c.Reason,
-			Relapses:          uint32(max(c.Relapses, 0)),
-			EvacuatedUnixMs:   unixMs(c.EvacuatedAt),
-			LastRelapseUnixMs: unixMs(c.LastRelapse),
-		}
-		if c.State == failover.Ramping {
-			h.RampStep = uint32(max(c.RampStep, 0))
-		}
-		out = append(out, h)
+// replicated writes health for the next leader, and for people; sorted by cluster. Most models of a cluster fare
+// alike: one entry without a model tells how the best of them fares, and others follow where they differ, if all
+// nodes keep them.
+func replicated(health map[failover.Place]failover.Cluster, level uint32) []*statepb.ClusterHealth {
+	whole := failover.Summary(health)
+	out, of := make([]*statepb.ClusterHealth, 0, len(whole)), make(map[fleet.ClusterID]*statepb.ClusterHealth, len(whole))
+	for _, id := range slices.Sorted(maps.Keys(whole)) {
+		of[id] = healthProto(failover.Place{Cluster: id}, whole[id])
+		out = append(out, of[id])
 	}
+	if level < modelHealthLevel {
+		return out
+	}
+	for at, c := range health {
+		h := healthProto(failover.Place{Cluster: at.Cluster}, c)
+		if at.Model != "" && !proto.Equal(h, of[at.Cluster]) {
+			h.Model = string(at.Model)
+			out = append(out, h)
+		}
+	}
+	slices.SortFunc(out, compareHealth)
 	return out
+}
+
+func compareHealth(a, b *statepb.ClusterHealth) int {
+	return cmp.Or(cmp.Compare(a.GetCluster(), b.GetCluster()), cmp.Compare(a.GetModel(), b.GetModel()))
+}
+
+func healthProto(at failover.Place, c failover.Cluster) *statepb.ClusterHealth {
+	h := &statepb.ClusterHealth{
+		Cluster:           string(at.Cluster),
+		Model:             string(at.Model),
+		State:             string(c.State),
+		SinceUnixMs:       unixMs(c.Since),
+		Reason:            c.Reason,
+		Relapses:          uint32(max(c.Relapses, 0)),
+		EvacuatedUnixMs:   unixMs(c.EvacuatedAt),
+		LastRelapseUnixMs: unixMs(c.LastRelapse),
+	}
+	if c.State == failover.Ramping {
+		h.RampStep = uint32(max(c.RampStep, 0))
+	}
+	return h
 }
 
 func sameHealth(a, b []*statepb.ClusterHealth) bool {

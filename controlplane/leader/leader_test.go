@@ -20,6 +20,7 @@ import (
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
+	"anabranch/failover"
 )
 
 // replica stands in for the store of the leading node: commands are applied at once.
@@ -210,7 +211,7 @@ func (r *rig) weight(source, cluster string) float64 {
 }
 
 func (r *rig) health(cluster string) string {
-	h, _ := r.View().HealthOf(cluster)
+	h, _ := r.View().HealthOf(cluster, "")
 	return h.GetState()
 }
 
@@ -417,13 +418,13 @@ func TestARampGoesOnUnderANewLeader(t *testing.T) {
 		view = next
 	}
 	health := restored(view)
-	if c := health["us-a"]; c.Cap() != 0.25 || c.Relapses != 2 || c.EvacuatedAt.UnixMilli() != 500 || c.Reason != "so" {
+	if c := health[failover.Place{Cluster: "us-a"}]; c.Cap() != 0.25 || c.Relapses != 2 || c.EvacuatedAt.UnixMilli() != 500 || c.Reason != "so" {
 		t.Errorf("got %+v", c)
 	}
-	if c := health["eu-a"]; !c.EvacuatedAt.IsZero() || c.Cap() != 1 {
+	if c := health[failover.Place{Cluster: "eu-a"}]; !c.EvacuatedAt.IsZero() || c.Cap() != 1 {
 		t.Errorf("got %+v", c)
 	}
-	if got := replicated(health); !sameHealth(got, view.Health()) {
+	if got := replicated(health, state.Format); !sameHealth(got, view.Health()) {
 		t.Errorf("health does not survive the way: %v", got)
 	}
 }

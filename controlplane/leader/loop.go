@@ -38,7 +38,7 @@ type loop struct {
 	*Leader
 	began    time.Time
 	warm     bool
-	health   map[fleet.ClusterID]failover.Cluster
+	health   map[failover.Place]failover.Cluster
 	proposed time.Time // when the last proposal was made
 	planned  uint64    // revision of the resources that the last look saw
 	gap      time.Time // when it was first seen that the account has not been closed for too long; zero: it is not so
@@ -151,7 +151,7 @@ func (l *loop) publish(ctx context.Context, view *state.View, signals signal.Sna
 	if out.Table == nil {
 		return false
 	}
-	publish := &statepb.Publish{Health: replicated(l.health)}
+	publish := &statepb.Publish{Health: replicated(l.health, view.FeatureLevel())}
 	if out.Changed || view.Table().GetRef().GetEpoch() != view.Epoch() {
 		publish.Table, publish.Reasons = out.Table, out.Reasons
 		publish.Table.Ref = view.Table().GetRef() // the state refuses it if another came between
@@ -235,6 +235,6 @@ func (l *loop) tell(changes []failover.Transition) {
 		if c.To == failover.Frozen {
 			log = l.logger.Error
 		}
-		log("cluster health changed", "cluster", c.Cluster, "from", c.From, "to", c.To, "reason", c.Reason)
+		log("cluster health changed", "cluster", c.Cluster, "model", c.Model, "from", c.From, "to", c.To, "reason", c.Reason)
 	}
 }

@@ -37,7 +37,7 @@ func TableSize(view *state.View, signals signal.Snapshot, now time.Time) (int, e
 	return store.EntryBytes(&statepb.Command{
 		AtUnixMs: now.UnixMilli(),
 		Op: &statepb.Command_Publish{Publish: &statepb.Publish{
-			Table: out.Table, Reasons: out.Reasons, Health: replicated(health),
+			Table: out.Table, Reasons: out.Reasons, Health: replicated(health, view.FeatureLevel()),
 		}},
 	})
 }

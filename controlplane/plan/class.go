@@ -140,36 +140,41 @@ func classProto(id fleet.ClassID, name string, models []string, spec *policy.Tra
 	return c
 }
 
-// speaker is the policy whose failover numbers and objective hold for a cluster as a whole: that of
-// its first model in the default class.
+// speaker is the policy whose objective holds for a cluster as a whole: that of its first model in the default class.
 func (w *world) speaker(spec *policy.ClusterSpec) *policy.TrafficPolicySpec {
 	var model fleet.ModelID
 	if len(spec.Models) > 0 {
 		model = fleet.ModelID(spec.Models[0])
 	}
+	return w.speakerOf(model)
+}
+
+// speakerOf is the policy whose failover numbers and objective hold for a model wherever it is served: the one that
+// governs it in the default class.
+func (w *world) speakerOf(model fleet.ModelID) *policy.TrafficPolicySpec {
 	return policySpec(w.governing(fleet.DefaultClass, model))
 }
 
-// FailoverConfig gives the numbers by which a cluster's health is judged: those of the policy that
-// governs its first model in the default class. A cluster that is not known gets the defaults.
-func FailoverConfig(resources Lookup) func(fleet.ClusterID) failover.Config {
+// FailoverConfig gives the numbers by which a place's health is judged: those of the policy that governs its model in
+// the default class.
+func FailoverConfig(resources Lookup) func(failover.Place) failover.Config {
 	w := &world{resources: resources, policies: traffic(resources)}
-	configs := map[fleet.ClusterID]failover.Config{}
-	for _, r := range resources.List(policy.KindCluster) {
-		spec, ok := r.Spec.(*policy.ClusterSpec)
-		if !ok {
-			continue
+	configs := map[fleet.ModelID]failover.Config{}
+	return func(at failover.Place) failover.Config {
+		c, known := configs[at.Model]
+		if !known {
+			f := w.speakerOf(at.Model).Failover.WithDefaults()
+			c = failover.Config{
+				TimeScale: f.TimeScale,
+				Confirm:   milliseconds(f.ConfirmMs),
+				CoolDown:  milliseconds(f.CoolDownMs),
+				Recovery:  milliseconds(f.RecoveryMs),
+				RampStep:  milliseconds(f.RampStepMs),
+			}
+			configs[at.Model] = c
 		}
-		f := w.speaker(spec).Failover.WithDefaults()
-		configs[fleet.ClusterID(r.Metadata.Name)] = failover.Config{
-			TimeScale: f.TimeScale,
-			Confirm:   milliseconds(f.ConfirmMs),
-			CoolDown:  milliseconds(f.CoolDownMs),
-			Recovery:  milliseconds(f.RecoveryMs),
-			RampStep:  milliseconds(f.RampStepMs),
-		}
+		return c
 	}
-	return func(id fleet.ClusterID) failover.Config { return configs[id] }
 }
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

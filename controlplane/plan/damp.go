@@ -147,7 +147,7 @@ func (d *demand) warmUp(shares []float64) {
 		switch {
 		case cold[i]:
 			back += shares[i] - allowed
-		case r.barred == "" && r.factor == 1 && r.site.health.MayGrow() && !r.outweighed && !r.limited:
+		case r.barred == "" && r.factor == 1 && r.mayGrow() && !r.outweighed && !r.limited:
 			stays[i] = max(r.before-shares[i], 0)
 			room += stays[i]
 		}

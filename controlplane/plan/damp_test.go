@@ -340,13 +340,13 @@ func TestWhileFrozenLoadMovesNothingAndHealthDoes(t *testing.T) {
 	if why := b.reasons["m/interactive/us"]; !strings.Contains(why, "changes are frozen") {
 		t.Errorf("reason %q", why)
 	}
-	b.health["us-a"] = failover.Cluster{State: failover.Evacuated, Reason: "dead"}
+	b.health[at("us-a")] = failover.Cluster{State: failover.Evacuated, Reason: "dead"}
 	b.after(1)
 	if now := b.shares("us"); now["us-a"] != 0 {
 		t.Errorf("a dead cluster keeps %v", now["us-a"])
 	}
 	b.frozen = false
-	delete(b.health, "us-a")
+	delete(b.health, at("us-a"))
 	b.after(1)
 	if maps.Equal(b.shares("us"), before) {
 		t.Error("nothing moves after the freeze")
@@ -371,7 +371,7 @@ func TestASiteWithColdCachesGetsMoreAsItHasDoneMore(t *testing.T) {
 		"all where nobody else could":     {10_000, 0, []float64{0, 0, 0}, []float64{0, 1, 0}, nil, []float64{0, 1, 0}},
 		"all where the others are barred": {10_000, 0, []float64{1, 0, 0}, []float64{0, 1, 0}, func(d *demand) { d.routes[0].barred = "drained" }, []float64{0, 1, 0}},
 		"all where the others must not grow": {10_000, 0, []float64{1, 0, 0}, []float64{0.6, 0.4, 0}, func(d *demand) {
-			d.routes[0].site.health.State = failover.Suspect
+			d.routes[0].health = &failover.Cluster{State: failover.Suspect}
 		}, []float64{0.6, 0.4, 0}},
 		"all that a dead site had": {10_000, 0, []float64{0, 0.4, 0.6}, []float64{0.5, 0.5, 0}, func(d *demand) {
 			d.routes[1].served, d.routes[2].barred = 100_000, "EVACUATED"

@@ -68,6 +68,8 @@ type demand struct {
 // route is one site that a demand could be sent to.
 type route struct {
 	site *site
+	// health of the demand's model there. Nil: nothing is known of it, and it counts as healthy.
+	health *failover.Cluster
 	// costMs is what sending there costs beside congestion: distance, rttMs, and money as the policy
 	// values it, moneyMs.
 	costMs, rttMs, moneyMs float64
@@ -230,6 +232,7 @@ func (w *world) route(d *demand, ways []way) {
 	d.routes = make([]*route, len(ways))
 	for i, x := range ways {
 		r := &routes[i]
+		r.health = x.site.health[d.model]
 		r.site, r.use, r.size, r.factor, r.wish = x.site, min(d.load/x.capacity, mostUse), max(x.capacity/all, 1e-6), 1, 1
 		r.capacity, r.served, r.rttMs = x.capacity, x.served, x.rttMs
 		if money {
@@ -265,21 +268,32 @@ func find(list []*routerpb.ClusterWeight, cluster string, at int) *routerpb.Clus
 	return nil
 }
 
+// cap is the share of its weight that the route may take, an operator's drain included.
+func (r *route) cap() float64 {
+	if r.site.spec.Drained {
+		return 0
+	}
+	return wellOr(r.health).Cap()
+}
+
+// mayGrow says whether health lets the route have more than it has.
+func (r *route) mayGrow() bool { return wellOr(r.health).MayGrow() }
+
 // judge applies the site's health and the operator's drain.
 func (r *route) judge(d *demand) {
-	state := r.site.health.State
+	health := wellOr(r.health)
 	if excluded := d.excludes(r.site); excluded != "" {
 		r.ordered, r.excluded = true, true
 		r.barred = excluded
 	}
-	switch share := r.site.cap(); {
+	switch share := r.cap(); {
 	case r.excluded:
 	case r.site.spec.Drained:
 		r.barred = "drained by an operator"
 	case share <= 0:
-		r.barred = fmt.Sprintf("%s: %s", state, r.site.health.Reason)
+		r.barred = fmt.Sprintf("%s: %s", health.State, health.Reason)
 	case share < 1:
-		r.factor, r.because = share, fmt.Sprintf("%s at %g %% of its share", state, 100*share)
+		r.factor, r.because = share, fmt.Sprintf("%s at %g %% of its share", health.State, 100*share)
 	}
 }
 
@@ -356,8 +370,8 @@ func (d *demand) notice(revision, published uint64) {
 			d.displaced = string(r.site.id) + " is new"
 		case was.GetDrained() != r.site.spec.Drained:
 			d.displaced = string(r.site.id) + " is drained or restored"
-		case was.GetHealthCap() != r.site.health.Cap():
-			d.displaced = fmt.Sprintf("%s is %s", r.site.id, nameOf(r.site.health.State))
+		case HealthCap(was, d.model) != wellOr(r.health).Cap():
+			d.displaced = fmt.Sprintf("%s is %s", r.site.id, nameOf(wellOr(r.health).State))
 		}
 	}
 	if listed < len(d.before.GetClusters()) {

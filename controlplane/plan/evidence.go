@@ -11,42 +11,49 @@ import (
 	"anabranch/failover"
 )
 
-// Evidence puts together what all routers say of each cluster that is configured, and what nodes of the
-// control plane found where no router stands, in the words of package failover. Clusters are weighed by the capacity they are configured with: of some none may
-// have been measured yet.
-func Evidence(resources Lookup, s signal.Snapshot) map[fleet.ClusterID]failover.Evidence {
+// Evidence puts together what all routers say of each model on each cluster that is configured, and what nodes of the
+// control plane found where no router stands, in the words of package failover. Clusters are weighed by the capacity
+// they are configured with, of which each model counts for a like part: of some none may have been measured yet.
+func Evidence(resources Lookup, s signal.Snapshot) map[failover.Place]failover.Evidence {
 	w := &world{resources: resources, policies: traffic(resources)}
-	var all, routers float64
+	routers := 0
 	for _, o := range s.Routers {
 		if o.Freshness(s.At) == signal.Fresh {
-			all += float64(o.Report.GetRequests())
 			routers++
 		}
 	}
-	out := map[fleet.ClusterID]failover.Evidence{}
+	out, fresh, all := map[failover.Place]failover.Evidence{}, map[failover.Place]float64{}, map[fleet.ModelID]float64{}
 	for _, r := range resources.List(policy.KindCluster) {
 		spec, ok := r.Spec.(*policy.ClusterSpec)
 		if !ok {
 			continue
 		}
 		id := fleet.ClusterID(r.Metadata.Name)
-		in := failover.Evidence{
-			Region:    fleet.RegionID(spec.Region),
-			Capacity:  prior(spec),
-			Drained:   spec.Drained,
-			Objective: time.Duration(w.speaker(spec).TTFTObjectiveMs * float64(time.Millisecond)),
-		}
-		var fresh float64 // new requests there as of the last reports
+		sights, polls := map[string][]failover.Sight{}, s.Polls(id)
 		for _, sight := range s.Sights(id) {
+			at := failover.Place{Cluster: id, Model: fleet.ModelID(sight.Signal.GetModel())}
 			if signal.FreshnessOf(sight.Age) == signal.Fresh {
-				fresh += float64(sight.Signal.GetRequests())
+				fresh[at] += float64(sight.Signal.GetRequests())
 			}
-			in.Sights = merge(in.Sights, sight, direct(spec) || sight.Region == in.Region)
+			own := direct(spec) || sight.Region == fleet.RegionID(spec.Region)
+			sights[string(at.Model)] = append(sights[string(at.Model)], seen(sight, own))
 		}
-		in.Sights = polled(in.Sights, s.Polls(id))
+		for _, m := range spec.Models {
+			at := failover.Place{Cluster: id, Model: fleet.ModelID(m)}
+			all[at.Model] += fresh[at]
+			out[at] = failover.Evidence{
+				Region:    fleet.RegionID(spec.Region),
+				Capacity:  prior(spec) / float64(len(spec.Models)),
+				Drained:   spec.Drained,
+				Objective: time.Duration(w.speakerOf(at.Model).TTFTObjectiveMs * float64(time.Millisecond)),
+				Sights:    polled(sights[m], polls),
+			}
+		}
+	}
+	for at, in := range out {
 		// A probe by each router is no traffic.
-		in.Quiet = fresh <= max(routers, quietShare*all)
-		out[id] = in
+		in.Quiet = fresh[at] <= max(float64(routers), quietShare*all[at.Model])
+		out[at] = in
 	}
 	return out
 }
@@ -85,17 +92,16 @@ func polled(sights []failover.Sight, polls []signal.Poll) []failover.Sight {
 	return sights
 }
 
-// quietShare of all requests is what a cluster may still get and count as empty.
+// quietShare of all requests for a model is what a cluster may still get of them and count as empty.
 const quietShare = 0.01
 
 // maxTTFTMs bounds what a router may report as time to the first token, an hour.
 const maxTTFTMs = 3_600_000
 
-// merge adds what a router says of one model to what it says of the cluster, which is its own where
-// nobody stands between. Models share endpoints: the cluster is ejected when all of its models are.
-func merge(sights []failover.Sight, from signal.Sight, own bool) []failover.Sight {
+// seen is what a router says of one model on a cluster, which is its own where nobody stands between.
+func seen(from signal.Sight, own bool) failover.Sight {
 	c := from.Signal
-	next := failover.Sight{
+	return failover.Sight{
 		Router:     from.Router,
 		Region:     from.Region,
 		Own:        own,
@@ -110,18 +116,6 @@ func merge(sights []failover.Sight, from signal.Sight, own bool) []failover.Sigh
 		Requests:   from.Requests,
 		Failures:   from.Failures,
 	}
-	if n := len(sights); n > 0 && sights[n-1].Router == next.Router {
-		last := &sights[n-1]
-		last.Ejected = last.Ejected && next.Ejected
-		last.Scraped = last.Scraped || next.Scraped
-		last.Total, last.Ready = max(last.Total, next.Total), max(last.Ready, next.Ready)
-		last.Saturation = max(last.Saturation, next.Saturation)
-		last.TTFTP95 = max(last.TTFTP95, next.TTFTP95)
-		last.Requests += next.Requests
-		last.Failures += next.Failures
-		return sights
-	}
-	return append(sights, next)
 }
 
 // Covered is the part, 0..1, of the weight of a table, counted by configured capacity, that stands in regions

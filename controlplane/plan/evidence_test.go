@@ -33,7 +33,7 @@ func TestReportsBecomeEvidence(t *testing.T) {
 	if len(got) != 6 {
 		t.Fatalf("evidence of %d clusters, want 6", len(got))
 	}
-	us := got["us-a"]
+	us := got[at("us-a")]
 	if us.Region != "us" || us.Capacity != 5000 || us.Drained || us.Objective != 700*time.Millisecond || us.Quiet || len(us.Sights) != 2 {
 		t.Errorf("got %+v", us)
 	}
@@ -48,45 +48,42 @@ func TestReportsBecomeEvidence(t *testing.T) {
 	if eu.Own || eu.Scraped || !eu.Ejected || eu.Reason != "refused" || eu.Age != 2*time.Second || eu.Requests != 5 {
 		t.Errorf("remote router: %+v", eu)
 	}
-	if x := got["eu-a"]; !x.Drained || !x.Quiet || len(x.Sights) != 0 || x.Capacity != 5000 {
+	if x := got[at("eu-a")]; !x.Drained || !x.Quiet || len(x.Sights) != 0 || x.Capacity != 5000 {
 		t.Errorf("a cluster that nobody speaks of: %+v", x)
 	}
 }
 
-func TestModelsOfOneClusterMakeOneSight(t *testing.T) {
-	tests := map[string]struct {
-		a, b    *routerpb.ClusterSignal
-		ejected bool
-		ready   int
-	}{
-		"one model ejected": {
-			&routerpb.ClusterSignal{Ejected: true, EndpointsReady: 4}, &routerpb.ClusterSignal{EndpointsReady: 4}, false, 4,
-		},
-		"both ejected": {
-			&routerpb.ClusterSignal{Ejected: true}, &routerpb.ClusterSignal{Ejected: true}, true, 0,
-		},
-		"one model without an endpoint": {
-			&routerpb.ClusterSignal{EndpointsReady: 0}, &routerpb.ClusterSignal{EndpointsReady: 2}, false, 2,
-		},
+// Each model is judged by what is said of it, and by nothing else.
+func TestModelsOfOneClusterAreJudgedApart(t *testing.T) {
+	b := newBench(t)
+	b.write("Model", "n", "{}")
+	b.write("TrafficPolicy", "p", "{models: [n], ttftObjectiveMs: 900}")
+	b.write("Cluster", "us-a", "{region: us, models: [m, n], endpoints: [{id: e, url: http://e}], gpus: [{class: h100, count: 4}]}")
+	b.hear("r-us", "us", 0, 300,
+		&routerpb.ClusterSignal{Cluster: "us-a", Model: "m", Scraped: true, EndpointsTotal: 4, EndpointsReady: 4, Requests: 100, Failures: 1, TtftP95Ms: 100},
+		&routerpb.ClusterSignal{Cluster: "us-a", Model: "n", Scraped: true, EndpointsTotal: 4, EndpointsReady: 2, Requests: 200, Failures: 90, Ejected: true, EjectReason: "hangs"},
+		&routerpb.ClusterSignal{Cluster: "us-a", Model: "gone", Requests: 7},
+		&routerpb.ClusterSignal{Cluster: "eu-a", Model: "m", Requests: 50},
+	)
+	got := Evidence(b.written, b.signals.Snapshot(b.now))
+	m, n := got[at("us-a")], got[failover.Place{Cluster: "us-a", Model: "n"}]
+	if len(m.Sights) != 1 || len(n.Sights) != 1 {
+		t.Fatalf("sights %+v and %+v", m.Sights, n.Sights)
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			for i, c := range []*routerpb.ClusterSignal{tt.a, tt.b} {
-				c.Cluster, c.Model, c.Scraped, c.EndpointsTotal = "us-a", []string{"m", "n"}[i], true, 4
-				c.Requests, c.Failures, c.Saturation, c.TtftP95Ms = 10, 1, float64(i), float64(100*i)
-			}
-			b.hear("r-us", "us", 0, 20, tt.a, tt.b)
-			sights := Evidence(b.written, b.signals.Snapshot(b.now))["us-a"].Sights
-			if len(sights) != 1 {
-				t.Fatalf("%d sights", len(sights))
-			}
-			s := sights[0]
-			if s.Ejected != tt.ejected || s.Ready != tt.ready || s.Requests != 20 || s.Failures != 2 ||
-				s.Saturation != 1 || s.TTFTP95 != 100*time.Millisecond {
-				t.Errorf("got %+v", s)
-			}
-		})
+	if s := m.Sights[0]; s.Ejected || s.Ready != 4 || s.Requests != 100 || s.Failures != 1 || s.TTFTP95 != 100*time.Millisecond {
+		t.Errorf("of m: %+v", s)
+	}
+	if s := n.Sights[0]; !s.Ejected || s.Reason != "hangs" || s.Ready != 2 || s.Requests != 200 || s.Failures != 90 {
+		t.Errorf("of n: %+v", s)
+	}
+	if m.Objective == n.Objective || n.Objective != 900*time.Millisecond {
+		t.Errorf("objectives %s and %s", m.Objective, n.Objective)
+	}
+	if m.Capacity != n.Capacity || m.Capacity+n.Capacity != 5000 {
+		t.Errorf("capacities %v and %v, which are not those of the cluster", m.Capacity, n.Capacity)
+	}
+	if _, known := got[failover.Place{Cluster: "us-a", Model: "gone"}]; known {
+		t.Error("a model that is not served is judged")
 	}
 }
 
@@ -96,10 +93,10 @@ func TestNumbersThatAreNoneDoNotPoisonEvidence(t *testing.T) {
 		Cluster: "us-a", Model: "m", Scraped: true, Saturation: math.NaN(), TtftP95Ms: math.Inf(1), CapacityWork: -1,
 	}, &routerpb.ClusterSignal{Cluster: "us-b", Model: "m", Scraped: true, TtftP95Ms: 1e300})
 	got := Evidence(b.written, b.signals.Snapshot(b.now))
-	if s := got["us-a"].Sights[0]; s.Saturation != 0 || s.TTFTP95 != 0 {
-		t.Errorf("got %+v", got["us-a"])
+	if s := got[at("us-a")].Sights[0]; s.Saturation != 0 || s.TTFTP95 != 0 {
+		t.Errorf("got %+v", got[at("us-a")])
 	}
-	if s := got["us-b"].Sights[0]; s.TTFTP95 != time.Hour {
+	if s := got[at("us-b")].Sights[0]; s.TTFTP95 != time.Hour {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -118,9 +115,12 @@ func TestAClusterIsQuietWhenOnlyProbesArrive(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.hear("r-us", "us", 0, tt.all, &routerpb.ClusterSignal{Cluster: "us-a", Model: "m", Requests: tt.toCluster})
+			b.hear("r-us", "us", 0, tt.all,
+				&routerpb.ClusterSignal{Cluster: "us-a", Model: "m", Requests: tt.toCluster},
+				&routerpb.ClusterSignal{Cluster: "eu-a", Model: "m", Requests: tt.all - tt.toCluster},
+				&routerpb.ClusterSignal{Cluster: "us-a", Model: "another", Requests: 5000}) // is none of its business
 			b.hear("r-eu", "eu", 0, 0)
-			if got := Evidence(b.written, b.signals.Snapshot(b.now))["us-a"].Quiet; got != tt.quiet {
+			if got := Evidence(b.written, b.signals.Snapshot(b.now))[at("us-a")].Quiet; got != tt.quiet {
 				t.Errorf("quiet is %v", got)
 			}
 		})

@@ -146,7 +146,7 @@ func (d *demand) constraints(r *route, e ExplainedRoute, standing Standing) []Co
 		add(ConstraintResidency, "%s", r.barred)
 	case r.site.spec.Drained:
 		add(ConstraintDrain, "%s", r.barred)
-	case r.site.cap() <= 0:
+	case r.cap() <= 0:
 		add(ConstraintHealth, "%s", r.barred)
 	case r.ordered && d.policy.Spill == policy.SpillNever && strings.HasPrefix(r.barred, keepsAt):
 		add(ConstraintSpill, "%s", r.barred)
@@ -177,7 +177,7 @@ func (d *demand) constraints(r *route, e ExplainedRoute, standing Standing) []Co
 	case r.limited:
 		add(ConstraintMaxShare, "%s", r.limit())
 	}
-	if r.stuck || r.barred == "" && !r.site.health.MayGrow() {
+	if r.stuck || r.barred == "" && !r.mayGrow() {
 		add(ConstraintHealth, "%s", r.stall())
 	}
 	if r.probe {

@@ -34,8 +34,8 @@ func (p prober) without(kind ConstraintKind, e *ExplainedRoute) (in Input, lever
 	in = p.in
 	switch kind {
 	case ConstraintHealth, ConstraintRamp:
-		in.Health = maps.Clone(in.Health) // it speaks of the cluster
-		in.Health[e.Cluster] = failover.Cluster{}
+		in.Health = maps.Clone(in.Health) // it speaks of the place
+		in.Health[failover.Place{Cluster: e.Cluster, Model: p.d.model}] = failover.Cluster{}
 		return in, LeverHealth, string(e.Cluster), true
 	case ConstraintDrain:
 		spec := *p.d.routeTo(e.Cluster).site.spec

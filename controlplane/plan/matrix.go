@@ -253,7 +253,7 @@ func (m *matrix) tenants(w *world) []StrandedTenant {
 			}
 			for model := range s.capacity {
 				had[model] = true
-				has[model] = has[model] || s.cap() > 0
+				has[model] = has[model] || s.capOf(model) > 0
 			}
 		}
 		t := StrandedTenant{Tenant: fleet.TenantID(r.Metadata.Name), Batch: spec.Tier == policy.TierBatch}

@@ -178,11 +178,11 @@ func TestEvidenceOfWhatAllReachThemselves(t *testing.T) {
 	b.hear("r-eu", "eu", time.Second, 5, signals(false)...)
 	b.hear("r-ap", "ap", time.Second, 5, signals(true)...)
 	evidence := Evidence(b.written, b.signals.Snapshot(b.now))
-	for id, own := range map[fleet.ClusterID]bool{"out": true, "sa": true, "gw": false} {
-		if len(evidence[id].Sights) != 3 {
-			t.Fatalf("%s has %d sights", id, len(evidence[id].Sights))
+	for id, own := range map[string]bool{"out": true, "sa": true, "gw": false} {
+		if len(evidence[at(id)].Sights) != 3 {
+			t.Fatalf("%s has %d sights", id, len(evidence[at(id)].Sights))
 		}
-		for _, s := range evidence[id].Sights {
+		for _, s := range evidence[at(id)].Sights {
 			if s.Own != own || s.Scraped {
 				t.Errorf("%s as %s sees it: %+v", id, s.Router, s)
 			}

@@ -32,8 +32,8 @@ type Input struct {
 	Signals   signal.Snapshot
 	// Previous is the table in force. Nil: there is none, and nothing to hold on to.
 	Previous *routerpb.Table
-	// Health of clusters; one that is missing counts as healthy.
-	Health map[fleet.ClusterID]failover.Cluster
+	// Health of places; see [failover.Of] for one that is missing.
+	Health map[failover.Place]failover.Cluster
 	Now    time.Time
 	// Prices of GPUs that were found beside the rate cards, whose own go before them; see [Prices].
 	Prices []costmodel.Offer

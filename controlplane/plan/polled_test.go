@@ -91,13 +91,13 @@ func TestPollsAsEvidence(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
-			var health map[fleet.ClusterID]failover.Cluster
+			var health map[failover.Place]failover.Cluster
 			for range 20 {
 				b.now = b.now.Add(time.Second)
 				tt.say(b)
 				health, _ = failover.StepAll(health, Evidence(b.written, b.signals.Snapshot(b.now)), FailoverConfig(b.written), b.now)
 			}
-			if got := health["eu-a"]; got.State != tt.want {
+			if got := health[at("eu-a")]; got.State != tt.want {
 				t.Errorf("%s: %s; want %s", got.State, got.Reason, tt.want)
 			}
 		})
@@ -108,21 +108,21 @@ func TestPollsAsEvidence(t *testing.T) {
 func TestPollsBringAClusterBack(t *testing.T) {
 	b := newBench(t)
 	b.write("TrafficPolicy", "p", "failover: {timeScale: 0.01}")
-	var health map[fleet.ClusterID]failover.Cluster
+	var health map[failover.Place]failover.Cluster
 	live := func(seconds, ready int) failover.State {
 		for range seconds {
 			b.now = b.now.Add(time.Second)
 			b.polls("n1", "eu-a", ready)
 			health, _ = failover.StepAll(health, Evidence(b.written, b.signals.Snapshot(b.now)), FailoverConfig(b.written), b.now)
 		}
-		return health["eu-a"].State
+		return health[at("eu-a")].State
 	}
 	for _, step := range []struct {
 		seconds, ready int
 		want           failover.State
 	}{{5, 4, failover.Healthy}, {20, -1, failover.Evacuated}, {60, 4, failover.Healthy}} {
 		if got := live(step.seconds, step.ready); got != step.want {
-			t.Fatalf("%d s with %d ready: %s, %s; want %s", step.seconds, step.ready, got, health["eu-a"].Reason, step.want)
+			t.Fatalf("%d s with %d ready: %s, %s; want %s", step.seconds, step.ready, got, health[at("eu-a")].Reason, step.want)
 		}
 	}
 }

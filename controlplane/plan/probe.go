@@ -109,7 +109,7 @@ func (d *demand) probesTo(r *route) bool {
 		flow /= 2
 	}
 	switch {
-	case direct(r.site.spec) || r.barred != "" || r.dear || r.factor < 1 || r.reserve || r.last || r.limited || !r.site.health.MayGrow():
+	case direct(r.site.spec) || r.barred != "" || r.dear || r.factor < 1 || r.reserve || r.last || r.limited || !r.mayGrow():
 		return false
 	case 60*d.requests < flow || r.rttMs > probeReach*d.policy.TTFTObjectiveMs:
 		return false

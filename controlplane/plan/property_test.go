@@ -24,7 +24,7 @@ var states = []failover.State{
 // drawnFleet is any fleet that validation lets through, and any report on it.
 type drawnFleet struct {
 	written shelf
-	health  map[fleet.ClusterID]failover.Cluster
+	health  map[failover.Place]failover.Cluster
 	reports []signal.Observation
 }
 
@@ -35,7 +35,7 @@ func resource(kind policy.Kind, name string, spec any) *policy.Resource {
 }
 
 func draw(t *rapid.T) drawnFleet {
-	f := drawnFleet{health: map[fleet.ClusterID]failover.Cluster{}}
+	f := drawnFleet{health: map[failover.Place]failover.Cluster{}}
 	regions := []string{"r0", "r1", "r2", "r3"}[:rapid.IntRange(1, 4).Draw(t, "regions")]
 	models := []string{"m0", "m1", "m2"}[:rapid.IntRange(1, 3).Draw(t, "models")]
 	numbers := rapid.SampledFrom([]float64{0, 1e-9, 0.3, 1, 80, 5000, 1e6, 1e12, math.NaN(), math.Inf(1), -5})
@@ -64,8 +64,10 @@ func draw(t *rapid.T) drawnFleet {
 			GPUs:      []policy.GPUSpec{{Class: "h100", Count: rapid.IntRange(0, 9).Draw(t, "gpus"), Purchase: rapid.SampledFrom([]string{"spot", "owned", "on-demand"}).Draw(t, "purchase")}},
 		}
 		f.written = append(f.written, resource(policy.KindCluster, id, spec))
-		f.health[fleet.ClusterID(id)] = failover.Cluster{
-			State: rapid.SampledFrom(states).Draw(t, "state"), Share: rapid.Float64Range(0, 1).Draw(t, "share"),
+		for _, m := range append(rapid.SliceOfDistinct(rapid.SampledFrom(spec.Models), func(s string) string { return s }).Draw(t, "judged"), "") {
+			f.health[failover.Place{Cluster: fleet.ClusterID(id), Model: fleet.ModelID(m)}] = failover.Cluster{
+				State: rapid.SampledFrom(states).Draw(t, "state"), Share: rapid.Float64Range(0, 1).Draw(t, "share"),
+			}
 		}
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "policies") {

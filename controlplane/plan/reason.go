@@ -65,7 +65,7 @@ func (r *route) still(d *demand, share float64, former string) string {
 		spill:      share > 0 && !home,
 		cheaper:    share > 0 && !home && d.priced,
 		warming:    r.cold,
-		r.stall():  !r.site.health.MayGrow(),
+		r.stall():  !r.mayGrow(),
 		r.weight(): r.outweighed,
 		r.limit():  d.limits(r),
 	}
@@ -131,7 +131,7 @@ func (r *route) note(share float64) string {
 	return ""
 }
 
-func (r *route) stall() string { return string(nameOf(r.site.health.State)) + ": does not grow" }
+func (r *route) stall() string { return string(nameOf(wellOr(r.health).State)) + ": does not grow" }
 
 func (r *route) limit() string {
 	if r.drawn != "" {

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
 	"anabranch/failover"
 )
@@ -221,8 +220,8 @@ func TestReasonsAreOfTheirTime(t *testing.T) {
 				}
 				for _, s := range states {
 					named := strings.HasPrefix(c.GetReason(), string(s)+" ") || strings.HasPrefix(c.GetReason(), string(s)+":")
-					if named && s != g.health[fleet.ClusterID(c.GetCluster())].State {
-						t.Fatalf("%v is %s", c, g.health[fleet.ClusterID(c.GetCluster())].State)
+					if named && s != g.of(c.GetCluster(), list).State {
+						t.Fatalf("%v is %s", c, g.of(c.GetCluster(), list).State)
 					}
 				}
 			}

@@ -189,8 +189,13 @@ func (f drawnFleet) alternative(list *routerpb.Weights, but string) bool {
 	}
 	return slices.ContainsFunc(f.written.List(policy.KindCluster), func(r *policy.Resource) bool {
 		c := r.Spec.(*policy.ClusterSpec)
-		return listed[r.Metadata.Name] && !c.Drained && f.health[fleet.ClusterID(r.Metadata.Name)].Cap() == 1 && !unwanted[c.Region]
+		return listed[r.Metadata.Name] && !c.Drained && f.of(r.Metadata.Name, list).Cap() == 1 && !unwanted[c.Region]
 	})
+}
+
+// of is the health of a list's model on a cluster.
+func (f drawnFleet) of(cluster string, list *routerpb.Weights) failover.Cluster {
+	return failover.Of(f.health, failover.Place{Cluster: fleet.ClusterID(cluster), Model: fleet.ModelID(list.GetModel())})
 }
 
 // Whatever fleet, policy and health: a site in a ramp or a failover in steps gets no more than its
@@ -210,7 +215,7 @@ func TestACapIsHard(t *testing.T) {
 		check(t, f.written, f.health, got)
 		for i, list := range got.Table.GetWeights() {
 			for j, c := range list.GetClusters() {
-				share := f.health[fleet.ClusterID(c.GetCluster())].Cap()
+				share := f.of(c.GetCluster(), list).Cap()
 				if share == 1 || !f.alternative(list, c.GetCluster()) {
 					continue
 				}

@@ -59,7 +59,7 @@ func (p *placement) advise(s *site) ClusterAdvice {
 	case s.spec.Drained:
 		a.keep = "drained by an operator"
 	case s.cap() < 1:
-		a.keep = fmt.Sprintf("%s at %g %% of its share", nameOf(s.health.State), 100*s.cap())
+		a.keep = fmt.Sprintf("%s at %g %% of its share", nameOf(s.whole.State), 100*s.cap())
 	}
 	if a.keep != "" {
 		a.Needed, a.roomy = max(a.Needed, a.Replicas), max(a.roomy, a.Replicas)

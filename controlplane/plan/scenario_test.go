@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"anabranch/api/fleet"
 	"anabranch/failover"
 )
 
@@ -132,7 +131,7 @@ func (s story) play(t testing.TB) *play {
 		bench: emptyBench(t), fluids: map[string]*fluid{}, ask: map[string]float64{}, ramps: map[string]ramp{},
 		flips: map[string]flip{}, silent: map[string]bool{}, class: map[string]string{}, every: time.Second,
 	}
-	p.health = map[fleet.ClusterID]failover.Cluster{}
+	p.health = map[failover.Place]failover.Cluster{}
 	p.write("Model", "m", "{}")
 	for len(s.steps) > 0 && s.steps[0].at == 0 {
 		p.apply(s.steps[0])

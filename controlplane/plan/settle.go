@@ -108,7 +108,7 @@ func (d *demand) last(before []float64, in Input) {
 }
 
 // unwell says that it is health alone that bars the site.
-func (r *route) unwell() bool { return !r.site.spec.Drained && r.site.cap() <= 0 }
+func (r *route) unwell() bool { return !r.site.spec.Drained && r.cap() <= 0 }
 
 // keepUsable leaves out what is barred from the shares in force, and says whether anything is left.
 func (d *demand) keepUsable(before []float64) bool {

@@ -173,7 +173,7 @@ func TestLastGoodWeights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := three(tt.before...)
 			for _, r := range d.routes {
-				r.site.health, r.barred = evacuated, "EVACUATED"
+				r.health, r.barred = &evacuated, "EVACUATED"
 			}
 			tt.change(d)
 			d.last(tt.before, Input{Warm: true})

@@ -115,7 +115,7 @@ func (w *world) limitGrowth(demands []*demand) {
 
 // hold bounds the sites that must not grow by what they have, if any of them would.
 func (d *demand) hold() bool {
-	held := func(r *route) bool { return r.barred == "" && !r.site.health.MayGrow() }
+	held := func(r *route) bool { return r.barred == "" && !r.mayGrow() }
 	if !d.moves() || !slices.ContainsFunc(d.routes, func(r *route) bool { return held(r) && r.share > r.before+quantum }) {
 		return false
 	}

@@ -19,7 +19,9 @@ type site struct {
 	id     fleet.ClusterID
 	region fleet.RegionID
 	spec   *policy.ClusterSpec
-	health failover.Cluster
+	// health by model, whole of the best of them: see [failover.Summary].
+	health map[fleet.ModelID]*failover.Cluster
+	whole  failover.Cluster
 	// ability is what is measured of it by model, and capacity in work units per second what it is taken to
 	// do for that.
 	ability  map[fleet.ModelID]signal.Ability
@@ -41,12 +43,40 @@ type site struct {
 	book *costmodel.Book
 }
 
-// cap is the share of its weight that the site may take, an operator's drain included.
+// cap is the share of its weight that the site may take of its best model, an operator's drain included.
 func (s *site) cap() float64 {
 	if s.spec.Drained {
 		return 0
 	}
-	return s.health.Cap()
+	return s.whole.Cap()
+}
+
+// capOf is the same of one model.
+func (s *site) capOf(model fleet.ModelID) float64 {
+	if s.spec.Drained {
+		return 0
+	}
+	return wellOr(s.health[model]).Cap()
+}
+
+// wellOr is health, which is good where there is none.
+func wellOr(c *failover.Cluster) failover.Cluster {
+	if c == nil {
+		return failover.Cluster{}
+	}
+	return *c
+}
+
+// ail reads the health of its models.
+func (s *site) ail(all map[failover.Place]failover.Cluster) {
+	s.health = make(map[fleet.ModelID]*failover.Cluster, len(s.spec.Models))
+	places := make(map[failover.Place]failover.Cluster, len(s.spec.Models))
+	for _, m := range s.spec.Models {
+		at := failover.Place{Cluster: s.id, Model: fleet.ModelID(m)}
+		c := failover.Of(all, at)
+		places[at], s.health[at.Model] = c, &c
+	}
+	s.whole = failover.Summary(places)[s.id]
 }
 
 // world is the input sorted for planning.
@@ -113,11 +143,11 @@ func survey(in Input) *world {
 			id:       id,
 			region:   fleet.RegionID(spec.Region),
 			spec:     spec,
-			health:   in.Health[id],
 			ability:  map[fleet.ModelID]signal.Ability{},
 			capacity: map[fleet.ModelID]float64{},
 			revision: r.Metadata.Revision,
 		}
+		s.ail(in.Health)
 		endpoints := max(len(spec.Endpoints), in.Signals.Cluster(id, "").Total, 1)
 		if direct(spec) { // as many as would do what it is believed to
 			endpoints = int(max(min(prior(spec)/policy.DefaultPriorWork, maxSlots), 1))

@@ -225,11 +225,11 @@ func lossesOf(w *world, o SurvivalOptions) []Loss {
 func (in Input) without(l Loss, sites []*site) Input {
 	health := maps.Clone(in.Health)
 	if health == nil {
-		health = map[fleet.ClusterID]failover.Cluster{}
+		health = map[failover.Place]failover.Cluster{}
 	}
 	for _, s := range sites {
 		if l.takes(s) {
-			health[s.id] = failover.Cluster{State: failover.Evacuated, Reason: "lost"}
+			setWhole(health, s.id, s.spec, failover.Cluster{State: failover.Evacuated, Reason: "lost"})
 		}
 	}
 	in.Health = health

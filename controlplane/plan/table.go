@@ -39,13 +39,16 @@ func (s *site) proto() *routerpb.Cluster {
 		Models:     s.spec.Models,
 		GatewayUrl: s.spec.Target(),
 		MetricsUrl: s.spec.MetricsURL,
-		Health:     string(s.health.State),
-		HealthCap:  s.health.Cap(),
+		Health:     string(nameOf(s.whole.State)),
+		HealthCap:  s.whole.Cap(),
 		Drained:    s.spec.Drained,
 		ModelNames: s.spec.ModelNames,
 	}
-	if c.Health == "" {
-		c.Health = "HEALTHY"
+	for _, m := range slices.Sorted(maps.Keys(s.health)) {
+		at := wellOr(s.health[m])
+		if state, share := string(nameOf(at.State)), at.Cap(); state != c.Health || share != c.HealthCap {
+			c.ModelHealth = append(c.ModelHealth, &routerpb.ModelHealth{Model: string(m), Health: state, HealthCap: share})
+		}
 	}
 	if c.Kind == "" {
 		c.Kind = policy.DefaultClusterType
@@ -65,6 +68,16 @@ func (s *site) proto() *routerpb.Cluster {
 		}}
 	}
 	return c
+}
+
+// HealthCap is the part of its weight, 0..1, that a cluster of a table may take of a model by its health; 0 of nil.
+func HealthCap(c *routerpb.Cluster, model fleet.ModelID) float64 {
+	for _, h := range c.GetModelHealth() {
+		if h.GetModel() == string(model) {
+			return h.GetHealthCap()
+		}
+	}
+	return c.GetHealthCap()
 }
 
 // budgeted is the price of a model's tokens to budgets of money.

@@ -220,20 +220,20 @@ func TestWhatIsNotTrafficIsNoChange(t *testing.T) {
 	}
 }
 
-func TestFailoverNumbersComeFromThePolicyOfTheFirstModel(t *testing.T) {
+func TestFailoverNumbersComeFromThePolicyOfTheModel(t *testing.T) {
 	b := newBench(t)
 	b.write("TrafficPolicy", "p", "models: [m]\n  failover: {timeScale: 0.05, confirmMs: 1000, coolDownMs: 2000, recoveryMs: 3000, rampStepMs: 4000}")
 	b.write("TrafficPolicy", "q", "class: offline\n  models: [m]\n  failover: {timeScale: 0.5}")
-	got := FailoverConfig(b.written)("us-a")
+	got := FailoverConfig(b.written)(at("us-a"))
 	if got.TimeScale != 0.05 || got.Confirm != time.Second || got.CoolDown != 2*time.Second ||
 		got.Recovery != 3*time.Second || got.RampStep != 4*time.Second {
 		t.Errorf("got %+v", got)
 	}
-	if got := FailoverConfig(b.written)("unknown"); got.TimeScale != 0 {
-		t.Errorf("a cluster that is not known has %+v", got)
+	if got := FailoverConfig(b.written)(failover.Place{Cluster: "us-a", Model: "unknown"}); got.TimeScale != 1 || got.CoolDown != policy.DefaultCoolDownMs*time.Millisecond {
+		t.Errorf("a model that no policy names has %+v", got)
 	}
 	b.remove("TrafficPolicy", "p")
-	if got := FailoverConfig(b.written)("us-a"); got.CoolDown != policy.DefaultCoolDownMs*time.Millisecond {
+	if got := FailoverConfig(b.written)(at("us-a")); got.CoolDown != policy.DefaultCoolDownMs*time.Millisecond {
 		t.Errorf("without a policy the cool-down is %s", got.CoolDown)
 	}
 }

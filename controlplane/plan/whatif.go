@@ -104,6 +104,13 @@ func WhatIf(in Input, c Change) Effect {
 	return e
 }
 
+// setWhole gives all models of a cluster one health.
+func setWhole(health map[failover.Place]failover.Cluster, id fleet.ClusterID, spec *policy.ClusterSpec, c failover.Cluster) {
+	for _, m := range spec.Models {
+		health[failover.Place{Cluster: id, Model: fleet.ModelID(m)}] = c
+	}
+}
+
 // with is the input as a change makes it.
 func (in Input) with(c Change) Input {
 	x := suppositions{Change: c}
@@ -116,12 +123,12 @@ func (in Input) with(c Change) Input {
 	}
 	health := maps.Clone(in.Health)
 	if health == nil {
-		health = map[fleet.ClusterID]failover.Cluster{}
+		health = map[failover.Place]failover.Cluster{}
 	}
 	for _, r := range in.Resources.List(policy.KindCluster) {
 		spec, ok := r.Spec.(*policy.ClusterSpec)
 		if id := fleet.ClusterID(r.Metadata.Name); ok && c.Lost(id, spec) {
-			health[id] = lost
+			setWhole(health, id, spec, lost)
 		}
 	}
 	in.Health = health
@@ -224,7 +231,7 @@ func (d *demand) stranded() string {
 
 // sitePicture is what a site has to do for the work of its models.
 func (w *world) sitePicture(s *site, work map[fleet.ModelID]float64, now time.Time) SitePicture {
-	out := SitePicture{Cluster: s.id, Region: s.region, Lost: s.health.Cap() <= 0, Limit: rhoMax}
+	out := SitePicture{Cluster: s.id, Region: s.region, Lost: s.whole.Cap() <= 0, Limit: rhoMax}
 	best := 0.0
 	for _, m := range slices.Sorted(maps.Keys(s.capacity)) {
 		best = max(best, s.capacity[m])

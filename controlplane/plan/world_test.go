@@ -36,7 +36,7 @@ type bench struct {
 	t       testing.TB
 	written shelf
 	signals *signal.Store
-	health  map[fleet.ClusterID]failover.Cluster
+	health  map[failover.Place]failover.Cluster
 	table   *routerpb.Table
 	reasons map[string]string
 	now     time.Time
@@ -60,7 +60,7 @@ type bench struct {
 func emptyBench(t testing.TB) *bench {
 	b := &bench{
 		t: t, now: noon, warm: true, reasons: map[string]string{},
-		health: map[fleet.ClusterID]failover.Cluster{},
+		health: map[failover.Place]failover.Cluster{},
 		demand: map[string]map[string]float64{}, capacity: map[string]float64{},
 	}
 	b.signals = signal.New(func() time.Time { return b.now })
@@ -159,8 +159,13 @@ func (b *bench) reportFrom(region string) {
 // ask sets the demand of a region for model m in work/s.
 func (b *bench) ask(region string, work float64) { b.demand[region] = map[string]float64{"m": work} }
 
+// at is model m on a cluster.
+func at(cluster string) failover.Place {
+	return failover.Place{Cluster: fleet.ClusterID(cluster), Model: "m"}
+}
+
 func (b *bench) state(cluster string, s failover.State, share float64) {
-	b.health[fleet.ClusterID(cluster)] = failover.Cluster{State: s, Share: share, Reason: "told so"}
+	b.health[at(cluster)] = failover.Cluster{State: s, Share: share, Reason: "told so"}
 }
 
 // plan computes, and puts the table in force when it has changed.
@@ -221,7 +226,7 @@ type failing interface {
 }
 
 // check is what holds of every plan.
-func check(t failing, written shelf, health map[fleet.ClusterID]failover.Cluster, out Output) {
+func check(t failing, written shelf, health map[failover.Place]failover.Cluster, out Output) {
 	t.Helper()
 	if out.Table == nil {
 		return
@@ -257,7 +262,7 @@ func check(t failing, written shelf, health map[fleet.ClusterID]failover.Cluster
 				t.Fatalf("%s is drained and has weight %v", c.GetCluster(), x)
 			}
 			sum += x
-			if health[fleet.ClusterID(c.GetCluster())].Cap() > 0 {
+			if failover.Of(health, failover.Place{Cluster: fleet.ClusterID(c.GetCluster()), Model: fleet.ModelID(w.GetModel())}).Cap() > 0 {
 				healthy += x
 			}
 		}

@@ -234,7 +234,7 @@ func (n standing) clusterSignals(name string) ClusterSignals {
 }
 
 func (n standing) health(cluster string) *statepb.ClusterHealth {
-	if h, ok := n.view.HealthOf(cluster); ok {
+	if h, ok := n.view.HealthOf(cluster, ""); ok {
 		return h
 	}
 	return &statepb.ClusterHealth{Cluster: cluster, State: unknownHealth}

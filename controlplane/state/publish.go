@@ -105,24 +105,40 @@ func sameTable(now, stamped *routerpb.Table) bool {
 func (v *View) setHealth(cmd *statepb.Command, health []*statepb.ClusterHealth) {
 	before := v.health
 	v.health = slices.Clone(health)
-	slices.SortStableFunc(v.health, placeOrder)
-	v.health = slices.CompactFunc(v.health, func(a, b *statepb.ClusterHealth) bool { return placeOrder(a, b) == 0 })
-	for _, h := range v.health {
-		at, known := slices.BinarySearchFunc(before, h, placeOrder)
-		if !known || before[at].GetState() == h.GetState() {
-			continue // a place's first state is no transition
+	slices.SortStableFunc(v.health, compareHealth)
+	v.health = slices.CompactFunc(v.health, func(a, b *statepb.ClusterHealth) bool { return compareHealth(a, b) == 0 })
+	// A model that has no entry of its own, any more or yet, goes by that of its cluster.
+	judged := slices.Concat(before, v.health)
+	slices.SortStableFunc(judged, compareHealth)
+	judged = slices.CompactFunc(judged, func(a, b *statepb.ClusterHealth) bool { return compareHealth(a, b) == 0 })
+	for _, of := range judged {
+		was, is := healthIn(before, of.GetCluster(), of.GetModel()), healthIn(v.health, of.GetCluster(), of.GetModel())
+		if was == nil || is == nil || was.GetState() == is.GetState() {
+			continue // a cluster's first state is no transition
 		}
-		name := h.GetCluster()
-		if h.GetModel() != "" {
-			name += "/" + h.GetModel()
+		name := of.GetCluster()
+		if of.GetModel() != "" {
+			name += "/" + of.GetModel()
 		}
 		v.record(cmd, entry{
-			action: "update", kind: "ClusterHealth", name: name, code: h.GetState(),
-			reason: fmt.Sprintf("%s → %s: %s", before[at].GetState(), h.GetState(), h.GetReason()),
+			action: "update", kind: "ClusterHealth", name: name, code: is.GetState(),
+			reason: fmt.Sprintf("%s → %s: %s", was.GetState(), is.GetState(), is.GetReason()),
 		})
 	}
 }
 
-func placeOrder(a, b *statepb.ClusterHealth) int {
+// compareHealth orders by cluster and then by model, the cluster as a whole first.
+func compareHealth(a, b *statepb.ClusterHealth) int {
 	return cmp.Or(cmp.Compare(a.GetCluster(), b.GetCluster()), cmp.Compare(a.GetModel(), b.GetModel()))
+}
+
+// healthIn finds the entry of a model, else of its cluster, in a sorted list; nil: it has neither.
+func healthIn(list []*statepb.ClusterHealth, cluster, model string) *statepb.ClusterHealth {
+	for _, m := range []string{model, ""} {
+		of := &statepb.ClusterHealth{Cluster: cluster, Model: m}
+		if i, ok := slices.BinarySearchFunc(list, of, compareHealth); ok {
+			return list[i]
+		}
+	}
+	return nil
 }

@@ -119,10 +119,10 @@ func TestHealthIsReplacedWholeAndSorted(t *testing.T) {
 		t.Errorf("got %v", h.Health())
 	}
 	set("c", "DRAINED")
-	if got, ok := h.HealthOf("c"); !ok || got.GetState() != "DRAINED" {
+	if got, ok := h.HealthOf("c", ""); !ok || got.GetState() != "DRAINED" {
 		t.Errorf("c is %v", got)
 	}
-	if _, ok := h.HealthOf("a"); ok || len(h.Audit(0, 0)) != 1 {
+	if _, ok := h.HealthOf("a", ""); ok || len(h.Audit(0, 0)) != 1 {
 		t.Error("a is still there, or a first state was audited")
 	}
 }

@@ -144,18 +144,14 @@ func (v *View) Table() *routerpb.Table {
 // one, or that of the rollout under way.
 func (v *View) Tables() []*routerpb.Table { return v.tables }
 
-// Health gives the health of clusters as last published, sorted by cluster and model.
+// Health gives the health of clusters as last published, sorted by cluster: one entry of the cluster as a
+// whole, without a model, and after it those of models that differ from it.
 func (v *View) Health() []*statepb.ClusterHealth { return v.health }
 
-// HealthOf finds the health of one cluster as a whole, or else of the first of its models.
-func (v *View) HealthOf(cluster string) (*statepb.ClusterHealth, bool) {
-	i, ok := slices.BinarySearchFunc(v.health, cluster, func(h *statepb.ClusterHealth, name string) int {
-		return cmp.Compare(h.GetCluster(), name)
-	})
-	if !ok {
-		return nil, false
-	}
-	return v.health[i], true
+// HealthOf finds the health of one model on a cluster; with an empty model, of the cluster as a whole.
+func (v *View) HealthOf(cluster, model string) (*statepb.ClusterHealth, bool) {
+	h := healthIn(v.health, cluster, model)
+	return h, h != nil
 }
 
 // Reasons says why the weights of the current table are what they are.

@@ -60,7 +60,7 @@ type control struct {
 	t         *testing.T
 	resources resources
 	signals   *signal.Store
-	health    map[fleet.ClusterID]failover.Cluster
+	health    map[failover.Place]failover.Cluster
 	table     *routerpb.Table
 	now       time.Time // of health, which runs ahead of the clock so that nobody waits for it
 }
@@ -194,7 +194,7 @@ spec: {region: eu, models: [llama-3.1-8b], endpoints: [%s], collect: {mode: alwa
 
 	c.lives(30)
 	for _, cluster := range []fleet.ClusterID{"eu-pool", "eu-pods"} {
-		if h := c.health[cluster]; h.State != failover.Healthy || c.share(string(cluster)) <= 0 {
+		if h := c.health[failover.Place{Cluster: cluster, Model: "llama-3.1-8b"}]; h.State != failover.Healthy || c.share(string(cluster)) <= 0 {
 			t.Errorf("%s is %s, %s, with weight %v", cluster, h.State, h.Reason, c.share(string(cluster)))
 		}
 	}
@@ -207,7 +207,7 @@ spec: {region: eu, models: [llama-3.1-8b], endpoints: [%s], collect: {mode: alwa
 	})
 	c.lives(120) // most of the fleet at once is not believed for a minute
 	for _, cluster := range []fleet.ClusterID{"eu-pool", "eu-pods"} {
-		if h := c.health[cluster]; h.State != failover.Evacuated || c.share(string(cluster)) != 0 {
+		if h := c.health[failover.Place{Cluster: cluster, Model: "llama-3.1-8b"}]; h.State != failover.Evacuated || c.share(string(cluster)) != 0 {
 			t.Errorf("%s is %s, %s, with weight %v", cluster, h.State, h.Reason, c.share(string(cluster)))
 		}
 	}

@@ -43,7 +43,7 @@ type control struct {
 	prices    *policy.RateCardSpec // as last published
 	// table in force, and health as it was committed with it.
 	table  *routerpb.Table
-	health map[fleet.ClusterID]failover.Cluster
+	health map[failover.Place]failover.Cluster
 	term   *term // nil: nobody leads
 	// tables that are on their way to routers, the newest last.
 	tables []published
@@ -53,7 +53,7 @@ type control struct {
 type term struct {
 	began  time.Time
 	warm   bool
-	health map[fleet.ClusterID]failover.Cluster
+	health map[failover.Place]failover.Cluster
 }
 
 // letter is a router's report on its way.
@@ -122,21 +122,24 @@ const oldTable = 10 * time.Second
 
 // fix puts fixed weights in the place of the planner's, within what health allows, and sheds nothing.
 func (c *control) fix(pb *routerpb.Table) {
-	caps := map[string]float64{}
+	clusters := map[string]*routerpb.Cluster{}
 	for _, k := range pb.GetClusters() {
-		caps[k.GetId()] = k.GetHealthCap()
+		clusters[k.GetId()] = k
 	}
 	for _, list := range pb.GetWeights() {
 		list.Shed = nil
 		sum := 0.0
+		capOf := func(w *routerpb.ClusterWeight) float64 {
+			return plan.HealthCap(clusters[w.GetCluster()], fleet.ModelID(list.GetModel()))
+		}
 		for _, w := range list.GetClusters() {
-			sum += c.fixed[fleet.ClusterID(w.GetCluster())] * caps[w.GetCluster()]
+			sum += c.fixed[fleet.ClusterID(w.GetCluster())] * capOf(w)
 		}
 		if !(sum > 0) {
 			continue
 		}
 		for _, w := range list.GetClusters() {
-			w.Weight = c.fixed[fleet.ClusterID(w.GetCluster())] * caps[w.GetCluster()] / sum
+			w.Weight = c.fixed[fleet.ClusterID(w.GetCluster())] * capOf(w) / sum
 		}
 	}
 }
@@ -216,21 +219,21 @@ func (c *control) look() {
 
 // restored is the health that a new leader begins with: what was committed, without the timers of the
 // one before, as in controlplane/leader.
-func (c *control) restored() map[fleet.ClusterID]failover.Cluster {
-	config, caps := plan.FailoverConfig(c.resources), map[string]float64{}
+func (c *control) restored() map[failover.Place]failover.Cluster {
+	config, clusters := plan.FailoverConfig(c.resources), map[fleet.ClusterID]*routerpb.Cluster{}
 	for _, k := range c.table.GetClusters() {
-		caps[k.GetId()] = k.GetHealthCap()
+		clusters[fleet.ClusterID(k.GetId())] = k
 	}
-	out := map[fleet.ClusterID]failover.Cluster{}
-	for id, h := range c.health {
+	out := map[failover.Place]failover.Cluster{}
+	for at, h := range c.health {
 		kept := failover.Cluster{
 			State: h.State, Since: h.Since, Reason: h.Reason, Relapses: h.Relapses,
-			EvacuatedAt: h.EvacuatedAt, LastRelapse: h.LastRelapse, Share: caps[string(id)],
+			EvacuatedAt: h.EvacuatedAt, LastRelapse: h.LastRelapse, Share: plan.HealthCap(clusters[at.Cluster], at.Model),
 		}
 		if h.State == failover.Ramping {
 			kept.RampStep = h.RampStep
 		}
-		out[id] = kept.Resume(config(id))
+		out[at] = kept.Resume(config(at))
 	}
 	return out
 }

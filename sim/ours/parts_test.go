@@ -183,22 +183,23 @@ func TestANewLeaderKnowsWhatWasCommitted(t *testing.T) {
 		EvacuatedAt: now.Add(-time.Hour), LastRelapse: now.Add(-2 * time.Hour),
 		BadSince: now, GoodSince: now, StepSince: now, HeldUntil: now, StepsBack: 3, Share: 0.1,
 	}
+	usA, euA := failover.Place{Cluster: "us-a", Model: "small"}, failover.Place{Cluster: "eu-a", Model: "small"}
 	left := failover.Cluster{State: failover.FailingOver, Share: 0.5, RampStep: 4, Since: now}
-	c.health = map[fleet.ClusterID]failover.Cluster{"us-a": full, "eu-a": left}
+	c.health = map[failover.Place]failover.Cluster{usA: full, euA: left}
 	for _, k := range c.table.GetClusters() {
 		k.HealthCap = 0.5
 	}
 	got := c.restored()
 	us := full
 	us.BadSince, us.GoodSince, us.StepSince, us.HeldUntil, us.StepsBack = time.Time{}, time.Time{}, time.Time{}, time.Time{}, 0
-	if got["us-a"] != us {
-		t.Errorf("a cluster that returns: %+v, want %+v", got["us-a"], us)
+	if got[usA] != us {
+		t.Errorf("a cluster that returns: %+v, want %+v", got[usA], us)
 	}
 	left.RampStep = 0
-	if got["eu-a"] != left {
-		t.Errorf("a cluster that is left: %+v, want %+v", got["eu-a"], left)
+	if got[euA] != left {
+		t.Errorf("a cluster that is left: %+v, want %+v", got[euA], left)
 	}
-	if config := plan.FailoverConfig(c.resources)("us-a"); config.TimeScale != 1 {
+	if config := plan.FailoverConfig(c.resources)(usA); config.TimeScale != 1 {
 		t.Errorf("time scale %v", config.TimeScale)
 	}
 }
