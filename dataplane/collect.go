@@ -90,6 +90,7 @@ var (
 	clusterMute       = gauge("anabranch_router_cluster_unanswered", "1 while requests go without an answer at a cluster, so that others are used instead: to all tenants, or to one whose requests alone these were.", "cluster", "to")
 	clusterDrained    = gauge("anabranch_router_cluster_drained", "1 while an operator keeps new requests away from a cluster, by the table.", "cluster")
 	clusterCap        = gauge("anabranch_router_cluster_cap", "Share 0 to 1 of its weight that a cluster's health allows, by the table.", "cluster")
+	modelCap          = gauge("anabranch_router_cluster_model_cap", "Share 0 to 1 of its weight that the health of a model on a cluster allows, by the table; absent where it is the cluster's.", "cluster", "model")
 	clusterInFlight   = gauge("anabranch_router_cluster_in_flight", "This router's requests at a cluster now.", "cluster")
 	clusterSaturation = gauge("anabranch_router_cluster_saturation", "Load over capacity of a cluster as this router sees it; absent while it is not known.", "cluster")
 	clusterEndpoints  = gauge("anabranch_router_endpoints", "Endpoints that this router sends to directly, by cluster and state: ejected, busy (it said that it has no room), starting (at less than its share) or ready.", "cluster", "state")
@@ -100,7 +101,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (c *clusterCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		clusterEjected, clusterBusy, clusterMute, clusterDrained, clusterCap, clusterInFlight, clusterSaturation, clusterEndpoints, clusterAge, clusterEjections,
+		clusterEjected, clusterBusy, clusterMute, clusterDrained, clusterCap, modelCap, clusterInFlight, clusterSaturation, clusterEndpoints, clusterAge, clusterEjections,
 	} {
 		to <- d
 	}
@@ -131,6 +132,9 @@ func (c *clusterCollector) Collect(to chan<- prometheus.Metric) {
 		}
 		tell(clusterDrained, truth(spec.Drained))
 		tell(clusterCap, spec.Cap)
+		for model, h := range spec.ModelHealth {
+			tell(modelCap, h.Cap, string(model))
+		}
 		tell(clusterInFlight, float64(place.InFlight()))
 		if e.Known {
 			tell(clusterSaturation, e.Saturation)

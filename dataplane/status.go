@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -64,13 +65,15 @@ type ClusterStatus struct {
 	Region fleet.RegionID  `json:"region"`
 	Kind   string          `json:"kind"`
 	// Health, Cap and Drained are the table's.
-	Health   string  `json:"health"`
-	Cap      float64 `json:"cap"`
-	Drained  bool    `json:"drained"`
-	Ejected  bool    `json:"ejected"`
-	Reason   string  `json:"reason,omitempty"`
-	Busy     bool    `json:"busy"`
-	InFlight int64   `json:"inFlight"`
+	Health string  `json:"health"`
+	Cap    float64 `json:"cap"`
+	// Models whose health differs from that, by name.
+	Models   []ModelStatus `json:"models,omitempty"`
+	Drained  bool          `json:"drained"`
+	Ejected  bool          `json:"ejected"`
+	Reason   string        `json:"reason,omitempty"`
+	Busy     bool          `json:"busy"`
+	InFlight int64         `json:"inFlight"`
 	// Unanswered: requests go without an answer there, so that it is left alone. Nil: they don't.
 	Unanswered *UnansweredStatus `json:"unanswered,omitempty"`
 	// Saturation is load over capacity and WaitMs the predicted wait; 0 while they are not known.
@@ -78,6 +81,13 @@ type ClusterStatus struct {
 	WaitMs     float64          `json:"waitMs"`
 	Retries    RetryStatus      `json:"retries"`
 	Endpoints  []EndpointStatus `json:"endpoints,omitempty"`
+}
+
+// ModelStatus is how a model fares on a cluster, by the table.
+type ModelStatus struct {
+	Model  fleet.ModelID `json:"model"`
+	Health string        `json:"health"`
+	Cap    float64       `json:"cap"`
 }
 
 // UnansweredStatus is how requests go without an answer at a cluster: so many in a row, of one tenant,
@@ -165,6 +175,10 @@ func (r *Router) status() Status {
 			ID: id, Region: spec.Region, Kind: spec.Kind, Health: spec.Health, Cap: spec.Cap, Drained: spec.Drained,
 			Ejected: e.Ejected, Reason: e.Reason, Busy: e.Busy, Saturation: e.Saturation, WaitMs: milliseconds(e.Wait),
 			InFlight: c.InFlight(),
+		}
+		for _, m := range slices.Sorted(maps.Keys(spec.ModelHealth)) {
+			h := spec.ModelHealth[m]
+			cs.Models = append(cs.Models, ModelStatus{Model: m, Health: h.Health, Cap: h.Cap})
 		}
 		cs.Retries.Requests, cs.Retries.Retries, cs.Retries.Left = r.budget.Status(id, now)
 		if row, yes := c.Unanswered(now); yes {

@@ -8,7 +8,7 @@ import (
 // Config holds the numbers of the state machine. Zero fields take the value of [DefaultConfig].
 type Config struct {
 	// TimeScale, 0 < x <= 1, scales CoolDown, Recovery, RecoveryMax, RelapseMemory,
-	// RampStep and RampBack, so
+	// RampStep, RampBack and Pace, so
 	// that demonstrations and tests need not wait; detection is never scaled.
 	TimeScale float64
 	// Silence: a router that has not reported for longer is no witness.
@@ -48,6 +48,16 @@ type Config struct {
 	Correlated      time.Duration
 	CorrelatedShare float64
 	FreezeFor       time.Duration
+	// Pace is the least time between two moves of a region, out of use and back, by evidence; Lock the time
+	// after an operator's change in which evidence moves nothing of its region.
+	Pace, Lock time.Duration
+	// AlarmMemory is how soon after it was cleared a suspect that becomes one again counts as alternating,
+	// which doubles Clear up to AlarmMax.
+	AlarmMemory, AlarmMax time.Duration
+	// Gate is the share of endpoints, 0..1, that must be usable for a return, and Skew the most by which
+	// clocks there may be off.
+	Gate float64
+	Skew time.Duration
 }
 
 // DefaultConfig holds the defaults of the table in DESIGN.md.
@@ -80,6 +90,12 @@ func DefaultConfig() Config {
 		Correlated:      10 * time.Second,
 		CorrelatedShare: 0.5,
 		FreezeFor:       60 * time.Second,
+		Pace:            60 * time.Second,
+		Lock:            5 * time.Second,
+		AlarmMemory:     10 * time.Minute,
+		AlarmMax:        2 * time.Minute,
+		Gate:            0.5,
+		Skew:            500 * time.Millisecond,
 	}
 }
 
@@ -131,7 +147,13 @@ func (c Config) ready() Config {
 	orDuration(&c.Correlated, d.Correlated)
 	orShare(&c.CorrelatedShare, d.CorrelatedShare)
 	orDuration(&c.FreezeFor, d.FreezeFor)
-	for _, v := range []*time.Duration{&c.CoolDown, &c.Recovery, &c.RecoveryMax, &c.RelapseMemory, &c.RampStep, &c.RampBack} {
+	orDuration(&c.Pace, d.Pace)
+	orDuration(&c.Lock, d.Lock)
+	orDuration(&c.AlarmMemory, d.AlarmMemory)
+	orDuration(&c.AlarmMax, max(d.AlarmMax, c.Clear))
+	orShare(&c.Gate, d.Gate)
+	orDuration(&c.Skew, d.Skew)
+	for _, v := range []*time.Duration{&c.CoolDown, &c.Recovery, &c.RecoveryMax, &c.RelapseMemory, &c.RampStep, &c.RampBack, &c.Pace} {
 		*v = time.Duration(float64(*v) * c.TimeScale)
 	}
 	return c

@@ -32,10 +32,12 @@ func StepAll(
 			count.add(at, evidence[at].Region, Of(states, at).Gone())
 		}
 	}
+	moves := movesOf(places, states, evidence)
 	for _, at := range places {
-		in := evidence[at]
+		in, cfg := evidence[at], config(at).ready()
 		in.Frozen = frozen
 		in.Blocked = count.blocks(at, in.Region)
+		in.Paced, in.Locked = moves.hold(at, in.Region, count, cfg, now)
 		was := Of(states, at)
 		c, change := Step(was, in, config(at), now)
 		if c.Gone() && !was.Gone() {

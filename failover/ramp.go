@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -21,6 +22,13 @@ func (c Cluster) ramp(step int, reason string, cfg Config, now time.Time) Cluste
 	c = c.enter(Ramping, reason, now)
 	c.HeldUntil, c.StepsBack = time.Time{}, 0
 	return c.at(step, cfg, now)
+}
+
+// back begins the return by evidence.
+func (c Cluster) back(step int, reason string, cfg Config, now time.Time) Cluster {
+	c = c.ramp(step, reason, cfg, now)
+	c.MovedAt = now
+	return c
 }
 
 func (c Cluster) at(step int, cfg Config, now time.Time) Cluster {
@@ -50,8 +58,13 @@ func (c Cluster) returning(v verdict, in Evidence, cfg Config, now time.Time) Cl
 		c.StepSince = now
 	}
 	switch {
-	case v.hard && (in.Frozen != "" || in.Blocked != ""):
-		c.Reason = "held: " + in.Frozen + in.Blocked
+	case v.hard && (in.Frozen != "" || in.Blocked != "" || in.Locked != ""):
+		c.Reason = "held: " + cmp.Or(in.Frozen, in.Blocked, in.Locked)
+		return c
+	case v.hard && in.Paced != "" && lasted(c.BadSince, cfg.Confirm, now):
+		// It may not leave yet: it takes no more than the least that a return begins with.
+		c = c.at(0, cfg, now)
+		c.Reason = "held at its first step: " + in.Paced
 		return c
 	case v.hard && lasted(c.BadSince, cfg.Confirm, now):
 		return c.leave(v, true, 0, now)
@@ -77,8 +90,8 @@ func (c Cluster) stepBack(v verdict, in Evidence, cfg Config, now time.Time) Clu
 	switch {
 	case c.StepsBack > 0 && now.Sub(c.StepSince) < cfg.RampStep:
 		return c
-	case last && in.Blocked != "":
-		c.Reason = "held: " + in.Blocked
+	case last && in.held() != "":
+		c.Reason = "held: " + in.held()
 		return c
 	case last:
 		return c.evacuate("failed again on its return: "+v.why, cfg, now)
@@ -92,16 +105,28 @@ func (c Cluster) stepBack(v verdict, in Evidence, cfg Config, now time.Time) Clu
 
 // freeze holds the weight that the cluster has until the correlated change is over.
 func (c Cluster) freeze(reason string, cfg Config, now time.Time) Cluster {
+	c.Before = c.State
 	c = c.enter(Frozen, reason, now)
 	c.FrozenUntil = now.Add(cfg.FreezeFor)
 	return c
 }
 
-// thaw ends the freeze once nothing correlated has happened for a while. What is
-// still bad then is judged anew, by itself.
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// thaw ends the freeze once nothing correlated has happened for a while, and goes back to the state before. What
+// is still bad then is judged anew, by itself; so is what a new leader does not know the state before of.
 func (c Cluster) thaw(v verdict, in Evidence, cfg Config, now time.Time) Cluster {
 	if in.Frozen != "" {
 		c.FrozenUntil = now.Add(cfg.FreezeFor)
+		return c
+	}
+	if v.split { // nothing correlated: as soon as they agree for long enough, it is over
+		c.FrozenUntil = latest(c.FrozenUntil, now.Add(cfg.Confirm))
 		return c
 	}
 	if c.FrozenUntil.IsZero() { // a new leader does not know since when
@@ -110,9 +135,12 @@ func (c Cluster) thaw(v verdict, in Evidence, cfg Config, now time.Time) Cluster
 	if now.Before(c.FrozenUntil) {
 		return c
 	}
-	why := "no correlated change for " + cfg.FreezeFor.String()
+	why := "no correlated change for " + cfg.FreezeFor.String() + ", and observers agree"
 	if v.suspect {
 		return c.enter(Suspect, why+"; still "+v.why, now)
+	}
+	if c.Before == Degraded || c.Before == Suspect && !lasted(c.CalmSince, c.clearFor(cfg), now) {
+		return c.enter(c.Before, why, now)
 	}
 	return c.enter(Healthy, why, now)
 }

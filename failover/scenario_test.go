@@ -17,12 +17,14 @@ import (
 // that second's look at the evidence, and what is expected holds after it.
 //
 //	scale 0.1                                      TimeScale, default 1
-//	clusters                                       one line each: name region capacity
+//	clusters                                       one line each: name or name/model, region, capacity
 //	routers REGION… NAME@REGION…                   one router in each, or further ones by name
 //	5s  us: us-a ready 3/4 requests 200 failures 7 saturation 0.9 ttft 3s
 //	5s  eu: us-a ejected "reason"                  a router's words hold until it says others
 //	5s  eu: us-a requests 20                       (a remote router that gets answers)
 //	5s  us silent | us back
+//	5s  skew us-a 500ms                            of the worst clock before it
+//	5s  builds us-a 2                              of the routers before it
 //	5s  operator drains us-a | operator restores us-a
 //	5s  expect us-a STATE CAP% "part of the reason"
 //
@@ -191,6 +193,16 @@ func (s *scenario) say(l line) {
 		in := s.in[place(w[2])]
 		in.Drained = w[1] == "drains"
 		s.in[place(w[2])] = in
+	case len(w) == 3 && (w[0] == "skew" || w[0] == "builds"):
+		in := s.in[place(w[1])]
+		if w[0] == "builds" {
+			in.Versions = int(s.number(l.number, w[2]))
+		} else if d, err := time.ParseDuration(w[2]); err != nil {
+			s.t.Fatalf("line %d: %v", l.number, err)
+		} else {
+			in.Skew = d
+		}
+		s.in[place(w[1])] = in
 	default:
 		s.t.Fatalf("line %d: unknown statement %q", l.number, w)
 	}

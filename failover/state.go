@@ -60,6 +60,10 @@ type Cluster struct {
 	// is none. GreySince and FullSince do the same for failing in part and for being too full,
 	// EaseSince for having room again.
 	BadSince, GoodSince, GreySince, FullSince, EaseSince time.Time
+	// CalmSince is when it began to be good and nothing to be suspect. Zero: it is not so.
+	CalmSince time.Time
+	// SplitSince is when observers began to be split evenly. Zero: they are not.
+	SplitSince time.Time
 	// QuietSince is when new requests had all but ceased. Zero: they have not.
 	QuietSince time.Time
 	// Share is the share of its weight allowed while FailingOver or Ramping, 0..1.
@@ -68,8 +72,17 @@ type Cluster struct {
 	// HeldUntil until when it may not rise.
 	StepSince, HeldUntil time.Time
 	StepsBack            int
-	// FrozenUntil is when Frozen ends if nothing correlated happens before.
+	// FrozenUntil is when Frozen ends if nothing correlated happens before, Before the state to go back to.
+	// Empty: it is not known, and judged anew.
 	FrozenUntil time.Time
+	Before      State
+	// MovedAt is when evidence last took the place out of use or began to bring it back, OrderedAt when an
+	// operator last drained or restored it. Zero: never, or not known.
+	MovedAt, OrderedAt time.Time
+	// ClearedAt is when it was last no suspect any more, and Alarms how often in a row it became one again
+	// soon after: each doubles the good time asked for.
+	ClearedAt time.Time
+	Alarms    int
 }
 
 // Cap is the share of its weight that the cluster may take, 0..1.
@@ -116,6 +129,7 @@ type Transition struct {
 // where no router does.
 type Sight struct {
 	Router fleet.RouterID
+	// Region of the router. Empty: it is a node of the control plane that polls, which is a witness from outside.
 	Region fleet.RegionID
 	// Own: the router stands in the cluster's region and reaches its endpoints directly. Others
 	// reach them through a router of that region.
@@ -149,7 +163,14 @@ type Evidence struct {
 	Quiet bool
 	// Objective is the time to the first token that the traffic is owed. 0: not judged.
 	Objective time.Duration
+	// Skew is by how much the clock of the worst of the routers that reach the place first hand is off.
+	Skew time.Duration
+	// Versions is how many builds the routers run that reach the place first hand. More than one hold up its
+	// return.
+	Versions int
 	// Frozen says that this change is one of too many at once, Blocked that evacuating would
-	// empty a second region; both give the reason, empty for no, and are set by [StepAll].
-	Frozen, Blocked string
+	// empty a second region, Paced that its region has moved too lately to move back, Locked that an
+	// operator has just changed something there. They give the reason, empty for no, and are set by
+	// [StepAll].
+	Frozen, Blocked, Paced, Locked string
 }

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -20,6 +21,7 @@ func Step(c Cluster, in Evidence, cfg Config, now time.Time) (Cluster, Transitio
 		c = c.drain(cfg, now)
 	case c.State == Draining || c.State == Drained:
 		c = c.ramp(0, "restored by an operator", cfg, now)
+		c.OrderedAt = now
 	default:
 		c = c.weigh(v, in, cfg, now)
 	}
@@ -44,6 +46,8 @@ func (c Cluster) clock(v verdict, in Evidence, now time.Time) Cluster {
 	c.BadSince = run(c.BadSince, v.hard)
 	c.GreySince = run(c.GreySince, v.grey)
 	c.GoodSince = run(c.GoodSince, v.good)
+	c.CalmSince = run(c.CalmSince, v.good && !v.suspect)
+	c.SplitSince = run(c.SplitSince, v.split)
 	c.FullSince = run(c.FullSince, v.full)
 	c.EaseSince = run(c.EaseSince, v.eased)
 	c.QuietSince = run(c.QuietSince, in.Quiet)
@@ -65,6 +69,7 @@ func (c Cluster) drain(cfg Config, now time.Time) Cluster {
 	case c.State == Drained:
 	case c.State != Draining:
 		c = c.enter(Draining, "drained by an operator", now)
+		c.OrderedAt = now
 	case lasted(c.QuietSince, cfg.Quiet, now):
 		c = c.enter(Drained, "drained by an operator, and no new requests arrive", now)
 	}
@@ -76,11 +81,11 @@ func (c Cluster) weigh(v verdict, in Evidence, cfg Config, now time.Time) Cluste
 	case Healthy, Degraded, Suspect:
 		return c.inUse(v, in, cfg, now)
 	case FailingOver:
-		return c.leaving(v, cfg, now)
+		return c.leaving(v, in, cfg, now)
 	case Evacuated:
 		return c.away(v, cfg, now)
 	case Recovering:
-		return c.gate(v, cfg, now)
+		return c.gate(v, in, cfg, now)
 	case Ramping:
 		return c.returning(v, in, cfg, now)
 	case Frozen:
@@ -93,18 +98,24 @@ func (c Cluster) weigh(v verdict, in Evidence, cfg Config, now time.Time) Cluste
 func (c Cluster) inUse(v verdict, in Evidence, cfg Config, now time.Time) Cluster {
 	hard := lasted(c.BadSince, cfg.Confirm, now)
 	grey := lasted(c.GreySince, cfg.GreyConfirm, now)
+	held := in.held()
 	switch {
 	case v.hard && in.Frozen != "":
 		return c.freeze(in.Frozen, cfg, now)
-	case (hard || grey) && c.State == Suspect && in.Blocked == "":
+	case c.State == Suspect && lasted(c.SplitSince, cfg.Confirm, now):
+		c = c.freeze("observers are split evenly: "+v.why, cfg, now)
+		c.FrozenUntil = now.Add(cfg.Confirm)
+		return c
+	case (hard || grey) && c.State == Suspect && held == "":
 		return c.leave(v, hard, 1, now)
 	case v.suspect && c.State != Suspect:
-		return c.enter(Suspect, v.why, now)
-	case in.Blocked != "" && (hard || grey):
-		c.Reason = "held: " + in.Blocked
+		return c.suspect(v, cfg, now)
+	case held != "" && (hard || grey):
+		c.Reason = "held: " + held
 		return c
-	case c.State == Suspect && !v.suspect && lasted(c.GoodSince, cfg.Clear, now):
-		return c.enter(Healthy, fmt.Sprintf("good for %s", cfg.Clear), now)
+	case c.State == Suspect && lasted(c.CalmSince, c.clearFor(cfg), now):
+		c.ClearedAt = now
+		return c.enter(Healthy, fmt.Sprintf("good for %s", c.clearFor(cfg)), now)
 	case c.State == Healthy && lasted(c.FullSince, cfg.FullFor, now):
 		return c.enter(Degraded, fmt.Sprintf("%s for %s", v.strain, cfg.FullFor), now)
 	case c.State == Degraded && lasted(c.EaseSince, cfg.EaseFor, now):
@@ -113,9 +124,36 @@ func (c Cluster) inUse(v verdict, in Evidence, cfg Config, now time.Time) Cluste
 	return c
 }
 
+// held says why evidence may not take the place out of use now, or "".
+func (in Evidence) held() string { return cmp.Or(in.Blocked, in.Locked, in.Paced) }
+
+// suspect stops growth. What was cleared lately alternates: the good time asked for doubles, so that a signal
+// that comes and goes leaves the place a suspect, and does not make it one again each time.
+func (c Cluster) suspect(v verdict, cfg Config, now time.Time) Cluster {
+	c.Alarms++
+	if c.ClearedAt.IsZero() || now.Sub(c.ClearedAt) > cfg.AlarmMemory {
+		c.Alarms = 0
+	}
+	return c.enter(Suspect, v.why, now)
+}
+
+// clearFor is how long a suspect must be good.
+func (c Cluster) clearFor(cfg Config) time.Duration {
+	return doubled(cfg.Clear, c.Alarms, cfg.AlarmMax)
+}
+
+// doubled is d, twice as long each time, within most.
+func doubled(d time.Duration, times int, most time.Duration) time.Duration {
+	for ; times > 0 && d < most; times-- {
+		d = min(2*d, most)
+	}
+	return d
+}
+
 // leave begins the failover: at once on hard evidence, from the present share in quarters on grey.
 func (c Cluster) leave(v verdict, hard bool, share float64, now time.Time) Cluster {
 	c = c.enter(FailingOver, v.why, now)
+	c.MovedAt = now
 	c.Share, c.StepSince = share, now
 	if hard {
 		c.Share = 0
@@ -123,7 +161,7 @@ func (c Cluster) leave(v verdict, hard bool, share float64, now time.Time) Clust
 	return c
 }
 
-func (c Cluster) leaving(v verdict, cfg Config, now time.Time) Cluster {
+func (c Cluster) leaving(v verdict, in Evidence, cfg Config, now time.Time) Cluster {
 	if c.StepSince.IsZero() { // a new leader does not know since when
 		c.StepSince = now
 	}
@@ -134,8 +172,8 @@ func (c Cluster) leaving(v verdict, cfg Config, now time.Time) Cluster {
 		c.Share, c.StepSince = max(c.Share-0.25, 0), now
 	}
 	switch {
-	case lasted(c.GoodSince, cfg.Clear, now):
-		return c.ramp(cfg.stepAt(c.Share), fmt.Sprintf("good for %s before it was evacuated", cfg.Clear), cfg, now)
+	case lasted(c.GoodSince, cfg.Clear, now) && in.Locked == "" && in.Paced == "":
+		return c.back(cfg.stepAt(c.Share), fmt.Sprintf("good for %s before it was evacuated", cfg.Clear), cfg, now)
 	case c.Share == 0 && lasted(c.QuietSince, cfg.Quiet, now):
 		return c.evacuate(c.Reason, cfg, now)
 	}
@@ -161,10 +199,7 @@ func (c Cluster) goodFor(cfg Config, now time.Time) time.Duration {
 	if now.Sub(c.LastRelapse) > cfg.RelapseMemory {
 		return d
 	}
-	for i := 0; i < c.Relapses && d < cfg.RecoveryMax; i++ {
-		d = min(2*d, cfg.RecoveryMax)
-	}
-	return d
+	return doubled(d, c.Relapses, cfg.RecoveryMax)
 }
 
 func (c Cluster) away(v verdict, cfg Config, now time.Time) Cluster {
@@ -176,17 +211,30 @@ func (c Cluster) away(v verdict, cfg Config, now time.Time) Cluster {
 	return c
 }
 
-// gate holds a recovering cluster until half of its endpoints are usable; after a long outage an
-// operator must say so, by draining it and taking the drain back.
-func (c Cluster) gate(v verdict, cfg Config, now time.Time) Cluster {
+// gate holds a recovering place until enough of its endpoints are usable and what stands before them is of one
+// build and of one time; after a long outage an operator must say so, by draining it and taking the drain back.
+func (c Cluster) gate(v verdict, in Evidence, cfg Config, now time.Time) Cluster {
 	switch {
 	case v.hard || v.grey:
 		return c.evacuate("failed again before its return: "+v.why, cfg, now)
-	case !v.good || v.ready < 0.5:
+	case !v.good:
+		return c
+	case v.ready < cfg.Gate:
+		c.Reason = fmt.Sprintf("held: %.0f %% of its endpoints are usable, and %.0f %% must be", 100*v.ready, 100*cfg.Gate)
+		return c
+	case in.Skew >= cfg.Skew:
+		c.Reason = fmt.Sprintf("held: the clock of a router there is off by %s, and may be by less than %s", in.Skew.Round(time.Millisecond), cfg.Skew)
+		return c
+	case in.Versions > 1:
+		c.Reason = fmt.Sprintf("held: its routers are of %d builds", in.Versions)
 		return c
 	case c.GoodSince.Sub(c.EvacuatedAt) > cfg.AutoReturn:
 		c.Reason = fmt.Sprintf("was away for more than %s: drain it and take the drain back to let it return", cfg.AutoReturn)
 		return c
 	}
-	return c.ramp(0, c.Reason, cfg, now)
+	if wait := cmp.Or(in.Locked, in.Paced); wait != "" {
+		c.Reason = "held: " + wait
+		return c
+	}
+	return c.back(0, "good again, and capacity, builds and clocks are in order", cfg, now)
 }

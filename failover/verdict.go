@@ -15,6 +15,7 @@ type verdict struct {
 	good    bool // a router of its own region finds it usable, and requests there succeed
 	full    bool // too full or too slow
 	eased   bool // has room again
+	split   bool // as many first-hand witnesses, or without them remote ones, say this as that
 	ready   float64
 	why     string // of hard, grey or suspect
 	strain  string // of full
@@ -98,8 +99,11 @@ func judge(in Evidence, cfg Config) verdict {
 		v.why = fmt.Sprintf("%d of %d routers of its region: %s", w.ownDown, w.own, w.ownReason)
 	case !usable && twoThirds:
 		v.hard, v.why = true, remotes
-	case w.own == 0 && w.remoteEject > 0 && w.remoteEject == w.remote:
+	case w.own == 0 && w.regions[""] && w.remoteEject == w.remote: // a node of the control plane, which is of no region
 		v.hard, v.why = true, "its region is silent and "+remotes
+	case w.own == 0 && w.remoteEject > 0 && w.remoteEject == w.remote:
+		// One region's word on another is either's fault, or that of the way between them.
+		v.suspect, v.why = true, "its region is silent and "+remotes+"; no witness outside of both says so"
 	case w.ownDown > 0:
 		v.suspect = true
 		v.why = fmt.Sprintf("%d of %d routers of its region: %s", w.ownDown, w.own, w.ownReason)
@@ -111,6 +115,10 @@ func judge(in Evidence, cfg Config) verdict {
 	case w.own == 0 && w.ownSilent > 0: // one that was never heard may not know the cluster yet
 		v.suspect = true
 		v.why = fmt.Sprintf("no router of its region has reported for %s", cfg.Silence)
+	}
+	v.split = w.own > 0 && 2*w.ownDown == w.own || w.own == 0 && w.remote > 0 && 2*w.remoteEject == w.remote
+	if v.split && !v.hard {
+		v.suspect = true
 	}
 	if !v.hard && w.requests >= cfg.GreyRequests && float64(w.failures) >= cfg.GreyShare*float64(w.requests) {
 		v.grey, v.suspect = true, true

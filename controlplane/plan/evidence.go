@@ -22,6 +22,7 @@ func Evidence(resources Lookup, s signal.Snapshot) map[failover.Place]failover.E
 			routers++
 		}
 	}
+	stations := stationsOf(s)
 	out, fresh, all := map[failover.Place]failover.Evidence{}, map[failover.Place]float64{}, map[fleet.ModelID]float64{}
 	for _, r := range resources.List(policy.KindCluster) {
 		spec, ok := r.Spec.(*policy.ClusterSpec)
@@ -48,12 +49,44 @@ func Evidence(resources Lookup, s signal.Snapshot) map[failover.Place]failover.E
 				Objective: time.Duration(w.speakerOf(at.Model).TTFTObjectiveMs * float64(time.Millisecond)),
 				Sights:    polled(sights[m], polls),
 			}
+			if there := stations[out[at].Region]; there != nil && !direct(spec) {
+				in := out[at]
+				in.Skew, in.Versions = there.skew, len(there.versions)
+				out[at] = in
+			}
 		}
 	}
 	for at, in := range out {
 		// A probe by each router is no traffic.
 		in.Quiet = fresh[at] <= max(float64(routers), quietShare*all[at.Model])
 		out[at] = in
+	}
+	return out
+}
+
+// station is what a region's routers are like.
+type station struct {
+	skew     time.Duration // of the worst clock, as far as clocks are told
+	versions map[string]bool
+}
+
+// stationsOf looks at the routers that were heard of lately. A clock counts as off by what lies between when a report
+// was sent, on the router's clock, and when it came, on a node's, so by its way too.
+func stationsOf(s signal.Snapshot) map[fleet.RegionID]*station {
+	out := map[fleet.RegionID]*station{}
+	for _, o := range s.Routers {
+		if o.Freshness(s.At) != signal.Fresh {
+			continue
+		}
+		at := out[o.Region()]
+		if at == nil {
+			at = &station{versions: map[string]bool{}}
+			out[o.Region()] = at
+		}
+		at.versions[o.Hello.GetVersion()] = true
+		if sent := o.Report.GetClockUnixMs(); sent != 0 {
+			at.skew = max(at.skew, o.Received.Sub(time.UnixMilli(sent)).Abs())
+		}
 	}
 	return out
 }

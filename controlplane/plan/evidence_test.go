@@ -155,3 +155,32 @@ func TestCoverage(t *testing.T) {
 	b.hear("r-eu", "eu", 0, 0)
 	near(t, "without the region that is evacuated", at(), 1, 0)
 }
+
+// What stands before a cluster is what its region's routers are like, as far as they were heard of lately.
+func TestEvidenceTellsOfClocksAndBuilds(t *testing.T) {
+	b := newBench(t)
+	say := func(router, region, version string, age, behind time.Duration) {
+		sent := b.now.Add(-age)
+		report := &routerpb.Report{AtUnixMs: sent.UnixMilli(), WindowMs: 1000}
+		if behind >= 0 {
+			report.ClockUnixMs = sent.Add(-behind).UnixMilli()
+		}
+		b.signals.Put(signal.Observation{
+			Node: "n1", Hello: &routerpb.Hello{RouterId: router, Region: region, Version: version}, Connected: true, Received: sent, Report: report,
+		})
+	}
+	say("r1", "us", "v1", time.Second, 700*time.Millisecond)
+	say("r2", "us", "v2", time.Second, 20*time.Millisecond)
+	say("r3", "us", "v3", 9*time.Second, time.Hour) // is no witness any more
+	say("r4", "eu", "v1", time.Second, -1)          // an older one, that does not tell its clock
+	got := Evidence(b.written, b.signals.Snapshot(b.now))
+	if us := got[at("us-a")]; us.Skew != 700*time.Millisecond || us.Versions != 2 {
+		t.Errorf("us: clocks off by %s, %d builds", us.Skew, us.Versions)
+	}
+	if eu := got[at("eu-a")]; eu.Skew != 0 || eu.Versions != 1 {
+		t.Errorf("eu: clocks off by %s, %d builds", eu.Skew, eu.Versions)
+	}
+	if ap := got[at("ap-a")]; ap.Skew != 0 || ap.Versions != 0 {
+		t.Errorf("ap, of which nothing is heard: clocks off by %s, %d builds", ap.Skew, ap.Versions)
+	}
+}

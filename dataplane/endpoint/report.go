@@ -80,7 +80,7 @@ func (r *Registry) Report(now time.Time) *routerpb.Report {
 		span = time.Second
 	}
 	r.reported = now
-	out := &routerpb.Report{AtUnixMs: now.UnixMilli(), WindowMs: uint64(max(span.Milliseconds(), 1))}
+	out := &routerpb.Report{AtUnixMs: now.UnixMilli(), ClockUnixMs: now.UnixMilli(), WindowMs: uint64(max(span.Milliseconds(), 1))}
 	for _, c := range r.all() {
 		v := c.look(now)
 		ejected, reason := c.gone(now)

@@ -207,13 +207,13 @@ func (in *Input) barred(c *table.Cluster) (r Removal, legal bool) {
 	return r, r.Reason == ""
 }
 
-// cap is the share of its weight that a cluster's health allows, as far as the table's word on it can
+// cap is the share of its weight that a cluster's health allows of the model, as far as the table's word on it can
 // be gone by: else all, and only this router's own evidence counts.
 func (in *Input) cap(c *table.Cluster) float64 {
 	if in.Alone || in.Stale && in.away(c) {
 		return 1
 	}
-	return c.Cap
+	return c.CapOf(in.Model.ID)
 }
 
 // away: requests for the cluster go by way of another region's router, so that this one sees nothing of
@@ -293,7 +293,7 @@ func (c *Choice) overflow(in *Input) {
 		t := &c.Targets[i]
 		switch {
 		case t.Place.Unanswered && !c.Targets[0].Place.Unanswered:
-		case t.rank.group == standby, t.rank.group == fallback && t.Cluster.Cap < 1 && !in.Alone:
+		case t.rank.group == standby, t.rank.group == fallback && t.Cluster.CapOf(in.Model.ID) < 1 && !in.Alone:
 		case in.full(t), in.cost(t)+Margin >= home:
 		default:
 			c.first(i, ByOverflow)

@@ -39,6 +39,9 @@ func (t *Table) addClusters(pb *routerpb.Table) error {
 			ID: id, Region: r.ID, Zone: r.Zone, Kind: p.Kind, Health: p.Health, Cap: p.HealthCap,
 			Drained: p.Drained, Hash: xxhash.Sum64String(p.Id),
 		}
+		if err := c.addHealth(at, p.ModelHealth); err != nil {
+			return err
+		}
 		targets := c.addTargets
 		if c.untold(pb.GetRegion(), p) {
 			targets = func(string, *routerpb.Cluster) error { return nil }
@@ -60,6 +63,29 @@ func (t *Table) addClusters(pb *routerpb.Table) error {
 		r.Clusters = append(r.Clusters, c)
 	}
 	return nil
+}
+
+// addHealth reads the health of models that differs from the cluster's. One that is not served there is passed
+// over: the table may be of a build that knows more of models than this one.
+func (c *Cluster) addHealth(at string, list []*routerpb.ModelHealth) error {
+	for i, h := range list {
+		if share := h.GetHealthCap(); !finite(share) || share < 0 || share > 1 {
+			return invalid(CodeValue, fmt.Sprintf("%s.model_health[%d].health_cap", at, i), "is %v, want 0 to 1", share)
+		}
+		if c.ModelHealth == nil {
+			c.ModelHealth = make(map[fleet.ModelID]ModelHealth, len(list))
+		}
+		c.ModelHealth[fleet.ModelID(h.GetModel())] = ModelHealth{Health: h.GetHealth(), Cap: h.GetHealthCap()}
+	}
+	return nil
+}
+
+// CapOf is the share 0..1 of its weight that the cluster's health allows of a model.
+func (c *Cluster) CapOf(model fleet.ModelID) float64 {
+	if h, ok := c.ModelHealth[model]; ok {
+		return h.Cap
+	}
+	return c.Cap
 }
 
 // untold: in a slice of a table for one region, how a cluster of another is reached is left out, since

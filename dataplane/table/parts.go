@@ -60,6 +60,14 @@ const (
 	KindProvider  = "provider"  // an external API
 )
 
+// ModelHealth is how a model fares on a cluster where that is not as the cluster does as a whole.
+type ModelHealth struct {
+	// Health is the state's name, for people.
+	Health string
+	// Cap is the share 0..1 of its weight that the model may take there.
+	Cap float64
+}
+
 // Cluster is one target of routing.
 type Cluster struct {
 	ID     fleet.ClusterID
@@ -80,8 +88,11 @@ type Cluster struct {
 	Names map[string]string
 	// Health is the state that the control plane sees, e.g. "HEALTHY".
 	Health string
-	// Cap is the share 0..1 of its weight that its health allows; the weights have it in them.
+	// Cap is the share 0..1 of its weight that its health allows of the model that fares best there; the
+	// weights have it in them. See [Cluster.CapOf].
 	Cap float64
+	// ModelHealth of the models that fare otherwise. Nil: none does. It must not be changed.
+	ModelHealth map[fleet.ModelID]ModelHealth
 	// Drained: no new requests, by an operator's order.
 	Drained bool
 	// Auth says where the secret towards it is found. Nil: none.
