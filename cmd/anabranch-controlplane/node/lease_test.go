@@ -218,7 +218,9 @@ func newLending(t *testing.T) *lending {
 func (q *lending) router() {
 	client, err := subscribe.New(subscribe.Options{
 		Addresses: []string{"passthrough:///0", "passthrough:///1", "passthrough:///2"}, Router: "r-1", Region: "us", Holder: &q.tables,
-		Report: func(now time.Time) *routerpb.Report { return &routerpb.Report{AtUnixMs: now.UnixMilli(), WindowMs: 1000} },
+		Report: func(now time.Time) *routerpb.Report {
+			return &routerpb.Report{AtUnixMs: now.UnixMilli(), WindowMs: 1000}
+		},
 		Drills: func(m *routerpb.DrillLease, now time.Time) { q.leases.Take(m, now) }, Logger: slog.New(slog.DiscardHandler),
 		Dial: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			n := q.nodes[address[len(address)-1]-'0']

@@ -176,7 +176,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}
 	if n.publish, err = publish.New(publish.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed, Signals: n.signals,
-		Inquiries: desk, Spendings: n.ledger, Usages: n.usage, Identify: identify, Fleet: n.fleet, Isolated: n.isolated, Registerer: registry, Logger: n.o.Logger,
+		Inquiries: desk, Spendings: n.ledger, Usages: n.usage, Effect: new(effects).of, Identify: identify, Fleet: n.fleet, Isolated: n.isolated, Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err
 	}
