@@ -107,7 +107,8 @@ ANABRANCH_SERVER and ANABRANCH_TOKEN, by the context that --context or ANABRANCH
 Several servers, separated by commas, are tried in turn: any node takes any call.
 
 Exit codes: 0 done, or proposed where others have to approve it, 1 failed, 2 wrong usage, 3 refused by the
-control plane, 4 control plane not reachable; ` + "`anabranch diff`" + ` has its own. NO_COLOR turns colours off.`,
+control plane, 4 control plane not reachable; ` + "`anabranch diff`" + ` and ` + "`anabranch drill run`" + ` have
+their own. NO_COLOR turns colours off.`,
 		Example: `  anabranch dev                         # the whole system on this machine
   anabranch get clusters
   anabranch apply -f policies/
@@ -123,7 +124,7 @@ control plane, 4 control plane not reachable; ` + "`anabranch diff`" + ` has its
 	root.AddCommand(
 		a.get(), a.describe(), a.apply(), a.diff(), a.plan(), a.edit(), a.remove(), a.proposalCommand(), a.history(), a.rollback(), a.watch(),
 		a.contextCommand(), a.login(), a.logout(), a.tokens(), a.whoami(), a.key(), a.quota(),
-		a.status(), a.rollouts(), a.freeze(), a.unfreeze(), a.members(), a.controlplane(), a.explain(), a.tail(), a.audits(),
+		a.status(), a.rollouts(), a.freeze(), a.unfreeze(), a.members(), a.controlplane(), a.drills(), a.explain(), a.tail(), a.audits(),
 		a.sim(), a.replay(), a.prices(), a.capacity(), a.cost(), a.dev(),
 		newModelserverCommand(),
 	)

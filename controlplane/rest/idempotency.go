@@ -109,6 +109,9 @@ func (s *Server) answerAgain(c echo.Context, a *statepb.Answer) error {
 	if a.GetKind() == state.KindProposal {
 		return s.decidedAgain(c, a)
 	}
+	if a.GetKind() == state.KindDrill {
+		return s.drillAgain(c, a)
+	}
 	if a.GetKind() == state.KindToken {
 		return s.issueAgain(c, a)
 	}

@@ -69,6 +69,10 @@ type Options struct {
 	CohortOf CohortOf
 	// Simulator forecasts for dry runs. Nil: they compare weights only.
 	Simulator Simulator
+	// Drills makes dry runs of drills. Nil: this node makes none, and no drill can be validated through it.
+	Drills DrillForecaster
+	// DrillPage writes reports of drills for people. Nil: they are answered as JSON only.
+	DrillPage DrillPage
 	Members   func() []Member
 	// Membership changes what Members tells.
 	Membership Membership

@@ -43,12 +43,14 @@ func (s *Server) strict(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// template writes a route as the OpenAPI document does: "/v1/regions/{name}".
+// template writes a route as the OpenAPI document does: "/v1/regions/{name}", "/v1/drills/{id}:start".
 func template(route string) string {
+	route = strings.ReplaceAll(route, `/\:`, `\:`)
 	parts := strings.Split(route, "/")
 	for i, p := range parts {
 		if name, ok := strings.CutPrefix(p, ":"); ok {
-			parts[i] = "{" + name + "}"
+			name, verb, _ := strings.Cut(name, `\`)
+			parts[i] = "{" + name + "}" + verb
 		}
 	}
 	return strings.Join(parts, "/")

@@ -82,6 +82,9 @@ const (
 	codeProposalChanged = "proposal_changed"
 	codeOwnProposal     = "own_proposal"
 	codeNotProposer     = "not_proposer"
+	codeDrillState      = "drill_state"
+	codeDrillUnderWay   = "drill_under_way"
+	codeNotApproved     = "not_approved"
 	codeSignInRefused   = "sign_in_refused"
 	codeSignInAway      = "sign_in_away"
 )
@@ -140,6 +143,9 @@ var kinds = map[string]struct {
 	codeProposalChanged: {http.StatusConflict, "It is not what was looked at"},
 	codeOwnProposal:     {http.StatusConflict, "Nobody approves what they propose"},
 	codeNotProposer:     {http.StatusConflict, "Somebody else has proposed it"},
+	codeDrillState:      {http.StatusConflict, "The drill is in another state"},
+	codeDrillUnderWay:   {http.StatusConflict, "Another drill is under way"},
+	codeNotApproved:     {http.StatusConflict, "The drill is not approved"},
 	codeSignInRefused:   {http.StatusBadRequest, "Not signed in"},
 	codeSignInAway:      {http.StatusServiceUnavailable, "Nobody can sign in now"},
 }

@@ -138,6 +138,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/tables/:revision/diff", s.tableDiff, s.may(read, filtered), timed)
 	s.changeRoutes(e)
 	s.proposalRoutes(e)
+	s.drillRoutes(e)
 	s.planRoutes(e)
 	s.adviceRoutes(e)
 	e.GET("/v1/routers", s.routers, s.may(read, anyScope), timed)

@@ -109,6 +109,9 @@ func (t TierSample) report() TierReport {
 	}
 }
 
+// Quantiles of the first tokens of a second; nil: there was none.
+func (t TierSample) Quantiles() *Quantiles { return quantilesOf(t.TTFT) }
+
 // quantilesOf a histogram of [Bucket]; nil: it is empty.
 func quantilesOf(counts []int64) *Quantiles {
 	var total int64

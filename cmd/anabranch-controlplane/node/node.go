@@ -201,6 +201,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		Planned:   n.leader.Input,
 		Advisor:   n.capacity,
 		Simulator: simulator{},
+		DrillPage: drillPage,
 	}); err != nil {
 		return err
 	}
