@@ -99,6 +99,15 @@ func DefaultConfig() Config {
 	}
 }
 
+// WithDefaults gives a copy whose zero fields hold the defaults; no time is scaled.
+func (c Config) WithDefaults() Config {
+	scale := c.TimeScale
+	c.TimeScale = 1
+	c = c.ready()
+	c.TimeScale = scale
+	return c
+}
+
 // ready fills in defaults and applies TimeScale.
 func (c Config) ready() Config {
 	d := DefaultConfig()

@@ -3,7 +3,6 @@ package plan
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
@@ -163,21 +162,12 @@ func FailoverConfig(resources Lookup) func(failover.Place) failover.Config {
 	return func(at failover.Place) failover.Config {
 		c, known := configs[at.Model]
 		if !known {
-			f := w.speakerOf(at.Model).Failover.WithDefaults()
-			c = failover.Config{
-				TimeScale: f.TimeScale,
-				Confirm:   milliseconds(f.ConfirmMs),
-				CoolDown:  milliseconds(f.CoolDownMs),
-				Recovery:  milliseconds(f.RecoveryMs),
-				RampStep:  milliseconds(f.RampStepMs),
-			}
+			c = w.speakerOf(at.Model).Failover.Config()
 			configs[at.Model] = c
 		}
 		return c
 	}
 }
-
-func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // Classes are all traffic classes that policies speak of, sorted, the default one among them.
 func Classes(resources Lookup) []fleet.ClassID {

@@ -83,7 +83,7 @@ func TestDefaultsTwiceAreDefaultsOnce(t *testing.T) {
 			WindowMs:  rapid.Int64Range(0, 10_000).Draw(t, "window"),
 		}
 		once := f.WithDefaults()
-		if twice := once.WithDefaults(); twice != once {
+		if twice := once.WithDefaults(); !reflect.DeepEqual(twice, once) {
 			t.Fatalf("%+v, then %+v", once, twice)
 		}
 		if once.ReprobeMaxMs < once.ReprobeMs {

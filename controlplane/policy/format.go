@@ -33,6 +33,42 @@ var newest = map[Kind][]string{
 	KindSafetyRule: {"drills"},
 }
 
+// newestFailover are those of the failover of a TrafficPolicy.
+var newestFailover = []string{
+	"silenceMs",
+	"greyConfirmMs",
+	"greyStepMs",
+	"clearMs",
+	"failureShare",
+	"greyShare",
+	"greyRequests",
+	"full",
+	"fullMs",
+	"ease",
+	"easeMs",
+	"ttftFactor",
+	"quietMs",
+	"quietShare",
+	"recoveryMaxMs",
+	"relapseMemoryMs",
+	"autoReturnMs",
+	"rampSteps",
+	"rampBackMs",
+	"correlatedMs",
+	"correlatedShare",
+	"freezeMs",
+	"paceMs",
+	"lockMs",
+	"readyShare",
+	"skewMs",
+}
+
+// objectHas says whether an object has one of the fields.
+func objectHas(object json.RawMessage, fields []string) bool {
+	var m map[string]json.RawMessage
+	return json.Unmarshal(object, &m) == nil && hasAny(m, fields)
+}
+
 // lists of specs whose items such builds do not know in all their forms, and which of them those are.
 var (
 	lists     = map[Kind]string{KindQuota: "limits", KindCluster: "gpus", KindRateCard: "gpus"}
@@ -53,7 +89,7 @@ func NeedsFormat(kind Kind, doc []byte) uint32 {
 		return firstFormat // no build takes it
 	}
 	switch {
-	case hasAny(d.Spec, newest[kind]):
+	case hasAny(d.Spec, newest[kind]), kind == KindTrafficPolicy && objectHas(d.Spec["failover"], newestFailover):
 		return drillFormat
 	case hasAny(d.Spec, latest[kind]) || kind == KindRateCard && anyHas(d.Spec["models"], "cachedPerMTok"),
 		kind == KindTrafficPolicy && anyHas(d.Spec["regions"], "minShare"):

@@ -178,6 +178,49 @@ type FailoverSpec struct {
 	// ReprobeMs until an ejected place is tried again, doubling to ReprobeMaxMs; 1,000, 60,000.
 	ReprobeMs    int64 `json:"reprobeMs,omitempty"`
 	ReprobeMaxMs int64 `json:"reprobeMaxMs,omitempty"`
+	// SilenceMs after which a router that has not reported is no witness, 1,000 to 30,000, default 5,000.
+	SilenceMs int64 `json:"silenceMs,omitempty"`
+	// GreyConfirmMs that failing in part must last before a failover, default 15,000.
+	GreyConfirmMs int64 `json:"greyConfirmMs,omitempty"`
+	// GreyStepMs between two quarters in which a place that fails in part is left, default 2,000.
+	GreyStepMs int64 `json:"greyStepMs,omitempty"`
+	// ClearMs that a suspect must be good, with less than FailureShare of its requests failing; 15,000, 0.05.
+	ClearMs      int64   `json:"clearMs,omitempty"`
+	FailureShare float64 `json:"failureShare,omitempty"`
+	// GreyShare of at least GreyRequests requests that makes a place fail in part; 0.2, 20.
+	GreyShare    float64 `json:"greyShare,omitempty"`
+	GreyRequests int     `json:"greyRequests,omitempty"`
+	// Full is the saturation that degrades for FullMs, and Ease the one below which EaseMs end that; 0.85, 15,000, 0.7, 60,000.
+	Full   float64 `json:"full,omitempty"`
+	FullMs int64   `json:"fullMs,omitempty"`
+	Ease   float64 `json:"ease,omitempty"`
+	EaseMs int64   `json:"easeMs,omitempty"`
+	// TTFTFactor times the objective degrades too, default 1.5.
+	TTFTFactor float64 `json:"ttftFactor,omitempty"`
+	// QuietMs for which at most QuietShare of new requests may come until an evacuation is done; 3,000, 0.01.
+	QuietMs    int64   `json:"quietMs,omitempty"`
+	QuietShare float64 `json:"quietShare,omitempty"`
+	// RecoveryMaxMs bounds what RecoveryMs doubles to with each relapse within RelapseMemoryMs; 3,600,000, 21,600,000.
+	RecoveryMaxMs   int64 `json:"recoveryMaxMs,omitempty"`
+	RelapseMemoryMs int64 `json:"relapseMemoryMs,omitempty"`
+	// AutoReturnMs after which an operator must restore what was away, default 1,800,000.
+	AutoReturnMs int64 `json:"autoReturnMs,omitempty"`
+	// RampSteps are shares of a place's weight, rising to 1, default 0.01, 0.05, 0.1, 0.25, 0.5, 1.
+	RampSteps []float64 `json:"rampSteps,omitempty"`
+	// RampBackMs that a step back holds, default twice RampStepMs.
+	RampBackMs int64 `json:"rampBackMs,omitempty"`
+	// CorrelatedMs within which two regions, or more than CorrelatedShare of capacity, turning bad freeze weights for FreezeMs; 10,000, 0.5, 60,000.
+	CorrelatedMs    int64   `json:"correlatedMs,omitempty"`
+	CorrelatedShare float64 `json:"correlatedShare,omitempty"`
+	FreezeMs        int64   `json:"freezeMs,omitempty"`
+	// PaceMs between two moves of a region by evidence, default 60,000.
+	PaceMs int64 `json:"paceMs,omitempty"`
+	// LockMs after an operator's change in which evidence moves nothing there, default 5,000.
+	LockMs int64 `json:"lockMs,omitempty"`
+	// ReadyShare of endpoints that must be usable for a return, default 0.5.
+	ReadyShare float64 `json:"readyShare,omitempty"`
+	// SkewMs by which clocks there must be off by less, default 500.
+	SkewMs int64 `json:"skewMs,omitempty"`
 }
 
 // steers says whether the policy's requests can't be told from others by the model that is asked for.

@@ -261,6 +261,7 @@ func (f *finding) failover(s *FailoverSpec) {
 	f.between(at+"windowMs", float64(s.WindowMs), 100, 600_000)
 	f.between(at+"reprobeMs", float64(s.ReprobeMs), 10, day)
 	f.between(at+"reprobeMaxMs", float64(s.ReprobeMaxMs), 10, day)
+	f.judgement(s)
 	if s.ReprobeMaxMs < s.ReprobeMs {
 		f.add(at+"reprobeMaxMs", fmt.Sprintf("%d is less than reprobeMs %d", s.ReprobeMaxMs, s.ReprobeMs), "make it at least as long")
 	}
