@@ -5,10 +5,10 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/account"
-	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state"
 	"anabranch/costmodel"
+	"anabranch/failover/shift"
 )
 
 const (
@@ -22,11 +22,11 @@ const (
 // caches are what the account says of prefix caches. The zero caches know nothing.
 type caches struct {
 	at    time.Time
-	known map[fleet.ModelID]plan.Cold
+	known map[fleet.ModelID]shift.Cold
 }
 
 // of a model; false: too little was used to tell.
-func (c *caches) of(model fleet.ModelID) (plan.Cold, bool) {
+func (c *caches) of(model fleet.ModelID) (shift.Cold, bool) {
 	cold, known := c.known[model]
 	return cold, known
 }
@@ -36,7 +36,7 @@ func (c *caches) see(view *state.View, now time.Time) {
 	if age := now.Sub(c.at); c.known != nil && age >= 0 && age < cachesEvery {
 		return
 	}
-	c.at, c.known = now, map[fleet.ModelID]plan.Cold{}
+	c.at, c.known = now, map[fleet.ModelID]shift.Cold{}
 	report, err := view.Account().Ask(account.Query{From: now.Add(-cachesOver), Until: now, By: costmodel.ByModel})
 	if err != nil { // of an hour there are never too many rows: nothing is known
 		return
@@ -56,13 +56,13 @@ func (c *caches) see(view *state.View, now time.Time) {
 
 // coldOf tells of caches what usage tells: what part of prompts they knew, and what part of the work was left of
 // prompts by that. Reading a cache is no work.
-func coldOf(u costmodel.Usage, outputWeight float64) plan.Cold {
+func coldOf(u costmodel.Usage, outputWeight float64) shift.Cold {
 	if outputWeight <= 0 {
 		outputWeight = policy.DefaultOutputWeight
 	}
 	cached := min(max(u.Cached, 0), u.Input)
 	prefill := float64(u.Input - cached)
-	cold := plan.Cold{Hit: float64(cached) / float64(u.Input)}
+	cold := shift.Cold{Hit: float64(cached) / float64(u.Input)}
 	if all := prefill + outputWeight*float64(u.Output); all > 0 {
 		cold.Prefill = prefill / all
 	}

@@ -18,6 +18,7 @@ import (
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
+	"anabranch/failover/shift"
 )
 
 const (
@@ -211,7 +212,7 @@ func (k *Keeper) Advise(model fleet.ModelID, survive string, peak bool) (plan.Ad
 }
 
 // Cold is what is known of a model's prefix caches from the account of the last hour; false: nothing.
-func (k *Keeper) Cold(model fleet.ModelID) (plan.Cold, bool) {
+func (k *Keeper) Cold(model fleet.ModelID) (shift.Cold, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.caches.of(model)

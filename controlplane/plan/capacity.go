@@ -7,6 +7,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
+	"anabranch/failover/shift"
 )
 
 // Advice is how many replicas a model needs where, so that the objectives of its classes hold.
@@ -70,8 +71,8 @@ type CapacityOptions struct {
 	// Survive is none, cluster or region; empty: as the policies of each model say, the most that one of them
 	// asks for.
 	Survive string
-	// Cold gives what is measured of a model's prefix caches. Nil, or false: [Unmeasured] holds.
-	Cold func(fleet.ModelID) (Cold, bool)
+	// Cold gives what is measured of a model's prefix caches. Nil, or false: [shift.Unmeasured] holds.
+	Cold func(fleet.ModelID) (shift.Cold, bool)
 	// Outlook tells what demand has been. Nil: that of now is all that is known.
 	Outlook *Outlook
 	// Peak: the largest demand of the last hour is counted with, and not that of now.

@@ -12,6 +12,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
 	"anabranch/failover"
+	"anabranch/failover/shift"
 )
 
 // replicas gives a cluster of a bench so many endpoints.
@@ -114,7 +115,7 @@ func TestReplicasToSurviveALoss(t *testing.T) {
 	b.ask("us", 5000)
 	b.ask("eu", 2000)
 	b.report()
-	cold := func(fleet.ModelID) (Cold, bool) { return Cold{Prefill: 0.5, Hit: 0.5}, true } // 1.5
+	cold := func(fleet.ModelID) (shift.Cold, bool) { return shift.Cold{Prefill: 0.5, Hit: 0.5}, true } // 1.5
 	wanted := func(o CapacityOptions) [2]int {
 		o.Cold = cold
 		a := b.advice(o)
@@ -316,4 +317,4 @@ func TestMoreDemandNeverWantsFewerReplicas(t *testing.T) {
 }
 
 // warm is caches that moved requests find as they left them.
-func warm(fleet.ModelID) (Cold, bool) { return Cold{}, true }
+func warm(fleet.ModelID) (shift.Cold, bool) { return shift.Cold{}, true }

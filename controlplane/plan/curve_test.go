@@ -45,7 +45,7 @@ func TestCrampedSitesCostAboutAWay(t *testing.T) {
 		if by := c.at(0.9) - c.at(0.89); by < 50 || by > 150 {
 			t.Errorf("%d slots: a percent more load costs %.0f ms more", slots, by)
 		}
-		if most := c.at(loadMax); most > shedMs || most > tierOf(policy.TierBatch).step().CostMs {
+		if most := c.at(loadMax); most > shedMs || most > tierOf(policy.TierBatch).step(1).CostMs {
 			t.Errorf("%d slots: at its limit a site costs %.0f ms, more than not to serve", slots, most)
 		}
 	}

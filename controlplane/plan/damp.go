@@ -6,6 +6,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/signal"
+	"anabranch/failover/shift"
 )
 
 const (
@@ -14,15 +15,6 @@ const (
 	// excess is how far above what a site should work at its load must be for the excess to leave at once:
 	// within it a step of growth or two does.
 	excess = 0.02
-	// A site that has done little for a source yet gets beside what it has as much as is a firstPart of its
-	// capacity, and so much more that it would take doubling to do what it has done lately. So what it gets
-	// grows by work that it does, e-fold at full load in each doubling: from a firstPart to 80 % in some 28 s.
-	// That is about what it takes to fill a cache, of 400,000 tokens from prompts of 13,000 tokens a second
-	// say. A model with little traffic never notices.
-	firstPart = 0.05
-	doubling  = 10 * time.Second
-	// warmAfter is how long a site must work at full load to have warm caches.
-	warmAfter = 30 * time.Second
 	// leastGrowth is what a share may rise by in a second in any case: a site of which no work is told, as
 	// nobody counts it, gets there in minutes.
 	leastGrowth = growth / 10
@@ -80,7 +72,7 @@ func (w *world) shed(demands []*demand) {
 			room[r.site] = max(rhoMax-r.site.inForce, 0)
 		}
 		if by > 0 {
-			comes[r.site] += by * d.urgent * r.coldFactor()
+			comes[r.site] += by * d.urgent * r.coldFactor(d)
 		} else {
 			room[r.site] -= by * d.urgent
 		}
@@ -120,19 +112,18 @@ func (r *route) warmth() float64 {
 	if direct(r.site.spec) {
 		return 1 // not ours to warm
 	}
-	return min(r.served/(warmAfter.Seconds()*r.capacity), 1)
+	return shift.Warmth(r.capacity, r.served)
 }
 
-// coldFactor is how many times as much work a request is there as where caches are warm.
-func (r *route) coldFactor() float64 { return 1 + (Unmeasured.Factor()-1)*(1-r.warmth()) }
+// coldFactor is how many times as much work a request of a demand is there as where caches are warm.
+func (r *route) coldFactor(d *demand) float64 { return 1 + (d.cold-1)*(1-r.warmth()) }
 
 // allowed is the largest share that a site may rise to by load, as far as its caches have warmed up.
 func (r *route) allowed(d *demand) float64 {
 	if direct(r.site.spec) || r.before >= 1 {
 		return 1
 	}
-	more := firstPart*r.capacity + r.served/doubling.Seconds()
-	return max(r.before+leastGrowth, min(more/d.load, 1))
+	return max(r.before+leastGrowth, min(shift.More(r.capacity, r.served)/d.load, 1))
 }
 
 // warmUp takes back from sites what they may not have yet while their caches are cold. It stays with those that have
@@ -143,7 +134,7 @@ func (d *demand) warmUp(shares []float64) {
 	cold, stays := make([]bool, len(d.routes)), make([]float64, len(d.routes))
 	for i, r := range d.routes {
 		allowed := r.allowed(d)
-		cold[i] = shares[i] > allowed+quantum && r.factor == 1
+		cold[i] = shares[i] > allowed+quantum && (r.factor == 1 || r.returning())
 		switch {
 		case cold[i]:
 			back += shares[i] - allowed

@@ -405,10 +405,10 @@ func TestASiteWithColdCachesGetsMoreAsItHasDoneMore(t *testing.T) {
 }
 
 func TestColdCachesMakeMoreWork(t *testing.T) {
-	r := &route{site: &site{spec: &policy.ClusterSpec{}}, capacity: 1000}
+	r, d := &route{site: &site{spec: &policy.ClusterSpec{}}, capacity: 1000}, &demand{cold: 1.7}
 	for served, want := range map[float64]float64{0: 1.7, 15_000: 1.35, 30_000: 1, 90_000: 1} {
-		if r.served = served; math.Abs(r.coldFactor()-want) > 1e-9 {
-			t.Errorf("after %v work units it is %v times, want %v", served, r.coldFactor(), want)
+		if r.served = served; math.Abs(r.coldFactor(d)-want) > 1e-9 {
+			t.Errorf("after %v work units it is %v times, want %v", served, r.coldFactor(d), want)
 		}
 	}
 }

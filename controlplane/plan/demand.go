@@ -57,6 +57,12 @@ type demand struct {
 	before *routerpb.Weights
 	// displaced says why weights must move at once, or "".
 	displaced string
+	// cold is how many times as much work a request is where no cache knows it. Lost: a site that it used is out of use,
+	// so that what went there comes to others cold.
+	cold float64
+	lost bool
+	// unknown is the part of it that is shed, which caches are not taken to know any more.
+	unknown float64
 	// urgent is the part of the way to the goals of routes, 0..1, that is not to wait for growth.
 	urgent float64
 	// silent is a region with weight that nothing fresh is known of, or "".
@@ -124,6 +130,11 @@ type route struct {
 	// Cold: it does not get its share yet as its caches are.
 	capacity, served float64
 	cold             bool
+	// known is the share that its caches know the sessions of, and moved how many times as much work what is above
+	// that is now, see displace. Moved 1 or below: all is alike.
+	known, moved float64
+	// crossed: the share of the solution has some of that.
+	crossed bool
 	// was is its entry in the list in force; nil: there is none.
 	was *routerpb.ClusterWeight
 }
@@ -151,7 +162,7 @@ func (w *world) demands(in Input) []*demand {
 		}
 		model := fleet.ModelID(r.Metadata.Name)
 		names := slices.Concat([]string{string(model)}, spec.Aliases, spec.Adapters)
-		ways := w.ways(model, in.Signals)
+		ways, cold := w.ways(model, in.Signals), coldFactor(in.Cold, model)
 		for _, class := range w.classes {
 			governing := w.governing(class, model)
 			if governing == nil && class != fleet.DefaultClass {
@@ -165,7 +176,7 @@ func (w *world) demands(in Input) []*demand {
 				governed, revision = governing.Metadata.Name, governing.Metadata.Revision
 			}
 			for i, source := range w.regionIDs {
-				d := &demand{model: model, class: class, source: source, policy: terms, governed: governed, pinned: pinned, zones: w.zones}
+				d := &demand{cold: cold, model: model, class: class, source: source, policy: terms, governed: governed, pinned: pinned, zones: w.zones}
 				for _, name := range names {
 					asked := in.Signals.Demand(fleet.ModelID(name), class, source)
 					d.work += asked.WorkPerS

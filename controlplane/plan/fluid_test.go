@@ -76,6 +76,7 @@ type play struct {
 	ramps  map[string]ramp
 	flips  map[string]flip
 	silent map[string]bool
+	lost   map[string]time.Time // regions whose clusters are evacuated, since when
 	// class is the traffic class that a region asks in, if not the default one.
 	class  map[string]string
 	every  time.Duration // between reports
@@ -96,6 +97,7 @@ type flip struct {
 // second is what was in force and what became of it.
 type second struct {
 	shares  map[string]map[string]float64 // by source and cluster
+	shed    map[string]map[int32]float64  // by source and priority
 	reasons map[string]map[string]string
 	why     map[string]string  // by source
 	load    map[string]float64 // by cluster
@@ -129,11 +131,15 @@ func (p *play) tick() {
 				came[cluster] = map[string]float64{}
 			}
 			if share > 0 {
-				came[cluster][source] = share * p.ask[source]
+				came[cluster][source] = share * p.ask[source] * (1 - p.sheds(source))
 			}
 		}
 	}
 	for name, f := range p.fluids {
+		if _, lost := p.lost[f.region]; lost {
+			f.flow(p.at(), nil)
+			continue
+		}
 		f.flow(p.at(), came[name])
 	}
 	if p.at()%p.every == 0 {
@@ -144,8 +150,31 @@ func (p *play) tick() {
 		p.inbox = p.inbox[1:]
 	}
 	p.health, _ = failover.StepAll(p.health, Evidence(p.written, p.signals.Snapshot(p.now)), FailoverConfig(p.written), p.now)
+	for name, f := range p.fluids {
+		if since, lost := p.lost[f.region]; lost {
+			p.health[at(name)] = failover.Cluster{State: failover.Evacuated, Since: since, Reason: "lost"}
+		}
+	}
 	p.plan()
 	p.note()
+}
+
+// sheds is the part of a region's demand that its routers shed, by the table.
+func (p *play) sheds(source string) float64 {
+	sum := 0.0
+	for _, s := range p.shedOf(source) {
+		sum += s.GetPart() * p.tiers[s.GetPriority()]
+	}
+	return sum
+}
+
+func (p *play) shedOf(source string) []*routerpb.Shed {
+	for _, w := range p.table.GetWeights() {
+		if w.GetClass() == p.classOf(source) && w.GetSource() == source {
+			return w.GetShed()
+		}
+	}
+	return nil
 }
 
 // tell puts the reports of all routers on their way: what they see of their own clusters, and what their
@@ -160,6 +189,9 @@ func (p *play) tell() {
 		r.Demand = []*routerpb.DemandSignal{{
 			Model: "m", Class: p.classOf(region), WorkPerS: p.ask[region], RequestsPerS: p.ask[region] / requestWork,
 		}}
+		for priority, part := range p.tiers {
+			r.Demand[0].Tiers = append(r.Demand[0].Tiers, &routerpb.TierWork{Priority: priority, WorkPerS: part * p.ask[region]})
+		}
 		for _, name := range sortedKeys(p.fluids) {
 			r.Clusters = append(r.Clusters, p.sight(region, name))
 		}
@@ -202,7 +234,7 @@ func (p *play) sight(region, name string) *routerpb.ClusterSignal {
 // note records the second.
 func (p *play) note() {
 	n := second{
-		shares: map[string]map[string]float64{}, reasons: map[string]map[string]string{},
+		shares: map[string]map[string]float64{}, shed: map[string]map[int32]float64{}, reasons: map[string]map[string]string{},
 		why: map[string]string{}, load: map[string]float64{}, ttft: map[string]float64{},
 	}
 	for _, w := range p.table.GetWeights() {
@@ -213,6 +245,12 @@ func (p *play) note() {
 		n.shares[source], n.reasons[source] = sharesIn(p.table, "m", w.GetClass(), source), map[string]string{}
 		for _, c := range w.GetClusters() {
 			n.reasons[source][c.GetCluster()] = c.GetReason()
+		}
+		for _, s := range w.GetShed() {
+			if n.shed[source] == nil {
+				n.shed[source] = map[int32]float64{}
+			}
+			n.shed[source][s.GetPriority()] = s.GetPart()
 		}
 		n.why[source] = p.reasons["m/"+w.GetClass()+"/"+source]
 	}

@@ -18,6 +18,7 @@ import (
 	"anabranch/controlplane/state/statepb"
 	"anabranch/costmodel"
 	"anabranch/failover"
+	"anabranch/failover/shift"
 )
 
 // Lookup is where the resources are read from. Lists are sorted by name and specs have their
@@ -42,6 +43,8 @@ type Input struct {
 	// Measured is what a million units of a model's work were measured to cost. Budgets of money go by it where
 	// no rate card has a price of the model's tokens; one that is missing costs them nothing then.
 	Measured map[fleet.ModelID]costmodel.Micros
+	// Cold gives what is measured of a model's prefix caches. Nil, or false: [shift.Unmeasured] holds.
+	Cold func(fleet.ModelID) (shift.Cold, bool)
 	// Warm: enough has been heard to judge. A leader that is not warm holds the weights.
 	Warm bool
 	// Usage of the limits of organisations, by id: an average of some minutes. One that is missing is not known.
@@ -134,7 +137,14 @@ func without(m proto.Message, field protoreflect.Name) proto.Message {
 
 // decide finds where demands should go, and what of that load alone can't wait for.
 func (w *world) decide(demands []*demand, in Input) {
+	displace(demands, in)
 	w.solve(demands)
+	for range 3 {
+		if !refused(demands) {
+			break
+		}
+		w.solve(demands)
+	}
 	w.probe(demands)
 	w.occupy(demands)
 	for _, d := range demands {

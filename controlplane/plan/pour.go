@@ -32,7 +32,7 @@ func (w *world) sweep(demands []*demand) {
 	p := flow.NewProblem(sites)
 	ways := 0
 	for _, d := range demands {
-		ways += len(d.routes) + 2
+		ways += 2*len(d.routes) + 2
 	}
 	p.Grow(len(demands), ways)
 	var b basin
@@ -74,27 +74,42 @@ type basin struct {
 	steps []flow.Step
 }
 
-// put adds a demand to the flow. Its load weighs as much as the work takes of sites, whatever the model.
+// put adds a demand to the flow. Its load weighs as much as the work takes of sites, whatever the model. What has moved to
+// a route and is cold there goes on an arc of its own, on which it takes more of the site.
 func (b *basin) put(p *flow.Problem, d *demand, heavy float64) {
 	load := d.load * heavy
 	b.arcs, b.steps = b.arcs[:0], b.steps[:0]
 	bounds := d.bounds()
-	for i, r := range d.routes {
-		bound := r.bound
+	bound := func(i int) float64 {
 		if bounds != nil {
-			bound = bounds[i]
+			return bounds[i]
 		}
-		a := flow.Arc{Site: r.site.index, CostMs: r.costMs, Use: r.use / load, Floor: r.floor, Bound: bound, TiltMs: tiltMs / r.size}
+		return d.routes[i].bound
+	}
+	for i, r := range d.routes {
+		most := bound(i)
+		if r.split() {
+			most = min(most, r.known)
+		}
+		a := flow.Arc{Site: r.site.index, CostMs: r.costMs, Use: r.use / load, Floor: min(r.floor, most), Bound: most, TiltMs: tiltMs / r.size}
 		b.arcs = append(b.arcs, a)
 		r.gain = r.site.weight * a.Use
 	}
 	for _, r := range d.routes {
 		if bounds == nil && r.gives() {
-			b.arcs = append(b.arcs, flow.Arc{Site: r.site.index, CostMs: r.costMs + giveMs, Use: r.use / load, Bound: 1 - r.bound, TiltMs: tiltMs / r.size})
+			b.arcs = append(b.arcs, flow.Arc{Site: r.site.index, CostMs: r.costMs + giveMs, Use: r.marginalUse() / load, Bound: 1 - r.bound, TiltMs: tiltMs / r.size})
+		}
+	}
+	for i, r := range d.routes {
+		if r.split() {
+			a := b.arcs[i]
+			a.CostMs += a.Bound * a.TiltMs
+			a.Use, a.Floor, a.Bound = r.marginalUse()/load, max(min(r.floor, bound(i))-a.Floor, 0), bound(i)-a.Bound
+			b.arcs = append(b.arcs, a)
 		}
 	}
 	for _, t := range d.tiers {
-		b.steps = append(b.steps, t.step())
+		b.steps = append(b.steps, t.step(d.coldest()))
 	}
 	p.Add(flow.Demand{Load: load, Arcs: b.arcs, Shed: b.steps})
 }
@@ -117,6 +132,13 @@ func (d *demand) read(s *flow.Solution, index int) {
 			r.fits += r.over
 			next++
 		}
+	}
+	for _, r := range d.routes {
+		if r.crossed = false; r.split() {
+			r.fits += shares[next]
+			r.crossed = shares[next] > 0
+			next++
+		}
 		served += r.fits
 	}
 	d.shed = d.shed[:0]
@@ -126,6 +148,9 @@ func (d *demand) read(s *flow.Solution, index int) {
 		}
 	}
 	for _, r := range d.routes {
+		if r.crossed || r.split() && r.known <= 0 {
+			r.gain *= r.moved
+		}
 		r.congestionMs = r.gain * r.site.congestionMs
 	}
 	if served < leastServed {

@@ -8,6 +8,7 @@ import (
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 	"anabranch/costmodel"
+	"anabranch/failover/shift"
 )
 
 // priceGrowth is how much of a demand may move in a second after a change of price, or only to save money: 20
@@ -38,11 +39,12 @@ func (d *demand) reprice(changed bool) {
 		func(c *routerpb.ClusterWeight) bool { return c.GetReason() == repriced }))
 }
 
-// occupy finds what part of their capacity sites would use with the weights in force.
+// occupy finds what part of their capacity sites would use with the weights in force, what has moved there being more
+// while it is cold.
 func (w *world) occupy(demands []*demand) {
 	for _, d := range demands {
 		for _, r := range d.routes {
-			r.site.inForce += r.before * r.use
+			r.site.inForce += shift.Share(r.before, r.known, r.moved) * r.use
 		}
 	}
 }

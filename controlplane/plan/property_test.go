@@ -270,7 +270,7 @@ func TestNoRequestIsBetterOffElsewhere(t *testing.T) {
 					t.Fatalf("%s costs %.3f ms at a share of %g, the last request %.3f", r.site.id, here, r.fits, d.levelMs)
 				}
 			}
-			if cheapest := tierOf(policy.DefaultTier).step().CostMs; lost > 0 && d.levelMs < cheapest*(1-1e-9) {
+			if cheapest := tierOf(policy.DefaultTier).step(1).CostMs; lost > 0 && d.levelMs < cheapest*(1-1e-9) {
 				t.Fatalf("%g of it is shed, and the last request costs only %.0f ms", lost, d.levelMs)
 			}
 		}

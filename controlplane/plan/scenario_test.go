@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"anabranch/controlplane/policy"
 	"anabranch/failover"
 )
 
@@ -22,7 +23,8 @@ import (
 //	ask REGION WORK [over 60s]             ask REGION WORK or WORK every 2s
 //	does CLUSTER WORK [or WORK every 2s]   claims CLUSTER WORK (0: the truth)
 //	silent REGION                          heard REGION
-//	REGION asks as CLASS
+//	REGION asks as CLASS                   tiers TIER PART [TIER PART …] (of all demand, and routers obey what is shed)
+//	lose REGION (its clusters are evacuated; its clients go on asking)
 //
 // each at the beginning, or with "at 60s " before it. What is expected, at a moment (60s) or all through a
 // span (60s..90s):
@@ -33,6 +35,7 @@ import (
 //	expect 60s..90s SOURCE to REGION|CLUSTER turns at most 2
 //	expect 60s..90s load CLUSTER at most 1.0
 //	expect 60s..90s wait CLUSTER at most 300 (ms)
+//	expect 60s..90s shed SOURCE TIER from 0.1 to 0.3
 //	expect 60s reason SOURCE CLUSTER TEXT
 //	expect 60s why SOURCE TEXT
 //
@@ -129,7 +132,7 @@ func (s story) play(t testing.TB) *play {
 	t.Helper()
 	p := &play{
 		bench: emptyBench(t), fluids: map[string]*fluid{}, ask: map[string]float64{}, ramps: map[string]ramp{},
-		flips: map[string]flip{}, silent: map[string]bool{}, class: map[string]string{}, every: time.Second,
+		flips: map[string]flip{}, silent: map[string]bool{}, lost: map[string]time.Time{}, class: map[string]string{}, every: time.Second,
 	}
 	p.health = map[failover.Place]failover.Cluster{}
 	p.write("Model", "m", "{}")
@@ -199,6 +202,13 @@ func (p *play) apply(x step) {
 		}
 	case w[0] == "claims":
 		p.fluids[w[1]].claims = number(2)
+	case w[0] == "tiers":
+		p.tiers = map[int32]float64{}
+		for i := 1; i < len(w); i += 2 {
+			p.tiers[policy.TierPriority(w[i])] = number(i + 1)
+		}
+	case w[0] == "lose":
+		p.lost[w[1]] = p.now
 	case w[0] == "silent" || w[0] == "heard":
 		p.silent[w[1]] = w[0] == "silent"
 	case len(w) == 4 && w[1] == "asks":
@@ -251,6 +261,10 @@ func (p *play) judge(x step) string {
 	}
 	var line []float64
 	for _, s := range seconds {
+		if w[0] == "shed" {
+			line = append(line, s.shed[w[1]][policy.TierPriority(w[2])])
+			continue
+		}
 		line = append(line, shareOf(s.shares[w[0]], w[2]))
 	}
 	low, high := slices.Min(line), slices.Max(line)
@@ -316,6 +330,11 @@ func (p *play) timeline() string {
 		}
 		for _, c := range sortedKeys(s.load) {
 			line += fmt.Sprintf("  %s %.0f/%.0f", c, 100*s.load[c], s.ttft[c])
+		}
+		for _, source := range sortedKeys(s.shed) {
+			for _, priority := range slices.Sorted(maps.Keys(s.shed[source])) {
+				line += fmt.Sprintf("  %s sheds %.0f%% of %s", source, 100*s.shed[source][priority], tierName(priority))
+			}
 		}
 		if line != last {
 			fmt.Fprintf(&b, "\n%5ds%s", i+1, line)

@@ -53,7 +53,9 @@ func (d *demand) settle(w *world, in Input) {
 	case d.displaced != "" && furthest < quantum/2 && d.same(), d.displaced == "" && furthest <= deadBand && !d.unprobed():
 		d.keep(in, "in force: "+d.describe())
 	case d.displaced != "":
-		d.warmUp(target)
+		if !d.lost { // what a lost site did moves at once, and the solution knows how cold it comes
+			d.warmUp(target)
+		}
 		d.take(target, "moved at once, "+d.displaced+": "+d.describe())
 	case !in.Warm:
 		d.keep(in, "held until enough routers have reported")

@@ -80,9 +80,10 @@ func tiersOf(work map[int32]float64) []tier {
 	return out
 }
 
-// step is what it costs not to serve a tier.
-func (t tier) step() flow.Step {
-	ms := shedMs * math.Pow(10, float64(min(max(t.priority, leastPriority), mostPriority))/shedRise)
+// step is what it costs not to serve a tier of a demand that is so many times as much work while caches are cold: as much
+// more than else, or what comes cold would be shed where there is room, and before what is less urgent.
+func (t tier) step(cold float64) flow.Step {
+	ms := cold * shedMs * math.Pow(10, float64(min(max(t.priority, leastPriority), mostPriority))/shedRise)
 	return flow.Step{CostMs: ms, TiltMs: shedSpread * ms, Part: t.part}
 }
 

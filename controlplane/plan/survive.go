@@ -13,6 +13,7 @@ import (
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
 	"anabranch/failover"
+	"anabranch/failover/shift"
 )
 
 // Survival is what would become of the demand of now if parts of the fleet were lost: the N+1 matrix.
@@ -132,8 +133,8 @@ type StrandedTenant struct {
 type SurvivalOptions struct {
 	// Model narrows the matrix to the clusters that serve a model and what is asked for there. Empty: all.
 	Model fleet.ModelID
-	// Cold gives what is measured of a model's prefix caches. Nil, or false: [Unmeasured] holds.
-	Cold func(fleet.ModelID) (Cold, bool)
+	// Cold gives what is measured of a model's prefix caches. Nil, or false: [shift.Unmeasured] holds.
+	Cold func(fleet.ModelID) (shift.Cold, bool)
 	// Pairs: losses of two regions at once too.
 	Pairs bool
 }

@@ -12,6 +12,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
+	"anabranch/failover/shift"
 )
 
 func (b *bench) survive(o SurvivalOptions) Survival {
@@ -66,7 +67,7 @@ func TestTheHeadroomOfSurvivors(t *testing.T) {
 	b.ask("us", 6000)
 	b.ask("eu", 3000)
 	b.report()
-	s := b.survive(SurvivalOptions{Cold: func(fleet.ModelID) (Cold, bool) { return Cold{Prefill: 0.5, Hit: 0.5}, true }})
+	s := b.survive(SurvivalOptions{Cold: func(fleet.ModelID) (shift.Cold, bool) { return shift.Cold{Prefill: 0.5, Hit: 0.5}, true }})
 	if len(s.Silent) != 0 {
 		t.Errorf("silent: %v", s.Silent)
 	}
@@ -209,19 +210,6 @@ func TestAMatrixThatTakesTooLongIsRefused(t *testing.T) {
 	}
 	if _, err := Capacity(b.input(), CapacityOptions{Survive: policy.SurviveCluster}); !errors.Is(err, ErrTooMuch) {
 		t.Errorf("of capacity: %v", err)
-	}
-}
-
-func TestTheColdFactor(t *testing.T) {
-	for _, tt := range []struct {
-		cold Cold
-		want float64
-	}{
-		{Cold{}, 1}, {Unmeasured, 1.7}, {Cold{0.5, 0.5}, 1.5}, {Cold{1, 1}, 20}, {Cold{2, 0.5}, 2}, {Cold{math.NaN(), math.NaN()}, 1}, {Cold{-1, 0.5}, 1},
-	} {
-		if got := tt.cold.Factor(); !within(got, tt.want, 1e-9) {
-			t.Errorf("%+v: %g, want %g", tt.cold, got, tt.want)
-		}
 	}
 }
 
@@ -377,7 +365,7 @@ func TestTheMatrixAndWhatIfAgree(t *testing.T) {
 			Region: "r0", Type: policy.TypeProvider, Models: []string{"m0"}, PriorWork: 3000,
 		}))
 		in := f.input(nil, true)
-		s, err := Survive(in, SurvivalOptions{Cold: func(fleet.ModelID) (Cold, bool) { return Cold{}, true }})
+		s, err := Survive(in, SurvivalOptions{Cold: func(fleet.ModelID) (shift.Cold, bool) { return shift.Cold{}, true }})
 		if err != nil {
 			t.Fatalf("survive: %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"anabranch/controlplane/signal"
 	"anabranch/costmodel"
 	"anabranch/failover"
+	"anabranch/failover/shift"
 )
 
 var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
@@ -54,6 +55,8 @@ type bench struct {
 	tiers map[int32]float64
 	// congestion as the plan before found it.
 	congestion map[fleet.ClusterID]float64
+	// cold is what is measured of caches; nil: nothing.
+	cold func(fleet.ModelID) (shift.Cold, bool)
 }
 
 // emptyBench has nothing yet.
@@ -174,7 +177,7 @@ func (b *bench) plan() Output {
 	out := Compute(Input{
 		Resources: b.written, Signals: b.signals.Snapshot(b.now), Previous: b.table,
 		Health: b.health, Now: b.now, Warm: b.warm, Frozen: b.frozen, Prices: b.offers, PricesRevision: b.found,
-		Congestion: b.congestion,
+		Congestion: b.congestion, Cold: b.cold,
 	})
 	b.congestion = out.Congestion
 	check(b.t, b.written, b.health, out)

@@ -12,6 +12,7 @@ import (
 	"anabranch/api/fleet"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
+	"anabranch/failover/shift"
 )
 
 // Advisor keeps advice on how many replicas models need. Its answers are shared and not written to.
@@ -20,7 +21,7 @@ type Advisor interface {
 	// demand of the last hour. False: the configuration in force has no such model. The error is plan.ErrTooMuch.
 	Advise(model fleet.ModelID, survive string, peak bool) (plan.Advice, bool, error)
 	// Cold is what is measured of a model's prefix caches; false: nothing is.
-	Cold(fleet.ModelID) (plan.Cold, bool)
+	Cold(fleet.ModelID) (shift.Cold, bool)
 }
 
 func (s *Server) adviceRoutes(e *echo.Echo) {

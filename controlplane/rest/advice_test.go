@@ -13,12 +13,13 @@ import (
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
+	"anabranch/failover/shift"
 )
 
 // advisorDouble advises from what it is given, without a memory.
 type advisorDouble struct {
 	in   func() plan.Input
-	cold plan.Cold
+	cold shift.Cold
 	// err is answered instead; asked is what was asked last.
 	err   error
 	asked plan.CapacityOptions
@@ -36,13 +37,13 @@ func (a *advisorDouble) Advise(model fleet.ModelID, survive string, peak bool) (
 	return all[0], true, err
 }
 
-func (a *advisorDouble) Cold(fleet.ModelID) (plan.Cold, bool) { return a.cold, true }
+func (a *advisorDouble) Cold(fleet.ModelID) (shift.Cold, bool) { return a.cold, true }
 
 // advised is busyPair with somebody who advises.
 func advised(t *testing.T) (*double, *advisorDouble) {
 	t.Helper()
 	d := busyPair(t, nil)
-	a := &advisorDouble{cold: plan.Cold{Prefill: 0.5, Hit: 0.5}}
+	a := &advisorDouble{cold: shift.Cold{Prefill: 0.5, Hit: 0.5}}
 	a.in = func() plan.Input {
 		return plan.Input{Resources: d.current(), Signals: d.signals.Snapshot(d.now()), Now: d.now(), Warm: true}
 	}
