@@ -28,6 +28,7 @@ var (
 	epochOf     = gauge("anabranch_router_table_epoch", "Epoch of the table in force, 0 if there is none.")
 	tableAgeOf  = gauge("anabranch_router_table_age_seconds", "Time since the table in force was computed; absent without a table.")
 	sightOf     = gauge("anabranch_router_sight", "1 for how far the control plane's word on health is believed: current, stale or alone.", "sight")
+	brownoutOf  = gauge("anabranch_router_brownout_step", "Step of the brown-out that a model has reached, from 0 (nothing is given up) to 6, by base model.", "model")
 	entriesOf   = gauge("anabranch_router_prefix_entries", "Entries of the prefix index, each a block of a prompt at an endpoint.")
 	capacityOf  = gauge("anabranch_router_prefix_capacity", "Entries that the prefix index has room for.")
 	takenOverOf = gauge("anabranch_router_prefix_taken_over", "Entries of the prefix index that a sibling handed over at the start.")
@@ -36,7 +37,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (c *standing) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		inFlightOf, hopsOf, shadowsOf, heldOf, heldMostOf, readyOf, drainingOf, revisionOf, epochOf, tableAgeOf, sightOf, entriesOf, capacityOf, takenOverOf,
+		inFlightOf, hopsOf, shadowsOf, heldOf, heldMostOf, readyOf, drainingOf, revisionOf, epochOf, tableAgeOf, sightOf, brownoutOf, entriesOf, capacityOf, takenOverOf,
 	} {
 		to <- d
 	}
@@ -66,6 +67,9 @@ func (c *standing) Collect(to chan<- prometheus.Metric) {
 	sight := r.o.Sight(now)
 	for _, s := range []subscribe.Sight{subscribe.Current, subscribe.Stale, subscribe.Alone} {
 		tell(sightOf, truth(s == sight), s.String())
+	}
+	for model, step := range r.brown.steps() {
+		tell(brownoutOf, float64(step), string(model))
 	}
 	entries, capacity := r.prefixes.entries(now)
 	tell(entriesOf, float64(entries))

@@ -50,6 +50,8 @@ type Record struct {
 	Shed string `json:"shed,omitempty"`
 	// Drill is what the drill of the table had it do; empty: there was none.
 	Drill string `json:"drill,omitempty"`
+	// Brownout is what is given up for want of capacity, and what of that the request met; empty: nothing.
+	Brownout string `json:"brownout,omitempty"`
 	// QueuedMs is how long it waited for room.
 	QueuedMs float64 `json:"queuedMs,omitempty"`
 	Attempts []Tried `json:"attempts,omitempty"`

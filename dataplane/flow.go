@@ -20,7 +20,10 @@ func (r *Router) deliver(ctx context.Context, x *trip) {
 	came := r.now()
 	until := x.waitUntil(ctx, came)
 	for returns := 1; ; returns++ {
-		pass, refusal := r.gate.Enter(ctx, r.queued(x, came, until), r.room(x))
+		q := r.queued(x, came, until)
+		r.hold(x, &q)
+		pass, refusal := r.gate.Enter(ctx, q, r.room(x))
+		x.letIn(refusal == nil, refusal != nil && refusal.Cause != queue.ClientGone && refusal.Cause != queue.Ordered || pass != nil && pass.Waited > 0)
 		if refusal != nil {
 			x.waited(refusal.Waited)
 			if refusal.Cause != queue.Closed && refusal.Cause != queue.ClientGone && r.lift(x) {

@@ -50,7 +50,7 @@ func (h *hedges) take() bool {
 // long: what is learned are times to first tokens, which all of those take longer than.
 func (r *Router) hedgeAfter(x *trip, t *try) time.Duration {
 	h := x.class.Hedge
-	if h == nil || t.number > 1 || x.hop || x.shadow || h.After == 0 && !x.request.Stream {
+	if h == nil || t.number > 1 || x.hop || x.shadow || !x.brown.at().Extras() || h.After == 0 && !x.request.Stream {
 		return 0
 	}
 	r.hedges.asked(h.MaxShare)

@@ -58,6 +58,7 @@ type Router struct {
 	hedges    hedges
 	shadows   *shadows
 	gate      *queue.Gate
+	brown     brownouts
 	finders   *discover.Discoverer
 	sight     dispatch.Sight
 	local     func(fleet.ClusterID, *table.Tenant) route.Place // of sight
@@ -170,7 +171,7 @@ func (r *Router) Run(ctx context.Context) error {
 	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLast()
 	var beside, admitter sync.WaitGroup
-	errs := make(chan error, 13)
+	errs := make(chan error, 14)
 	part := func(ctx context.Context, run func(context.Context) error) func() {
 		return func() {
 			errs <- run(ctx)
@@ -187,6 +188,7 @@ func (r *Router) Run(ctx context.Context) error {
 	beside.Go(part(ctx, r.gate.Run))
 	beside.Go(part(ctx, r.obeyOrders))
 	beside.Go(part(ctx, r.watchDrills))
+	beside.Go(part(ctx, r.brownOut))
 	beside.Go(part(ctx, r.keepWarm))
 	beside.Go(part(ctx, r.takeOver))
 	beside.Go(part(ctx, r.pruneSeries))
@@ -225,6 +227,7 @@ func (r *Router) Applied(t *table.Table) {
 	r.peers.sync(t)
 	r.series.applied(t)
 	r.prefixes.applied(t)
+	r.brown.applied(t)
 	r.bodies.keep(func(id fleet.TenantID) bool {
 		_, there := t.Tenant(id)
 		return there
@@ -252,6 +255,7 @@ func (r *Router) Report(now time.Time) *routerpb.Report {
 		report.Applied = t.Ref.Proto()
 	}
 	report.InFlight = r.inFlight.Load()
+	report.Brownout = uint32(r.brown.highest())
 	report.QuotaStoreOk = r.admit.StoreOK()
 	report.Quotas = r.admit.Signals(now)
 	report.Requests, report.Failures = r.ended.Swap(0), r.failed.Swap(0)
@@ -295,7 +299,7 @@ func (r *Router) serve(w http.ResponseWriter, q *http.Request) {
 	r.places.Asked(x.model.ID, x.class.ID, queue.Counts(x.priority), x.model.Work(x.prompt, r.answer(x))) // what quotas deny is no demand
 
 	r.choose(x)
-	if r.shedByPlan(x) {
+	if r.shedByPlan(x) || r.brownedOut(x) {
 		return
 	}
 	r.shadow(x)

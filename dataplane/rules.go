@@ -67,6 +67,8 @@ func (r *Router) models(x *trip, m *table.Model, adapter string) {
 	if c, ok := x.table.ClassNamed(x.wanted, m.ID); ok && x.wanted != "" {
 		x.class = c
 	}
+	x.brown = r.brown.of(m.ID)
+	r.shorten(x)
 	x.expects = r.estimates
 	x.prompt = r.estimates.Input(x.tenant.ID, m.ID, x.request.PromptBytes)
 	x.output = admit.OutputTokens(x.request.MaxTokens)
@@ -124,7 +126,7 @@ func (x *trip) bodyFor(p *place) []byte {
 		name = p.target.Cluster.NameOf(name)
 	}
 	if x.out == nil || x.outName != name {
-		x.out, x.outName = x.request.Rewrite(x.body, name, true), name
+		x.out, x.outName = x.request.Rewrite(x.body, name, true, x.most), name
 	}
 	return x.out
 }

@@ -111,7 +111,7 @@ func (s *shadows) end() {
 
 // shadow sends a copy of a request if its rule wants one.
 func (r *Router) shadow(x *trip) {
-	if x.hop || x.rule == nil || x.rule.Shadow == nil {
+	if x.hop || x.rule == nil || x.rule.Shadow == nil || !x.brown.at().Extras() {
 		return
 	}
 	s := x.rule.Shadow

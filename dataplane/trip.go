@@ -58,6 +58,8 @@ type trip struct {
 	prefix  uint64            // of pick mode prefix-hash
 	prompt  int64             // tokens, estimated
 	output  int64             // tokens, as the queue counts it
+	brown   *brown            // of the model; nil: it has none
+	most    int64             // tokens of the answer, while answers are cut short; 0: as the client says
 	out     []byte            // the body as the last place got it
 	outName string            // of the model in it
 	load    endpoint.Load

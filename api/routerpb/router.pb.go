@@ -5086,6 +5086,7 @@ type Class struct {
 	QueueMs              int64                  `protobuf:"varint,14,opt,name=queue_ms,json=queueMs,proto3" json:"queue_ms,omitempty"`                                         // longest wait when all is full; 0: 10,000; < 0: none
 	PrefixLength         uint32                 `protobuf:"varint,15,opt,name=prefix_length,json=prefixLength,proto3" json:"prefix_length,omitempty"`                          // prefix-hash: characters of message text; 0: 4,096
 	ConcurrencyThreshold uint32                 `protobuf:"varint,16,opt,name=concurrency_threshold,json=concurrencyThreshold,proto3" json:"concurrency_threshold,omitempty"`  // prefix-hash: requests in flight at a place before spilling; 0: 32
+	Brownout             *Brownout              `protobuf:"bytes,17,opt,name=brownout,proto3" json:"brownout,omitempty"`                                                       // unset: the defaults
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -5232,6 +5233,122 @@ func (x *Class) GetConcurrencyThreshold() uint32 {
 	return 0
 }
 
+func (x *Class) GetBrownout() *Brownout {
+	if x != nil {
+		return x.Brownout
+	}
+	return nil
+}
+
+// Brownout is what a router gives up while capacity for a model is short. That of the default class holds for a model.
+type Brownout struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Off           bool                   `protobuf:"varint,1,opt,name=off,proto3" json:"off,omitempty"`
+	EnterAt       float64                `protobuf:"fixed64,2,opt,name=enter_at,json=enterAt,proto3" json:"enter_at,omitempty"`                                                            // saturation; 0: 0.9
+	LeaveAt       float64                `protobuf:"fixed64,3,opt,name=leave_at,json=leaveAt,proto3" json:"leave_at,omitempty"`                                                            // 0: 0.8
+	EnterMs       int64                  `protobuf:"varint,4,opt,name=enter_ms,json=enterMs,proto3" json:"enter_ms,omitempty"`                                                             // for each step; 0: 5,000
+	LeaveMs       int64                  `protobuf:"varint,5,opt,name=leave_ms,json=leaveMs,proto3" json:"leave_ms,omitempty"`                                                             // 0: 30,000
+	BatchCeiling  float64                `protobuf:"fixed64,6,opt,name=batch_ceiling,json=batchCeiling,proto3" json:"batch_ceiling,omitempty"`                                             // saturation from which on batch waits once it is held back; 0: 0.3
+	BatchTokens   int64                  `protobuf:"varint,7,opt,name=batch_tokens,json=batchTokens,proto3" json:"batch_tokens,omitempty"`                                                 // most of an answer once these are cut short; 0: 512
+	Floor         float64                `protobuf:"fixed64,8,opt,name=floor,proto3" json:"floor,omitempty"`                                                                               // 0..1 of all that is let in, for best-effort; 0: 0.1
+	Weights       map[string]float64     `protobuf:"bytes,9,rep,name=weights,proto3" json:"weights,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"` // tenant -> what it counts for in fair shares; missing: 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Brownout) Reset() {
+	*x = Brownout{}
+	mi := &file_api_routerpb_router_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Brownout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Brownout) ProtoMessage() {}
+
+func (x *Brownout) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Brownout.ProtoReflect.Descriptor instead.
+func (*Brownout) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *Brownout) GetOff() bool {
+	if x != nil {
+		return x.Off
+	}
+	return false
+}
+
+func (x *Brownout) GetEnterAt() float64 {
+	if x != nil {
+		return x.EnterAt
+	}
+	return 0
+}
+
+func (x *Brownout) GetLeaveAt() float64 {
+	if x != nil {
+		return x.LeaveAt
+	}
+	return 0
+}
+
+func (x *Brownout) GetEnterMs() int64 {
+	if x != nil {
+		return x.EnterMs
+	}
+	return 0
+}
+
+func (x *Brownout) GetLeaveMs() int64 {
+	if x != nil {
+		return x.LeaveMs
+	}
+	return 0
+}
+
+func (x *Brownout) GetBatchCeiling() float64 {
+	if x != nil {
+		return x.BatchCeiling
+	}
+	return 0
+}
+
+func (x *Brownout) GetBatchTokens() int64 {
+	if x != nil {
+		return x.BatchTokens
+	}
+	return 0
+}
+
+func (x *Brownout) GetFloor() float64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *Brownout) GetWeights() map[string]float64 {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
 // Hedge sends a second copy of a request to another place when the first is late.
 type Hedge struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5244,7 +5361,7 @@ type Hedge struct {
 
 func (x *Hedge) Reset() {
 	*x = Hedge{}
-	mi := &file_api_routerpb_router_proto_msgTypes[55]
+	mi := &file_api_routerpb_router_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5256,7 +5373,7 @@ func (x *Hedge) String() string {
 func (*Hedge) ProtoMessage() {}
 
 func (x *Hedge) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[55]
+	mi := &file_api_routerpb_router_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5269,7 +5386,7 @@ func (x *Hedge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hedge.ProtoReflect.Descriptor instead.
 func (*Hedge) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{55}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Hedge) GetMaxShare() float64 {
@@ -5308,7 +5425,7 @@ type Ejection struct {
 
 func (x *Ejection) Reset() {
 	*x = Ejection{}
-	mi := &file_api_routerpb_router_proto_msgTypes[56]
+	mi := &file_api_routerpb_router_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5320,7 +5437,7 @@ func (x *Ejection) String() string {
 func (*Ejection) ProtoMessage() {}
 
 func (x *Ejection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[56]
+	mi := &file_api_routerpb_router_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5333,7 +5450,7 @@ func (x *Ejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ejection.ProtoReflect.Descriptor instead.
 func (*Ejection) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{56}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Ejection) GetConnectFailures() uint32 {
@@ -5395,7 +5512,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_api_routerpb_router_proto_msgTypes[57]
+	mi := &file_api_routerpb_router_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5407,7 +5524,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[57]
+	mi := &file_api_routerpb_router_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5420,7 +5537,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{57}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Weights) GetModel() string {
@@ -5470,7 +5587,7 @@ type Shed struct {
 
 func (x *Shed) Reset() {
 	*x = Shed{}
-	mi := &file_api_routerpb_router_proto_msgTypes[58]
+	mi := &file_api_routerpb_router_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5482,7 +5599,7 @@ func (x *Shed) String() string {
 func (*Shed) ProtoMessage() {}
 
 func (x *Shed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[58]
+	mi := &file_api_routerpb_router_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5495,7 +5612,7 @@ func (x *Shed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shed.ProtoReflect.Descriptor instead.
 func (*Shed) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{58}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Shed) GetPriority() int32 {
@@ -5524,7 +5641,7 @@ type ClusterWeight struct {
 
 func (x *ClusterWeight) Reset() {
 	*x = ClusterWeight{}
-	mi := &file_api_routerpb_router_proto_msgTypes[59]
+	mi := &file_api_routerpb_router_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5536,7 +5653,7 @@ func (x *ClusterWeight) String() string {
 func (*ClusterWeight) ProtoMessage() {}
 
 func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[59]
+	mi := &file_api_routerpb_router_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5549,7 +5666,7 @@ func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWeight.ProtoReflect.Descriptor instead.
 func (*ClusterWeight) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{59}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ClusterWeight) GetCluster() string {
@@ -5599,7 +5716,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[60]
+	mi := &file_api_routerpb_router_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5611,7 +5728,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[60]
+	mi := &file_api_routerpb_router_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5624,7 +5741,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{60}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Rule) GetId() string {
@@ -5702,7 +5819,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_api_routerpb_router_proto_msgTypes[61]
+	mi := &file_api_routerpb_router_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5714,7 +5831,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[61]
+	mi := &file_api_routerpb_router_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5727,7 +5844,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{61}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Match) GetTenants() []string {
@@ -5762,7 +5879,7 @@ type HeaderMatch struct {
 
 func (x *HeaderMatch) Reset() {
 	*x = HeaderMatch{}
-	mi := &file_api_routerpb_router_proto_msgTypes[62]
+	mi := &file_api_routerpb_router_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5774,7 +5891,7 @@ func (x *HeaderMatch) String() string {
 func (*HeaderMatch) ProtoMessage() {}
 
 func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[62]
+	mi := &file_api_routerpb_router_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5787,7 +5904,7 @@ func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderMatch.ProtoReflect.Descriptor instead.
 func (*HeaderMatch) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{62}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *HeaderMatch) GetName() string {
@@ -5825,7 +5942,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_api_routerpb_router_proto_msgTypes[63]
+	mi := &file_api_routerpb_router_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5837,7 +5954,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[63]
+	mi := &file_api_routerpb_router_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5850,7 +5967,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{63}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Arm) GetId() string {
@@ -5893,7 +6010,7 @@ type Shadow struct {
 
 func (x *Shadow) Reset() {
 	*x = Shadow{}
-	mi := &file_api_routerpb_router_proto_msgTypes[64]
+	mi := &file_api_routerpb_router_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5905,7 +6022,7 @@ func (x *Shadow) String() string {
 func (*Shadow) ProtoMessage() {}
 
 func (x *Shadow) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[64]
+	mi := &file_api_routerpb_router_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5918,7 +6035,7 @@ func (x *Shadow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shadow.ProtoReflect.Descriptor instead.
 func (*Shadow) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{64}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Shadow) GetShare() float64 {
@@ -6407,7 +6524,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\aoverrun\x18\r \x01(\tR\aoverrun\x12\x1a\n" +
 	"\bcalendar\x18\x0e \x01(\tR\bcalendar\x12\x1b\n" +
 	"\ttime_zone\x18\x0f \x01(\tR\btimeZone\x12!\n" +
-	"\fwarn_percent\x18\x10 \x03(\rR\vwarnPercent\"\xcd\x04\n" +
+	"\fwarn_percent\x18\x10 \x03(\rR\vwarnPercent\"\x88\x05\n" +
 	"\x05Class\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x16\n" +
@@ -6425,7 +6542,21 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06rescue\x18\r \x01(\bR\x06rescue\x12\x19\n" +
 	"\bqueue_ms\x18\x0e \x01(\x03R\aqueueMs\x12#\n" +
 	"\rprefix_length\x18\x0f \x01(\rR\fprefixLength\x123\n" +
-	"\x15concurrency_threshold\x18\x10 \x01(\rR\x14concurrencyThreshold\"f\n" +
+	"\x15concurrency_threshold\x18\x10 \x01(\rR\x14concurrencyThreshold\x129\n" +
+	"\bbrownout\x18\x11 \x01(\v2\x1d.anabranch.router.v1.BrownoutR\bbrownout\"\xe8\x02\n" +
+	"\bBrownout\x12\x10\n" +
+	"\x03off\x18\x01 \x01(\bR\x03off\x12\x19\n" +
+	"\benter_at\x18\x02 \x01(\x01R\aenterAt\x12\x19\n" +
+	"\bleave_at\x18\x03 \x01(\x01R\aleaveAt\x12\x19\n" +
+	"\benter_ms\x18\x04 \x01(\x03R\aenterMs\x12\x19\n" +
+	"\bleave_ms\x18\x05 \x01(\x03R\aleaveMs\x12#\n" +
+	"\rbatch_ceiling\x18\x06 \x01(\x01R\fbatchCeiling\x12!\n" +
+	"\fbatch_tokens\x18\a \x01(\x03R\vbatchTokens\x12\x14\n" +
+	"\x05floor\x18\b \x01(\x01R\x05floor\x12D\n" +
+	"\aweights\x18\t \x03(\v2*.anabranch.router.v1.Brownout.WeightsEntryR\aweights\x1a:\n" +
+	"\fWeightsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"f\n" +
 	"\x05Hedge\x12\x1b\n" +
 	"\tmax_share\x18\x01 \x01(\x01R\bmaxShare\x12%\n" +
 	"\x0emax_saturation\x18\x02 \x01(\x01R\rmaxSaturation\x12\x19\n" +
@@ -6508,7 +6639,7 @@ func file_api_routerpb_router_proto_rawDescGZIP() []byte {
 }
 
 var file_api_routerpb_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_api_routerpb_router_proto_goTypes = []any{
 	(Feature)(0),           // 0: anabranch.router.v1.Feature
 	(*FromRouter)(nil),     // 1: anabranch.router.v1.FromRouter
@@ -6566,18 +6697,20 @@ var file_api_routerpb_router_proto_goTypes = []any{
 	(*Share)(nil),          // 53: anabranch.router.v1.Share
 	(*Quota)(nil),          // 54: anabranch.router.v1.Quota
 	(*Class)(nil),          // 55: anabranch.router.v1.Class
-	(*Hedge)(nil),          // 56: anabranch.router.v1.Hedge
-	(*Ejection)(nil),       // 57: anabranch.router.v1.Ejection
-	(*Weights)(nil),        // 58: anabranch.router.v1.Weights
-	(*Shed)(nil),           // 59: anabranch.router.v1.Shed
-	(*ClusterWeight)(nil),  // 60: anabranch.router.v1.ClusterWeight
-	(*Rule)(nil),           // 61: anabranch.router.v1.Rule
-	(*Match)(nil),          // 62: anabranch.router.v1.Match
-	(*HeaderMatch)(nil),    // 63: anabranch.router.v1.HeaderMatch
-	(*Arm)(nil),            // 64: anabranch.router.v1.Arm
-	(*Shadow)(nil),         // 65: anabranch.router.v1.Shadow
-	nil,                    // 66: anabranch.router.v1.Region.RttMsEntry
-	nil,                    // 67: anabranch.router.v1.Cluster.ModelNamesEntry
+	(*Brownout)(nil),       // 56: anabranch.router.v1.Brownout
+	(*Hedge)(nil),          // 57: anabranch.router.v1.Hedge
+	(*Ejection)(nil),       // 58: anabranch.router.v1.Ejection
+	(*Weights)(nil),        // 59: anabranch.router.v1.Weights
+	(*Shed)(nil),           // 60: anabranch.router.v1.Shed
+	(*ClusterWeight)(nil),  // 61: anabranch.router.v1.ClusterWeight
+	(*Rule)(nil),           // 62: anabranch.router.v1.Rule
+	(*Match)(nil),          // 63: anabranch.router.v1.Match
+	(*HeaderMatch)(nil),    // 64: anabranch.router.v1.HeaderMatch
+	(*Arm)(nil),            // 65: anabranch.router.v1.Arm
+	(*Shadow)(nil),         // 66: anabranch.router.v1.Shadow
+	nil,                    // 67: anabranch.router.v1.Region.RttMsEntry
+	nil,                    // 68: anabranch.router.v1.Cluster.ModelNamesEntry
+	nil,                    // 69: anabranch.router.v1.Brownout.WeightsEntry
 }
 var file_api_routerpb_router_proto_depIdxs = []int32{
 	4,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
@@ -6634,40 +6767,42 @@ var file_api_routerpb_router_proto_depIdxs = []int32{
 	48, // 51: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
 	54, // 52: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
 	55, // 53: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
-	58, // 54: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
-	61, // 55: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
+	59, // 54: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
+	62, // 55: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
 	52, // 56: anabranch.router.v1.Table.organisations:type_name -> anabranch.router.v1.Organisation
 	34, // 57: anabranch.router.v1.Table.drill:type_name -> anabranch.router.v1.Drill
-	58, // 58: anabranch.router.v1.Drill.weights:type_name -> anabranch.router.v1.Weights
+	59, // 58: anabranch.router.v1.Drill.weights:type_name -> anabranch.router.v1.Weights
 	37, // 59: anabranch.router.v1.Orders.committed:type_name -> anabranch.router.v1.Order
 	38, // 60: anabranch.router.v1.Orders.signed:type_name -> anabranch.router.v1.SignedOrder
 	37, // 61: anabranch.router.v1.SignedPayload.order:type_name -> anabranch.router.v1.Order
-	66, // 62: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
+	67, // 62: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
 	41, // 63: anabranch.router.v1.Region.quota_store:type_name -> anabranch.router.v1.QuotaStore
 	46, // 64: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
 	45, // 65: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
 	44, // 66: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
-	67, // 67: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
+	68, // 67: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
 	43, // 68: anabranch.router.v1.Cluster.model_health:type_name -> anabranch.router.v1.ModelHealth
 	49, // 69: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
 	50, // 70: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
 	51, // 71: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
 	53, // 72: anabranch.router.v1.Organisation.shares:type_name -> anabranch.router.v1.Share
-	57, // 73: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
-	56, // 74: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
-	60, // 75: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
-	59, // 76: anabranch.router.v1.Weights.shed:type_name -> anabranch.router.v1.Shed
-	62, // 77: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
-	64, // 78: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
-	65, // 79: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
-	63, // 80: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
-	1,  // 81: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
-	2,  // 82: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
-	82, // [82:83] is the sub-list for method output_type
-	81, // [81:82] is the sub-list for method input_type
-	81, // [81:81] is the sub-list for extension type_name
-	81, // [81:81] is the sub-list for extension extendee
-	0,  // [0:81] is the sub-list for field type_name
+	58, // 73: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
+	57, // 74: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
+	56, // 75: anabranch.router.v1.Class.brownout:type_name -> anabranch.router.v1.Brownout
+	69, // 76: anabranch.router.v1.Brownout.weights:type_name -> anabranch.router.v1.Brownout.WeightsEntry
+	61, // 77: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
+	60, // 78: anabranch.router.v1.Weights.shed:type_name -> anabranch.router.v1.Shed
+	63, // 79: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
+	65, // 80: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
+	66, // 81: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
+	64, // 82: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
+	1,  // 83: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
+	2,  // 84: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
+	84, // [84:85] is the sub-list for method output_type
+	83, // [83:84] is the sub-list for method input_type
+	83, // [83:83] is the sub-list for extension type_name
+	83, // [83:83] is the sub-list for extension extendee
+	0,  // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_api_routerpb_router_proto_init() }
@@ -6703,7 +6838,7 @@ func file_api_routerpb_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_routerpb_router_proto_rawDesc), len(file_api_routerpb_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   67,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -13,10 +13,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"anabranch/api/fleet"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/controlplane/store"
+	"anabranch/failover/shift"
 )
 
 // DefaultTick is the time between two looks at the fleet, and between two proposals.
@@ -41,6 +43,8 @@ type Options struct {
 	// one that forwards.
 	Propose func(context.Context, *statepb.Command) (*statepb.Outcome, error)
 	Signals Signals
+	// Cold gives what is measured of a model's prefix caches; false: nothing is. Nil: of none.
+	Cold func(fleet.ModelID) (shift.Cold, bool)
 	// Tick is DefaultTick when 0.
 	Tick time.Duration
 	// Now is time.Now when nil. Logger is slog.Default() when nil.

@@ -182,6 +182,7 @@ func (l *loop) plan(view *state.View, of state.Config, previous, beside *routerp
 		Frozen:    view.Frozen() != nil,
 		Prices:    view.Offers(), PricesRevision: view.PricesRevision(),
 		Measured:   l.measured.of(view.Account()),
+		Cold:       l.o.Cold,
 		Congestion: l.congestion,
 	})
 	l.congestion = out.Congestion

@@ -133,6 +133,13 @@ func classProto(id fleet.ClassID, name string, models []string, spec *policy.Tra
 			ReprobeMaxMs:    f.ReprobeMaxMs,
 		},
 	}
+	if b := spec.Brownout; b != nil {
+		x := b.Config()
+		c.Brownout = &routerpb.Brownout{
+			Off: x.Off, EnterAt: x.EnterAt, LeaveAt: x.LeaveAt, EnterMs: x.Enter.Milliseconds(), LeaveMs: x.Leave.Milliseconds(),
+			BatchCeiling: x.BatchCeiling, BatchTokens: x.BatchTokens, Floor: x.Floor, Weights: b.Weights,
+		}
+	}
 	if h := spec.Hedge; h.On() {
 		c.Hedge = &routerpb.Hedge{MaxShare: h.MaxSharePercent / 100, MaxSaturation: h.MaxSaturation, AfterMs: h.AfterMs}
 	}

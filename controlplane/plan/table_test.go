@@ -151,6 +151,7 @@ func TestClassesCarryThePolicysNumbers(t *testing.T) {
   prefixLength: 2048
   concurrencyThreshold: 7
   hedge: {maxSharePercent: 1, afterMs: 300}
+  brownout: {enterMs: 2000, floorPercent: 20, weights: {acme: 3}}
   rescue: true
   failover: {connectFailures: 9, failureRatio: 0.5, minRequests: 8, windowMs: 700, reprobeMs: 600, reprobeMaxMs: 5000}`)
 	b.plan()
@@ -158,6 +159,10 @@ func TestClassesCarryThePolicysNumbers(t *testing.T) {
 		Id: "interactive", Policy: "p", TtftObjectiveMs: 900, PickMode: "least-outstanding", RequestTimeoutMs: 1234, FirstByteFloorMs: 77,
 		FirstByteDeadlineMs: 88, StallMs: 5000, QueueMs: -1, PrefixLength: 2048, ConcurrencyThreshold: 7,
 		Hedge: &routerpb.Hedge{MaxShare: 0.01, MaxSaturation: 0.7, AfterMs: 300}, Rescue: true,
+		Brownout: &routerpb.Brownout{
+			EnterAt: 0.9, LeaveAt: 0.8, EnterMs: 2000, LeaveMs: 30_000, BatchCeiling: 0.3, BatchTokens: 512, Floor: 0.2,
+			Weights: map[string]float64{"acme": 3},
+		},
 		Ejection: &routerpb.Ejection{ConnectFailures: 9, FailureRatio: 0.5, MinRequests: 8, WindowMs: 700, ReprobeMs: 600, ReprobeMaxMs: 5000},
 	}
 	if !proto.Equal(b.table.Classes[0], want) {

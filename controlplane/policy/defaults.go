@@ -165,6 +165,17 @@ func (s *TrafficPolicySpec) defaults(name string) {
 		fill(&h.MaxSharePercent, DefaultHedgePercent)
 		fill(&h.MaxSaturation, DefaultHedgeSaturation)
 	}
+	if b := s.Brownout; b != nil {
+		c := b.Config()
+		fillPointer(&b.Enabled, true)
+		fill(&b.EnterAt, c.EnterAt)
+		fill(&b.LeaveAt, c.LeaveAt)
+		fill(&b.EnterMs, c.Enter.Milliseconds())
+		fill(&b.LeaveMs, c.Leave.Milliseconds())
+		fill(&b.BatchCeiling, c.BatchCeiling)
+		fill(&b.BatchTokens, c.BatchTokens)
+		fill(&b.FloorPercent, 100*c.Floor)
+	}
 	for i := range s.Regions {
 		fillPointer(&s.Regions[i].Weight, defaultRegionWishWeight)
 		fillPointer(&s.Regions[i].MaxShare, defaultRegionWishMaxShare)

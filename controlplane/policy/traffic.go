@@ -3,6 +3,9 @@ package policy
 import (
 	"cmp"
 	"strings"
+	"time"
+
+	"anabranch/failover/brownout"
 )
 
 // TrafficPolicySpec is a rule for some traffic: which requests it speaks of, where and as what they
@@ -71,6 +74,9 @@ type TrafficPolicySpec struct {
 	QueueMs int64 `json:"queueMs,omitempty"`
 	// Hedge sends a second copy of a request when the first place is late. Nil: never.
 	Hedge *HedgeSpec `json:"hedge,omitempty"`
+	// Brownout is what routers give up, step by step, while capacity for a model is short. Of the policies for a model
+	// that of the default class holds. Nil: the defaults.
+	Brownout *BrownoutSpec `json:"brownout,omitempty"`
 	// Rescue continues a stream that breaks elsewhere, from the text already sent, where the model
 	// servers can.
 	Rescue   bool          `json:"rescue,omitempty"`
@@ -134,6 +140,28 @@ type HedgeSpec struct {
 	MaxSaturation float64 `json:"maxSaturation,omitempty"`
 	// AfterMs of silence the copy goes. 0: the 95th percentile of first-token times as learned.
 	AfterMs int64 `json:"afterMs,omitempty"`
+}
+
+// BrownoutSpec says when routers give up what while capacity is short. Zero values take the defaults given.
+type BrownoutSpec struct {
+	// Enabled, default true.
+	Enabled *bool `json:"enabled,omitempty"`
+	// EnterAt is the saturation of the least full place from which on capacity is short, default 0.9.
+	EnterAt float64 `json:"enterAt,omitempty"`
+	// LeaveAt is the saturation below which it is no more, less than EnterAt, default 0.8.
+	LeaveAt float64 `json:"leaveAt,omitempty"`
+	// EnterMs that a shortage lasts for each step up, default 5,000.
+	EnterMs int64 `json:"enterMs,omitempty"`
+	// LeaveMs without a shortage for each step down, no less than EnterMs, default 30,000.
+	LeaveMs int64 `json:"leaveMs,omitempty"`
+	// BatchCeiling is the saturation from which on batch requests wait once they are held back, up to 0.6, default 0.3.
+	BatchCeiling float64 `json:"batchCeiling,omitempty"`
+	// BatchTokens is the most that an answer to a batch request has once these are cut short, default 512.
+	BatchTokens int64 `json:"batchTokens,omitempty"`
+	// FloorPercent of all that is let in that best-effort tenants keep together, default 10.
+	FloorPercent float64 `json:"floorPercent,omitempty"`
+	// Weights of tenants in fair shares, > 0; one that is not named has 1.
+	Weights map[string]float64 `json:"weights,omitempty"`
 }
 
 // RegionWish weighs one region.
@@ -230,6 +258,18 @@ func (s *TrafficPolicySpec) steers() bool {
 
 // On says whether hedging is wanted; of nil it is not.
 func (h *HedgeSpec) On() bool { return h != nil && (h.Enabled == nil || *h.Enabled) }
+
+// Config are the numbers as the ladder takes them; of nil the defaults.
+func (b *BrownoutSpec) Config() brownout.Config {
+	if b == nil {
+		return brownout.Config{}.WithDefaults()
+	}
+	return brownout.Config{
+		Off: b.Enabled != nil && !*b.Enabled, EnterAt: b.EnterAt, LeaveAt: b.LeaveAt,
+		Enter: time.Duration(b.EnterMs) * time.Millisecond, Leave: time.Duration(b.LeaveMs) * time.Millisecond,
+		BatchCeiling: b.BatchCeiling, BatchTokens: b.BatchTokens, Floor: b.FloorPercent / 100,
+	}.WithDefaults()
+}
 
 // Wanted are the base models and adapters that the policy can turn a request for a base model into,
 // shadows left out, in no order and perhaps twice.

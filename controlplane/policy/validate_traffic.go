@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,6 +72,9 @@ func (f *finding) traffic(s *TrafficPolicySpec) {
 		f.between("spec.hedge.maxSharePercent", s.Hedge.MaxSharePercent, 0.01, 50)
 		f.between("spec.hedge.maxSaturation", s.Hedge.MaxSaturation, 0.01, 1)
 		f.between("spec.hedge.afterMs", float64(s.Hedge.AfterMs), 0, day)
+	}
+	if s.Brownout != nil {
+		f.brownout(s.Brownout)
 	}
 	if s.Failover != nil {
 		f.failover(s.Failover)
@@ -264,5 +268,25 @@ func (f *finding) failover(s *FailoverSpec) {
 	f.judgement(s)
 	if s.ReprobeMaxMs < s.ReprobeMs {
 		f.add(at+"reprobeMaxMs", fmt.Sprintf("%d is less than reprobeMs %d", s.ReprobeMaxMs, s.ReprobeMs), "make it at least as long")
+	}
+}
+
+// brownout checks the numbers of a brown-out, and against each other.
+func (f *finding) brownout(b *BrownoutSpec) {
+	f.between("spec.brownout.enterAt", b.EnterAt, 0.1, 10)
+	f.between("spec.brownout.leaveAt", b.LeaveAt, 0.05, 10)
+	f.between("spec.brownout.enterMs", float64(b.EnterMs), 1000, 3_600_000)
+	f.between("spec.brownout.leaveMs", float64(b.LeaveMs), 1000, day)
+	f.between("spec.brownout.batchCeiling", b.BatchCeiling, 0.01, 0.6)
+	f.between("spec.brownout.batchTokens", float64(b.BatchTokens), 1, 1<<31)
+	f.between("spec.brownout.floorPercent", b.FloorPercent, 0.1, 100)
+	if b.LeaveAt >= b.EnterAt {
+		f.add("spec.brownout.leaveAt", fmt.Sprintf("is %g, not below enterAt, %g", b.LeaveAt, b.EnterAt), "give less")
+	}
+	if b.LeaveMs < b.EnterMs {
+		f.add("spec.brownout.leaveMs", fmt.Sprintf("is %d, less than enterMs, %d", b.LeaveMs, b.EnterMs), "give as much at least")
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(b.Weights)) {
+		f.between("spec.brownout.weights."+tenant, b.Weights[tenant], 0.001, 1000)
 	}
 }

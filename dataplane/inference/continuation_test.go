@@ -76,7 +76,7 @@ func decoded(t testing.TB, b []byte) (m map[string]any) {
 func TestContinuationOfARewrittenBody(t *testing.T) {
 	body := []byte(`{"model":"alias","messages":[{"role":"user","content":"hi"}],"stream":true}`)
 	r := mustRead(t, "/v1/chat/completions", string(body), 0)
-	got, ok := r.Continuation(r.Rewrite(body, "a/longer/name", true), "a", 1)
+	got, ok := r.Continuation(r.Rewrite(body, "a/longer/name", true, 0), "a", 1)
 	want := `{"continue_final_message":true,"add_generation_prompt":false,"stream_options":{"include_usage":true},"model":"a/longer/name",` +
 		`"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"a"}],"stream":true}`
 	if !ok || string(got) != want {

@@ -71,9 +71,10 @@ type Request struct {
 	// which may have several names.
 	Blocks []uint64
 
-	streamOptionsAt span // its value
-	includeUsageAt  span // its value within
-	continuousAt    span // of continuous_usage_stats there
+	tokensAt        [3]span // the values of the three that bound the answer
+	streamOptionsAt span    // its value
+	includeUsageAt  span    // its value within
+	continuousAt    span    // of continuous_usage_stats there
 	salt            uint64
 	at              [promptFields]span
 }
@@ -243,6 +244,7 @@ func (r *Request) fill(b []byte, f *fields) (err error) {
 		}
 		r.MaxTokens = max(r.MaxTokens, n)
 	}
+	r.tokensAt = [3]span{f.maxTokens, f.maxCompletion, f.maxOutput}
 	n, err := integer(b, f.n, "n")
 	if err != nil {
 		return err

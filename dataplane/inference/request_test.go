@@ -216,7 +216,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil || !slices.Equal(again.Blocks, got.Blocks) {
 			t.Fatal("reading twice differs")
 		}
-		rewritten := got.Rewrite(body, "other/model", true)
+		rewritten := got.Rewrite(body, "other/model", true, 0)
 		after, err := Read("/v1/chat/completions", rewritten, 7)
 		if err != nil {
 			t.Fatalf("rewritten to %s: %v", rewritten, err)

@@ -3,6 +3,7 @@ package inference
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 )
 
 const (
@@ -15,9 +16,13 @@ const (
 // that was not set, vLLM and SGLang pass over continuous_usage_stats, and shall go on to: the client
 // doesn't expect usage in each chunk. Everything else stays byte for byte; if nothing changes it is body itself. The body must be the
 // one that r was read from.
-func (r Request) Rewrite(body []byte, model string, wantUsage bool) []byte {
-	var edits [3]edit
-	n := 0
+//
+// Most is the most tokens that the answer may have; 0: as many as the client allowed. Where the client allowed more, or
+// did not say, it is put in, and never where that would be more than the client asked for. An answer without tokens of its
+// own, as embeddings, has no such field.
+func (r Request) Rewrite(body []byte, model string, wantUsage bool, most int64) []byte {
+	var edits [6]edit
+	n := r.capTokens(body, most, edits[:3])
 	if model != r.Model {
 		quoted, err := json.Marshal(model)
 		if err == nil { // a string always marshals
@@ -37,6 +42,43 @@ func (r Request) Rewrite(body []byte, model string, wantUsage bool) []byte {
 		return body
 	}
 	return splice(body, edits[:n])
+}
+
+// capTokens writes the edits, at most three, that bound the answer, and says how many they are.
+func (r Request) capTokens(body []byte, most int64, edits []edit) int {
+	if most <= 0 || r.API == Embeddings || r.API == Other {
+		return 0
+	}
+	number := []byte(strconv.FormatInt(most, 10))
+	n, told, null := 0, false, span{}
+	for _, at := range r.tokensAt {
+		switch at.first(body) {
+		case 0:
+			continue
+		case 'n':
+			null = at
+			continue
+		}
+		told = true
+		if asked, err := integer(body, at, ""); err == nil && asked > most {
+			edits[n] = edit{at, number}
+			n++
+		}
+	}
+	switch {
+	case told:
+		return n
+	case null.to != 0:
+		edits[0] = edit{null, number}
+		return 1
+	}
+	name := `"max_tokens":`
+	if r.API == Responses {
+		name = `"max_output_tokens":`
+	}
+	in := blank(body, 0) + 1 // the body has a member: the model
+	edits[0] = edit{span{in, in}, slices.Concat([]byte(name), number, []byte(","))}
+	return 1
 }
 
 // edit puts text in the place of a span, which may be empty.

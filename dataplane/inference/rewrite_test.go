@@ -2,6 +2,33 @@ package inference
 
 import "testing"
 
+func TestAnswersAreCutShortInPlace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		path, body string
+		most       int64
+		want       string
+	}{
+		"none is asked for":       {"/v1/chat/completions", `{"model":"m","messages":[]}`, 64, `{"max_tokens":64,"model":"m","messages":[]}`},
+		"more is asked for":       {"/v1/chat/completions", `{"model":"m", "max_tokens": 4096 ,"messages":[]}`, 64, `{"model":"m", "max_tokens": 64 ,"messages":[]}`},
+		"less is asked for":       {"/v1/chat/completions", `{"model":"m","max_tokens":10,"messages":[]}`, 64, `{"model":"m","max_tokens":10,"messages":[]}`},
+		"the newer name":          {"/v1/chat/completions", `{"max_completion_tokens":99,"model":"m","messages":[]}`, 64, `{"max_completion_tokens":64,"model":"m","messages":[]}`},
+		"both names, one is more": {"/v1/chat/completions", `{"max_completion_tokens":9,"model":"m","max_tokens":99,"messages":[]}`, 64, `{"max_completion_tokens":9,"model":"m","max_tokens":64,"messages":[]}`},
+		"null is no number":       {"/v1/completions", `{"model":"m","max_tokens":null,"prompt":"x"}`, 64, `{"model":"m","max_tokens":64,"prompt":"x"}`},
+		"responses":               {"/v1/responses", `{"model":"m","input":"x"}`, 64, `{"max_output_tokens":64,"model":"m","input":"x"}`},
+		"embeddings have none":    {"/v1/embeddings", `{"model":"m","input":"x"}`, 64, `{"model":"m","input":"x"}`},
+		"what is not known":       {"/v1/score", `{"model":"m","input":"x"}`, 64, `{"model":"m","input":"x"}`},
+		"no bound":                {"/v1/messages", `{"model":"m","max_tokens":99,"messages":[]}`, 0, `{"model":"m","max_tokens":99,"messages":[]}`},
+	} {
+		r, err := Read(tt.path, []byte(tt.body), 0)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := string(r.Rewrite([]byte(tt.body), "m", false, tt.most)); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
 func TestRewrite(t *testing.T) {
 	tests := []struct {
 		name, path, body, model string
@@ -102,7 +129,7 @@ func TestRewrite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := string(r.Rewrite(body, tt.model, tt.usage)); got != tt.want {
+			if got := string(r.Rewrite(body, tt.model, tt.usage, 0)); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 			if string(body) != tt.body {
@@ -118,7 +145,7 @@ func TestRewriteReturnsTheBodyItselfIfNothingChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Rewrite(body, "m", false); &got[0] != &body[0] {
+	if got := r.Rewrite(body, "m", false, 0); &got[0] != &body[0] {
 		t.Error("a copy was made")
 	}
 }

@@ -11,9 +11,12 @@ type waiter struct {
 	item  Item
 	room  func() float64
 	slots float64
-	track *track
-	ahead int
-	full  float64 // when it came
+	// ceiling that it is held to, see [Request]; held: refused as what is held back.
+	ceiling float64
+	held    bool
+	track   *track
+	ahead   int
+	full    float64 // when it came
 
 	// done is closed when one of the two below is set, under the gate's lock.
 	done    chan struct{}
@@ -101,7 +104,8 @@ func (g *Gate) dispatch() bool {
 	now := g.o.Now()
 	g.mu.Lock()
 	for _, it := range g.queue.Expire(now, nil) {
-		g.refuse(it, outOfTime(it.Value.(*waiter).track.full), now)
+		w := it.Value.(*waiter)
+		g.refuse(it, w.outOfTime(w.track.full), now)
 	}
 	for p := range g.open {
 		if now.Sub(p.since) > g.o.BeginWithin {
@@ -132,7 +136,7 @@ func (g *Gate) letIn(head *waiter, now time.Time) {
 			return
 		}
 		w := it.Value.(*waiter)
-		if !t.lets(Ceiling(it.Priority), w.slots, g.slot()) {
+		if !t.lets(w.ceiling, w.slots, g.slot()) {
 			return
 		}
 		g.queue.Pop(it.Lane)
@@ -142,7 +146,7 @@ func (g *Gate) letIn(head *waiter, now time.Time) {
 		g.out(w, now)
 		w.pass = &Pass{
 			Waited: max(now.Sub(it.Arrived), 1), // it may have come since now
-			Ahead:  w.ahead, Full: w.full, Ceiling: Ceiling(it.Priority),
+			Ahead:  w.ahead, Full: w.full, Ceiling: w.ceiling,
 			gate: g, track: t, since: now,
 		}
 		g.open[w.pass] = struct{}{}

@@ -103,6 +103,18 @@ type Request struct {
 	// just been let in can be counted. 0: not known; then room is believed as it is while nothing
 	// waits, and what waits goes one by one, and faster as long as room remains.
 	Slots float64
+	// Ceiling is the saturation from which on it waits, if that is lower than that of its priority. 0: it is not.
+	Ceiling float64
+	// Held: it is held back for want of capacity, which is what it is refused for once it has waited for too long.
+	Held bool
+}
+
+// ceiling is the saturation from which on the request is not let in.
+func (r *Request) ceiling() float64 {
+	if c := Ceiling(r.Priority); !(r.Ceiling > 0 && r.Ceiling < c) {
+		return c
+	}
+	return r.Ceiling
 }
 
 // Gate lets requests in. Make one with [New], and keep [Gate.Run] running: without it what waits
@@ -186,7 +198,7 @@ func (g *Gate) Offer(r Request, room func() float64) (*Pass, *Refusal, *Wait) {
 	}
 	full := room()
 	t := (*g.tracks.Load())[r.Lane]
-	if t != nil && t.waiting.Load() == 0 && t.straight(full, Ceiling(r.Priority), r.Slots, g.slot) {
+	if t != nil && t.waiting.Load() == 0 && t.straight(full, r.ceiling(), r.Slots, g.slot) {
 		return straight, nil, nil
 	}
 	return g.line(r, room, full)
@@ -227,7 +239,7 @@ func (g *Gate) slot() uint64 { return uint64(2*g.elapsed())/uint64(g.o.Settle) +
 // line lets a request in that nothing is before after all, or has it wait.
 func (g *Gate) line(r Request, room func() float64, full float64) (*Pass, *Refusal, *Wait) {
 	now := g.o.Now()
-	w := &waiter{room: room, slots: r.Slots, full: full, done: make(chan struct{}), item: Item{
+	w := &waiter{room: room, slots: r.Slots, ceiling: r.ceiling(), held: r.Held, full: full, done: make(chan struct{}), item: Item{
 		Lane: r.Lane, Priority: r.Priority, Tenant: r.Tenant, Flow: r.Flow, Cost: r.Cost, Bytes: r.Bytes,
 		Deadline: r.Deadline, Arrived: now, Came: orElse(r.Came, now),
 	}}
@@ -254,8 +266,9 @@ func (g *Gate) join(w *waiter, now time.Time) (*Pass, Cause) {
 	it := &w.item
 	t := g.track(it.Lane)
 	w.track = t
+	w.ceiling = orElse(w.ceiling, Ceiling(it.Priority))
 	w.ahead, _ = g.queue.Ahead(it.Lane, it.Priority)
-	if w.ahead == 0 && t.straight(w.full, Ceiling(it.Priority), w.slots, g.slot) {
+	if w.ahead == 0 && t.straight(w.full, w.ceiling, w.slots, g.slot) {
 		return straight, ""
 	}
 	if g.closed {
@@ -265,7 +278,7 @@ func (g *Gate) join(w *waiter, now time.Time) (*Pass, Cause) {
 		return nil, Ordered // since it was looked at
 	}
 	if !it.Deadline.After(now) {
-		return nil, outOfTime(w.full)
+		return nil, w.outOfTime(w.full)
 	}
 	shed, cause := g.queue.Push(it)
 	if cause != "" {
@@ -293,7 +306,7 @@ func (g *Gate) leave(w *waiter, late bool) {
 	now := g.o.Now()
 	cause := ClientGone
 	if late {
-		cause = outOfTime(w.track.full)
+		cause = w.outOfTime(w.track.full)
 	}
 	if g.queue.Remove(&w.item) {
 		g.refuse(&w.item, cause, now)
@@ -318,6 +331,12 @@ func (g *Gate) turnAway(r *Request, cause Cause, full float64) *Refusal {
 	out.Ahead, out.Full = ahead, full
 	g.metrics.refused(r.Priority, cause)
 	return out
+}
+
+// Over refuses a request of a priority since its tenant has had what is its part while capacity is short.
+func (g *Gate) Over(priority int32) *Refusal {
+	g.metrics.refused(priority, OverShare)
+	return refusal(OverShare, overAfter, g.o.Rand())
 }
 
 // Planned refuses a request of a priority since the routing table sheds it.

@@ -139,6 +139,10 @@ const (
 	Ordered Cause = "ordered"
 	// Planned: the routing table says that there is no room for it anywhere, see [Gate.Planned].
 	Planned Cause = "planned"
+	// HeldBack: its deadline passed while requests like it are held back for want of capacity, see [Request].
+	HeldBack Cause = "held_back"
+	// OverShare: its tenant has had its part while capacity is short, see [Gate.Over].
+	OverShare Cause = "over_share"
 	// OverCeiling: its deadline passed, and what room there was is kept for higher priorities.
 	OverCeiling Cause = "over_ceiling"
 	// Saturated: its deadline passed, and every place was full.

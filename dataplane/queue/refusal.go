@@ -13,6 +13,7 @@ const HeaderDropped = "X-Llm-D-Request-Dropped-Reason"
 const (
 	CodeQueueFull  = "queue_full"  // 429: there is no place to wait in
 	CodeShed       = "shed"        // 429: others went before it
+	CodeBrownOut   = "brownout"    // 429: it is held back while capacity is short
 	CodeNoCapacity = "no_capacity" // 503: nowhere was room
 	CodeClientGone = "client_gone" // 499, for the log: nobody is there to be answered
 )
@@ -81,6 +82,8 @@ var wordings = map[Cause]wording{
 	Unfair:      {http.StatusTooManyRequests, CodeShed, "The queue was full, and this one's place in it went to a tenant that had less there."},
 	Ordered:     {http.StatusTooManyRequests, CodeShed, "An operator has ordered that requests of this priority be shed."},
 	Planned:     {http.StatusTooManyRequests, CodeShed, "All regions that may serve this request are full, and what room there is goes to those of higher priority, or to others of the same."},
+	HeldBack:    {http.StatusTooManyRequests, CodeBrownOut, "Capacity is short, and batch requests are held back meanwhile; there was no room for this one for as long as it could wait."},
+	OverShare:   {http.StatusTooManyRequests, CodeBrownOut, "Capacity is short, and the tenant has had its part of what there is."},
 	OverCeiling: {http.StatusTooManyRequests, CodeShed, "What room there was for as long as the request could wait went to others, or is kept for higher priorities."},
 	Saturated:   {http.StatusServiceUnavailable, CodeNoCapacity, "No place that may serve this request had room for as long as it could wait."},
 	Closed:      {http.StatusServiceUnavailable, CodeNoCapacity, "This router is ending, and lets no request wait."},
@@ -91,12 +94,23 @@ var wordings = map[Cause]wording{
 // over so long, and sooner it will hardly have changed.
 const plannedAfter = 15 * time.Second
 
+// overAfter is when it makes sense to come back after a part has been had: shares go by what was asked for lately.
+const overAfter = 5 * time.Second
+
 // outOfTime is the cause where a request can wait no longer and the places are so full.
 func outOfTime(saturation float64) Cause {
 	if saturation < 1 {
 		return OverCeiling
 	}
 	return Saturated // also where it is not known
+}
+
+// outOfTime is the cause where the one that waits can do so no longer.
+func (w *waiter) outOfTime(saturation float64) Cause {
+	if w.held {
+		return HeldBack
+	}
+	return outOfTime(saturation)
 }
 
 // refusal words a cause. The estimate is the queue's own of when there will be room; stretch is a

@@ -25,6 +25,8 @@ var causes = []struct {
 	{Unfair, 429, CodeShed, "rejected-saturated", true},
 	{Ordered, 429, CodeShed, "rejected-saturated", true},
 	{Planned, 429, CodeShed, "rejected-saturated", true},
+	{HeldBack, 429, CodeBrownOut, "rejected-saturated", true},
+	{OverShare, 429, CodeBrownOut, "rejected-saturated", true},
 	{OverCeiling, 429, CodeShed, "rejected-saturated", true},
 	{Saturated, 503, CodeNoCapacity, "rejected-saturated", false},
 	{Closed, 503, CodeNoCapacity, "rejected-shutting-down", false},

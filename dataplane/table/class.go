@@ -8,6 +8,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/failover/brownout"
 )
 
 // Bounds of prefix hashing, as SageMaker's endpoints have them.
@@ -58,7 +59,7 @@ func class(at string, p *routerpb.Class) (*Class, error) {
 	} else if v > 0 {
 		c.TTFTObjective = milliseconds(v)
 	}
-	for _, step := range []func(string, *routerpb.Class) error{c.picking, c.times, c.hedging, c.ejection} {
+	for _, step := range []func(string, *routerpb.Class) error{c.picking, c.times, c.hedging, c.ejection, c.shortage} {
 		if err := step(at, p); err != nil {
 			return nil, err
 		}
@@ -155,6 +156,33 @@ func (c *Class) ejection(at string, p *routerpb.Class) error {
 	if n := e.GetMinRequests(); n > 0 {
 		c.Ejection.MinRequests = int(min(n, math.MaxInt32))
 	}
+	return nil
+}
+
+// shortage reads what is given up while capacity is short.
+func (c *Class) shortage(at string, p *routerpb.Class) error {
+	b := p.GetBrownout()
+	if b == nil {
+		return nil
+	}
+	c.Brownout = brownout.Config{
+		Off: b.GetOff(), EnterAt: b.GetEnterAt(), LeaveAt: b.GetLeaveAt(), BatchCeiling: b.GetBatchCeiling(),
+		BatchTokens: b.GetBatchTokens(), Floor: b.GetFloor(),
+	}
+	if err := durations(at, []duration{
+		{".brownout.enter_ms", b.GetEnterMs(), &c.Brownout.Enter}, {".brownout.leave_ms", b.GetLeaveMs(), &c.Brownout.Leave},
+	}); err != nil {
+		return err
+	}
+	if err := c.Brownout.Validate(); err != nil {
+		return invalid(CodeValue, at+".brownout", "%v", err)
+	}
+	for tenant, w := range b.GetWeights() {
+		if !finite(w) || w <= 0 {
+			return invalid(CodeValue, at+".brownout.weights", "tenant %q has %v, want more than 0", tenant, w)
+		}
+	}
+	c.Weights = b.GetWeights()
 	return nil
 }
 

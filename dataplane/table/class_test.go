@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"anabranch/api/routerpb"
+	"anabranch/failover/brownout"
 )
 
 func TestNumbersOfAClass(t *testing.T) {
@@ -14,6 +15,7 @@ func TestNumbersOfAClass(t *testing.T) {
 		Id: "bulk", Policy: "p-bulk", Models: []string{"llama"}, PickMode: "prefix-hash", PrefixLength: 65536, ConcurrencyThreshold: 1024,
 		FirstByteFloorMs: 90_000, StallMs: 20_000, QueueMs: -1, Rescue: true, Hedge: &routerpb.Hedge{MaxShare: 0.1, MaxSaturation: 0.5, AfterMs: 400},
 	}
+	pb.Classes[2].Brownout = &routerpb.Brownout{EnterAt: 0.95, EnterMs: 2000, BatchTokens: 64, Weights: map[string]float64{"acme": 2}}
 	pb.Classes[1].Hedge = &routerpb.Hedge{}
 	pb.Classes[1].QueueMs, pb.Classes[1].FirstByteDeadlineMs = 500, 7000
 	tab := build(t, pb)
@@ -23,6 +25,9 @@ func TestNumbersOfAClass(t *testing.T) {
 	}
 	if c.FirstByteFloor != 90*time.Second || c.FirstByteDeadline != 90*time.Second || c.Stall != 20*time.Second || c.Queue != 0 {
 		t.Errorf("times: %+v; want a deadline that is not before the floor, and no queue", c)
+	}
+	if c.Brownout != (brownout.Config{EnterAt: 0.95, Enter: 2 * time.Second, BatchTokens: 64}) || c.Weights["acme"] != 2 {
+		t.Errorf("brown-out: %+v, weights %v", c.Brownout, c.Weights)
 	}
 	if *c.Hedge != (Hedge{MaxShare: 0.1, MaxSaturation: 0.5, After: 400 * time.Millisecond}) {
 		t.Errorf("hedge: %+v", c.Hedge)
@@ -64,6 +69,9 @@ func TestClassesThatAreRefused(t *testing.T) {
 		{"hedging a share that is no number", class(func(c *routerpb.Class) { c.Hedge.MaxShare = math.NaN() }), CodeValue, "classes[0].hedge.max_share"},
 		{"hedging onto what is overloaded", class(func(c *routerpb.Class) { c.Hedge.MaxSaturation = 2 }), CodeValue, "classes[0].hedge.max_saturation"},
 		{"hedging before the request", class(func(c *routerpb.Class) { c.Hedge.AfterMs = -1 }), CodeValue, "classes[0].hedge.after_ms"},
+		{"a brown-out that is left before it is entered", class(func(c *routerpb.Class) { c.Brownout = &routerpb.Brownout{EnterAt: 0.5} }), CodeValue, "classes[0].brownout"},
+		{"a brown-out entered in the past", class(func(c *routerpb.Class) { c.Brownout = &routerpb.Brownout{EnterMs: -1} }), CodeValue, "classes[0].brownout.enter_ms"},
+		{"a tenant without weight", class(func(c *routerpb.Class) { c.Brownout = &routerpb.Brownout{Weights: map[string]float64{"a": 0}} }), CodeValue, "classes[0].brownout.weights"},
 		{"a standby with weight", func(p *routerpb.Table) { p.Weights[0].Clusters[1].Standby = true }, CodeValue, "weights[0].clusters[1].standby"},
 	}
 	for _, tt := range tests {

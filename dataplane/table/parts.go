@@ -5,6 +5,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/failover/brownout"
 )
 
 // Ref names a table.
@@ -254,6 +255,10 @@ type Class struct {
 	// Rescue continues a broken stream elsewhere from what was sent.
 	Rescue   bool
 	Ejection Ejection
+	// Brownout is what is given up while capacity is short, and Weights of tenants by whom there are fair shares then;
+	// one that is missing has 1.
+	Brownout brownout.Config
+	Weights  map[string]float64
 }
 
 // Hedge bounds copies of requests whose first place is late.

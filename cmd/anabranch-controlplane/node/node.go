@@ -151,7 +151,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	n.metrics = registry
 	var err error
 	if n.leader, err = leader.New(leader.Options{
-		Store: n.store, Propose: n.store.Propose, Signals: n.signals, Logger: n.o.Logger, Registerer: registry,
+		Store: n.store, Propose: n.store.Propose, Signals: n.signals, Cold: n.cold, Logger: n.o.Logger, Registerer: registry,
 	}); err != nil {
 		return err
 	}
