@@ -135,17 +135,6 @@ func (r *route) marginalUse() float64 {
 	return r.use
 }
 
-// coldFactor is how many times as much work a model's request is where no cache knows it, by what was measured if
-// anything was.
-func coldFactor(measured func(fleet.ModelID) (shift.Cold, bool), model fleet.ModelID) float64 {
-	if measured != nil {
-		if c, known := measured(model); known {
-			return c.Factor()
-		}
-	}
-	return shift.Unmeasured.Factor()
-}
-
 // returns forgets what sites that come back did before they went away: a ramp is by time, and what a site may get in it
 // is also no more than its caches have warmed up to by the work that it has done since.
 func returns(demands []*demand, now time.Time) {
