@@ -93,15 +93,23 @@ func (d *drills) of(t *table.Drill) *underWay {
 	return nil
 }
 
-// leased is the lease by which the drill of a table is obeyed now. Nil: it is not.
+// leased is the lease by which the drill of a table is obeyed now. Nil: it is not, or an emergency order forbids it.
 func (r *Router) leased(d *table.Drill) *drill.View {
-	if d == nil {
+	if d == nil || r.o.Orders().StopDrills() != nil {
 		return nil
 	}
 	if v := r.drills.holder.View(); v.Obeyed(d, r.drills.holder.At(r.now())) {
 		return v
 	}
 	return nil
+}
+
+// drillStands is how this router stands with a drill, which must not be nil.
+func (r *Router) drillStands(d *table.Drill, now time.Time) drill.Status {
+	if r.o.Orders().StopDrills() != nil {
+		return drill.Status{ID: d.ID}
+	}
+	return r.drills.holder.Status(d, now)
 }
 
 // quotaStoreLost: the drill has the quota store not answer.

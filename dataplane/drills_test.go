@@ -12,6 +12,7 @@ import (
 
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/drill"
+	"anabranch/dataplane/override"
 )
 
 // drilling gives a table a drill of clusters by which all that is shifted goes to one place; empty: to where the table
@@ -342,4 +343,19 @@ func TestStatusTellsOfTheLease(t *testing.T) {
 	if n := w.routers[us]; n.status().Drill != nil || n.Report(time.Now()).GetDrill() != nil {
 		t.Error("tells of a drill that is gone")
 	}
+}
+
+// An order that stops drills beats every lease, and what it leaves of one goes on when the order ends.
+func TestAnOrderStopsDrills(t *testing.T) {
+	w := newWorld(t, twoSites(t), drilling("soft", "us-b", "us-a"))
+	w.lease(1, 30*time.Second, func(m *routerpb.DrillLease) { m.QuotaStoreLost = true })
+	n := w.routers[us]
+	servedBy(t, w.ask(us, "acme", askWhole), "us-b")
+	w.ordered(override.Order{Kind: override.StopDrills})
+	servedBy(t, w.ask(us, "acme", askWhole), "us-a")
+	if s := n.Report(time.Now()).GetDrill(); s.GetSequence() != 0 || n.status().Drill.Sequence != 0 || n.quotaStoreLost() {
+		t.Errorf("tells %v", s)
+	}
+	w.orders.Store(nil)
+	servedBy(t, w.ask(us, "acme", askWhole), "us-b")
 }

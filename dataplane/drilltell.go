@@ -101,7 +101,7 @@ func (r *Router) drillReport(report *routerpb.Report, t *table.Table, now time.T
 	if at == nil {
 		return
 	}
-	s := r.drills.holder.Status(d, now)
+	s := r.drillStands(d, now)
 	signal := at.counts.Drain()
 	signal.Id, signal.Sequence, signal.ShiftedPpm, signal.Reverted = d.ID, s.Sequence, s.Shifted, s.Lapsed
 	signal.EjectedUnixMs = uint64(max(at.ejected.Load(), 0))
@@ -158,7 +158,7 @@ func (r *Router) drillStatus(t *table.Table, now time.Time) *DrillStatus {
 	if d == nil {
 		return nil
 	}
-	s := r.drills.holder.Status(d, now)
+	s := r.drillStands(d, now)
 	out := &DrillStatus{
 		ID: d.ID, Kind: string(d.Kind), Clusters: []fleet.ClusterID{}, Sequence: s.Sequence, RemainingS: s.Remaining.Seconds(),
 		Shifted: float64(s.Shifted) / drill.Whole, Dead: s.Dead, QuotaStoreLost: s.QuotaStoreLost, WatchOnly: s.WatchOnly, Lapsed: s.Lapsed,
@@ -191,7 +191,7 @@ func (c *drillCollector) Collect(to chan<- prometheus.Metric) {
 	holder := c.r.drills.holder
 	var s drill.Status
 	if t := c.r.tables.Load(); t != nil && t.Drill() != nil {
-		s = holder.Status(t.Drill(), c.r.now())
+		s = c.r.drillStands(t.Drill(), c.r.now())
 	}
 	to <- prometheus.MustNewConstMetric(drillLease, prometheus.GaugeValue, s.Remaining.Seconds())
 	to <- prometheus.MustNewConstMetric(drillShifted, prometheus.GaugeValue, float64(s.Shifted)/drill.Whole)
