@@ -34,6 +34,7 @@ type record struct {
 	Candidates   []candidate `json:"candidates"`
 	Removed      []removal   `json:"removed"`
 	Shed         string      `json:"shed"`
+	Drill        string      `json:"drill"`
 	QueuedMs     float64     `json:"queuedMs"`
 	Attempts     []attempt   `json:"attempts"`
 	Status       int         `json:"status"`
@@ -150,6 +151,9 @@ func (r *record) head() string {
 	line("policy", "%s", join(", ", dash(r.Policy), prefixed("arm ", r.Arm, ""), prefixed("class ", r.Class, "")))
 	if r.Shed != "" {
 		line("shed", "%s", r.Shed)
+	}
+	if r.Drill != "" {
+		line("drill", "%s", r.Drill)
 	}
 	if r.QueuedMs > 0 {
 		line("queue", "waited %s for room", ms(r.QueuedMs))
