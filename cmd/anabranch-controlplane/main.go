@@ -129,6 +129,7 @@ that comes later gets --join with the Raft address of any member instead.`,
 	fl.StringVar(&o.TLS.Cert, "tls-cert", "", "certificate of this node (PEM, URI name anabranch://node/<id>); it, its key and the authorities are read again when they change")
 	fl.StringVar(&o.TLS.Key, "tls-key", "", "its key")
 	fl.StringVar(&o.TLS.CA, "tls-ca", "", "authorities of nodes and routers (PEM, several may stand in it)")
+	fl.StringVar(&o.EmergencyKeys, "emergency-keys", "", "file of the public keys of those who may sign emergency orders, which any node takes without quorum; lines as \"anabranch emergency keygen\" prints them, read again when it changes (default: no signed order is taken)")
 	fl.Float64Var(&o.ReadRate, "read-rate", rest.DefaultReadRate, "reads that one caller may ask of this node in a second, and twice as many at once; negative: no limit")
 	fl.Float64Var(&o.WriteRate, "write-rate", rest.DefaultWriteRate, "changes that one caller may ask of this node in a second, and five times as many at once; negative: no limit")
 	fl.StringVar(&f.tokensFile, "tokens-file", "", `JSON file {"admin": "…", "operator": "…", "approver": "…", "viewer": "…"} of the tokens that a new cluster starts with`)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	orders "anabranch/api/order"
 	"anabranch/cmd/anabranch/client"
 )
 
@@ -124,7 +125,10 @@ their own. NO_COLOR turns colours off.`,
 	root.AddCommand(
 		a.get(), a.describe(), a.apply(), a.diff(), a.plan(), a.edit(), a.remove(), a.proposalCommand(), a.history(), a.rollback(), a.watch(),
 		a.contextCommand(), a.login(), a.logout(), a.tokens(), a.whoami(), a.key(), a.quota(),
-		a.status(), a.rollouts(), a.freeze(), a.unfreeze(), a.members(), a.controlplane(), a.drills(), a.explain(), a.tail(), a.audits(),
+		a.status(), a.rollouts(), a.freeze(), a.unfreeze(),
+		a.placeOrder(orders.Evacuate, "evacuate REGION|cluster/NAME", "Send no new requests to a region or a cluster"),
+		a.placeOrder(orders.Restore, "restore REGION|cluster/NAME", "Use a region or a cluster again, whatever other orders say"),
+		a.emergencyCommand(), a.members(), a.controlplane(), a.drills(), a.explain(), a.tail(), a.audits(),
 		a.sim(), a.replay(), a.prices(), a.capacity(), a.cost(), a.dev(),
 		newModelserverCommand(),
 	)

@@ -67,7 +67,8 @@ func (a *app) printStatus(raw json.RawMessage) error {
 			Name   string      `json:"name"`
 			Reason string      `json:"reason"`
 		} `json:"brokenGlass"`
-		Routers []router `json:"routers"`
+		Emergency []emergencyOrder `json:"emergency"`
+		Routers   []router         `json:"routers"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("read status: %w; -o json shows it as it came", err)
@@ -85,6 +86,10 @@ func (a *app) printStatus(raw json.RawMessage) error {
 		changes = "held back"
 	}
 	var also strings.Builder
+	for i := range s.Emergency {
+		o := &s.Emergency[i]
+		fmt.Fprintf(&also, "EMERGENCY %s by %s until %s: %s\n", &o.Order, o.Actor, o.Expires.Local().Format(time.RFC3339), o.Reason)
+	}
 	if s.Pending > 0 {
 		fmt.Fprintf(&also, "proposals %d to be approved: anabranch proposal list\n", s.Pending)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/controlplane/forward/nodepb"
 	"anabranch/controlplane/store"
 )
@@ -141,7 +142,24 @@ func (f *Forward) report() *nodepb.ExchangeRequest {
 		local := f.o.Local()
 		request.Routers, request.Sources = local.GetRouters(), local.GetSources()
 	}
+	request.SignedOrders = f.signedOrders()
 	return request
+}
+
+// signedOrders are those that this node has.
+func (f *Forward) signedOrders() []*routerpb.SignedOrder {
+	if f.o.Orders == nil {
+		return nil
+	}
+	messages, _ := f.o.Orders.Messages()
+	return messages
+}
+
+// mergeOrders takes those of another node, whichever of the two asked.
+func (f *Forward) mergeOrders(from fleet.NodeID, messages []*routerpb.SignedOrder) {
+	if f.o.Orders != nil && len(messages) > 0 {
+		f.o.Orders.Merge(from, messages)
+	}
 }
 
 func (f *Forward) exchange(ctx context.Context, to store.Member, request *nodepb.ExchangeRequest) {
@@ -159,6 +177,7 @@ func (f *Forward) exchange(ctx context.Context, to store.Member, request *nodepb
 	if reply.GetNodeId() == string(to.ID) {
 		f.peers.heard(to.ID, reply.GetAppliedIndex(), reply.GetFeatureLevel())
 		f.peers.judged(to.ID, reply.GetStranger())
+		f.mergeOrders(to.ID, reply.GetSignedOrders())
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/controlplane/forward/nodepb"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/store"
@@ -47,6 +49,8 @@ type Options struct {
 	Local func() *nodepb.ExchangeRequest
 	// Desk asks the routers connected to this node, when another node wants to know. Nil: it has none.
 	Desk Desk
+	// Orders are signed emergency orders, which go to all other nodes with each exchange. Nil: there are none.
+	Orders Orders
 	// Interval is the time between exchanges; 0: DefaultInterval.
 	Interval time.Duration
 	// CaughtUpFor is how long a new member must have been within MaxLag to become a voter; 0:
@@ -56,6 +60,14 @@ type Options struct {
 	Logger *slog.Logger
 
 	format uint32 // tests: that of an earlier build; 0: state.Format
+}
+
+// Orders are signed emergency orders.
+type Orders interface {
+	// Messages are those that this node has; the channel is of no account here.
+	Messages() ([]*routerpb.SignedOrder, <-chan struct{})
+	// Merge takes those of another node; it must not wait for one.
+	Merge(fleet.NodeID, []*routerpb.SignedOrder)
 }
 
 // Validate says which field is wrong and how to put it right.

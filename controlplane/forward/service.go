@@ -108,8 +108,10 @@ func (s *service) Exchange(_ context.Context, r *nodepb.ExchangeRequest) (*nodep
 	if s.f.o.Exchange != nil {
 		s.f.o.Exchange(r)
 	}
+	s.f.mergeOrders(fleet.NodeID(r.GetNodeId()), r.GetSignedOrders())
 	return &nodepb.ExchangeReply{
 		NodeId: string(s.f.store.ID()), AppliedIndex: s.f.store.View().Index(), FeatureLevel: s.f.o.format,
-		Stranger: !slices.ContainsFunc(s.f.store.Members(), func(m store.Member) bool { return string(m.ID) == r.GetNodeId() }),
+		Stranger:     !slices.ContainsFunc(s.f.store.Members(), func(m store.Member) bool { return string(m.ID) == r.GetNodeId() }),
+		SignedOrders: s.f.signedOrders(),
 	}, nil
 }

@@ -11,8 +11,8 @@ import (
 // to cost is left out, which only budgets go by.
 func Input(view *state.View, signals signal.Snapshot) plan.Input {
 	return plan.Input{
-		Resources: drained{view.Settled(), view}, Signals: signals, Previous: view.Table(), Health: restored(view), Now: signals.At, Warm: true,
-		Epoch: view.Epoch(), Older: view.FeatureLevel() < organisedLevel, Frozen: view.Frozen() != nil,
+		Resources: drained{view.Settled(), view, view.Ordered(signals.At)}, Signals: signals, Previous: view.Table(), Health: restored(view), Now: signals.At, Warm: true,
+		Epoch: view.Epoch(), Older: view.FeatureLevel() < organisedLevel, Frozen: view.FrozenAt(signals.At) != nil,
 		Prices: view.Offers(), PricesRevision: view.PricesRevision(),
 	}
 }

@@ -3,15 +3,31 @@ package leader
 import (
 	"cmp"
 	"slices"
+	"time"
 
+	"anabranch/api/fleet"
+	"anabranch/api/order"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state"
 )
 
-// drained is a configuration in which clusters are drained as operators want it now: a drain displaces
-// load, and waits for no rollout.
-type drained struct{ of, now plan.Lookup }
+// drained is a configuration in which clusters are drained as operators want it now, be it by a resource or by an
+// emergency order: a drain displaces load, and waits for no rollout.
+type drained struct {
+	of, now plan.Lookup
+	orders  *order.View // nil: there are none
+}
+
+// wants says whether a cluster is to be drained. An order beats the resource.
+func (d drained) wants(name string, spec *policy.ClusterSpec) bool {
+	id, region := fleet.ClusterID(name), fleet.RegionID(spec.Region)
+	if d.orders.Restored(id, region) {
+		return false
+	}
+	_, evacuated := d.orders.Evacuated(id, region)
+	return evacuated || spec.Drained
+}
 
 // List gives the resources of a kind, sorted by name.
 func (d drained) List(kind policy.Kind) []*policy.Resource {
@@ -22,7 +38,7 @@ func (d drained) List(kind policy.Kind) []*policy.Resource {
 	wanted := map[string]bool{}
 	for _, r := range d.now.List(kind) {
 		if spec, ok := r.Spec.(*policy.ClusterSpec); ok {
-			wanted[r.Metadata.Name] = spec.Drained
+			wanted[r.Metadata.Name] = d.wants(r.Metadata.Name, spec)
 		}
 	}
 	shared := true
@@ -65,11 +81,12 @@ func (b both) List(kind policy.Kind) []*policy.Resource {
 	return out
 }
 
-// known is what any router's table is made of.
-func known(view *state.View) plan.Lookup {
-	settled := drained{view.Settled(), view}
+// known is what any router's table is made of at now.
+func known(view *state.View, now time.Time) plan.Lookup {
+	orders := view.Ordered(now)
+	settled := drained{view.Settled(), view, orders}
 	if trial, ok := view.Trial(); ok {
-		return both{settled, drained{trial, view}}
+		return both{settled, drained{trial, view, orders}}
 	}
 	return settled
 }

@@ -3,7 +3,9 @@ package leader
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"anabranch/api/order"
 	"anabranch/controlplane/policy"
 )
 
@@ -45,17 +47,17 @@ func TestClustersAreDrainedAsWantedNow(t *testing.T) {
 		{"a! b c!", "a! b! c", "a! b! c"},
 	} {
 		of := lists(strings.Fields(tt.of))
-		if got := names(drained{of, lists(strings.Fields(tt.now))}.List(policy.KindCluster)); got != tt.want {
+		if got := names(drained{of, lists(strings.Fields(tt.now)), nil}.List(policy.KindCluster)); got != tt.want {
 			t.Errorf("%s, wanted now %s: %s, want %s", tt.of, tt.now, got, tt.want)
 		}
 	}
 	// What is shared with other configurations stays as it is.
 	of := shared{lists{"a", "b"}.List(policy.KindCluster)}
-	drained{of, lists{"a!", "b"}}.List(policy.KindCluster)
+	drained{of, lists{"a!", "b"}, nil}.List(policy.KindCluster)
 	if names(of.list) != "a b" {
 		t.Errorf("the configuration was changed to %s", names(of.list))
 	}
-	if got := (drained{of, lists{}}).List(policy.KindModel); got != nil {
+	if got := (drained{of, lists{}, nil}).List(policy.KindModel); got != nil {
 		t.Errorf("models %v", got)
 	}
 }
@@ -80,5 +82,29 @@ func TestHealthIsJudgedOfAllThatRoutersMaySendTo(t *testing.T) {
 		if got := names(b.List(policy.KindCluster)); got != tt.want {
 			t.Errorf("%s and %s: %s, want %s", tt.settled, tt.trial, got, tt.want)
 		}
+	}
+}
+
+func TestAnEmergencyOrderDrainsAndRestoresWhateverTheResourceSays(t *testing.T) {
+	now := time.Now()
+	orders := (order.Set{}).With(
+		order.DoorControlPlane,
+		order.Order{ID: "1", Kind: order.Evacuate, Target: "region/us", At: now, Expires: now.Add(time.Hour)},
+		order.Order{ID: "2", Kind: order.Restore, Target: "cluster/b", At: now, Expires: now.Add(time.Hour)},
+	)
+	d := drained{orders: orders.At(now)}
+	for _, tt := range []struct {
+		name, region  string
+		drained, want bool
+	}{
+		{"a", "us", false, true}, {"b", "us", false, false}, {"b", "us", true, false}, {"c", "eu", false, false}, {"c", "eu", true, true},
+	} {
+		if got := d.wants(tt.name, &policy.ClusterSpec{Region: tt.region, Drained: tt.drained}); got != tt.want {
+			t.Errorf("%s of %s, drained %v by its resource: %v", tt.name, tt.region, tt.drained, got)
+		}
+	}
+	over := drained{orders: orders.At(now.Add(time.Hour))}
+	if over.wants("a", &policy.ClusterSpec{Region: "us"}) {
+		t.Error("an order that is over drains")
 	}
 }

@@ -111,7 +111,7 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 		l.health = restored(view)
 	}
 	if !l.warm {
-		l.warm = now.Sub(l.began) >= warmAfter || plan.Covered(known(view), signals, view.Table()) >= warmShare
+		l.warm = now.Sub(l.began) >= warmAfter || plan.Covered(known(view, now), signals, view.Table()) >= warmShare
 		l.cold.Store(!l.warm)
 	}
 	if !l.settleEpoch(ctx, signals) {
@@ -125,7 +125,7 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 	view = l.o.Store.View()
 	if l.warm {
 		var changes []failover.Transition
-		l.health, changes = failover.StepAll(l.health, plan.Evidence(known(view), signals), plan.FailoverConfig(known(view)), now)
+		l.health, changes = failover.StepAll(l.health, plan.Evidence(known(view, now), signals), plan.FailoverConfig(known(view, now)), now)
 		l.tell(changes)
 	}
 	if l.publish(ctx, view, signals) {
@@ -152,7 +152,8 @@ func (l *loop) publish(ctx context.Context, view *state.View, signals signal.Sna
 		return false
 	}
 	publish := &statepb.Publish{Health: replicated(l.health, view.FeatureLevel())}
-	if out.Changed || view.Table().GetRef().GetEpoch() != view.Epoch() {
+	held := view.Ordered(l.o.Now()).Frozen() // by an emergency order: not even failover moves weights, routers do
+	if !held && (out.Changed || view.Table().GetRef().GetEpoch() != view.Epoch()) {
 		publish.Table, publish.Reasons = out.Table, out.Reasons
 		publish.Table.Ref = view.Table().GetRef() // the state refuses it if another came between
 	} else if sameHealth(publish.GetHealth(), view.Health()) {
@@ -169,7 +170,7 @@ func (l *loop) publish(ctx context.Context, view *state.View, signals signal.Sna
 func (l *loop) plan(view *state.View, of state.Config, previous, beside *routerpb.Table, signals signal.Snapshot) plan.Output {
 	began := l.o.Now()
 	out := plan.Compute(plan.Input{
-		Resources: drained{of, view},
+		Resources: drained{of, view, view.Ordered(began)},
 		Signals:   signals,
 		Previous:  previous,
 		Beside:    beside,
@@ -179,7 +180,7 @@ func (l *loop) plan(view *state.View, of state.Config, previous, beside *routerp
 		Now:       signals.At,
 		Warm:      l.warm,
 		Usage:     l.usage.latest,
-		Frozen:    view.Frozen() != nil,
+		Frozen:    view.FrozenAt(began) != nil,
 		Prices:    view.Offers(), PricesRevision: view.PricesRevision(),
 		Measured:   l.measured.of(view.Account()),
 		Cold:       l.o.Cold,

@@ -69,6 +69,8 @@ type Options struct {
 	Usages Usages
 	// Effect says what routers are to do for a drill as it stands. Nil: they are told of none.
 	Effect func(*statepb.Drill) drill.Effect
+	// Emergencies are signed orders to hand on. Nil: there are none.
+	Emergencies Emergencies
 	// LedgerEvery is the least time between two messages to a router about what others spent. 0:
 	// DefaultLedger.
 	LedgerEvery time.Duration

@@ -53,6 +53,7 @@ type session struct {
 	books         books
 	consumption   consumption
 	tenure        tenure
+	commands      commands
 }
 
 func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter) *session {
@@ -79,6 +80,7 @@ func newSession(s *Server, hello *routerpb.Hello, send chan<- *routerpb.ToRouter
 	x.tenure.on = !x.form.settled
 	x.books.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_LEDGER)
 	x.consumption.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_USAGE)
+	x.commands.on = slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_ORDERS)
 	return x
 }
 
@@ -123,7 +125,16 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 		if lease != nil {
 			lend = x.send
 		}
+		orders, ordered := x.orders(view, s.o.Now())
+		var order chan<- *routerpb.ToRouter
+		if orders != nil {
+			order = x.send
+			push = nil // what holds tables off, or goes back, comes before them
+		}
 		select {
+		case order <- &routerpb.ToRouter{Body: &routerpb.ToRouter_Orders{Orders: orders}}:
+			x.commands.told = orders
+		case <-ordered:
 		case push <- message:
 			x.nonce++
 			x.flying, x.partly, x.whole, x.sent = table.GetRef(), message.GetDelta() != nil, false, s.o.Now()

@@ -115,6 +115,10 @@ func (s *Server) answerAgain(c echo.Context, a *statepb.Answer) error {
 	if a.GetKind() == state.KindToken {
 		return s.issueAgain(c, a)
 	}
+	if a.GetKind() == state.KindOrder {
+		c.Response().Header().Set("Location", "/v1/emergency/"+a.GetName())
+		return s.answerEmergency(c, s.o.View(), a.GetName(), http.StatusCreated)
+	}
 	kind := policy.Kind(a.GetKind())
 	r, err := policy.FromCanonical(kind, a.GetName(), a.GetDoc())
 	if err != nil {

@@ -84,6 +84,8 @@ type Options struct {
 	// Nil: X-Staleness-Ms is left out.
 	Staleness func() time.Duration
 	Signals   *signal.Store
+	// Emergency takes orders under a signature. Nil: none are.
+	Emergency Emergency
 	// Inquiries ask routers about requests. Nil: there are no routers to ask.
 	Inquiries Inquiries
 	// Prices tells of the sources of prices that this node asks, by name. Nil: it asks none.

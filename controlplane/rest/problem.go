@@ -86,6 +86,9 @@ const (
 	codeDrillUnderWay   = "drill_under_way"
 	codeNotApproved     = "not_approved"
 	codeSignInRefused   = "sign_in_refused"
+	codeSignature       = "signature_refused"
+	codeOrderInvalid    = "order_invalid"
+	codeOrderOver       = "order_over"
 	codeSignInAway      = "sign_in_away"
 )
 
@@ -146,6 +149,9 @@ var kinds = map[string]struct {
 	codeDrillState:      {http.StatusConflict, "The drill is in another state"},
 	codeDrillUnderWay:   {http.StatusConflict, "Another drill is under way"},
 	codeNotApproved:     {http.StatusConflict, "The drill is not approved"},
+	codeSignature:       {http.StatusForbidden, "The signature is not accepted"},
+	codeOrderInvalid:    {http.StatusUnprocessableEntity, "The order is not valid"},
+	codeOrderOver:       {http.StatusConflict, "The order is over"},
 	codeSignInRefused:   {http.StatusBadRequest, "Not signed in"},
 	codeSignInAway:      {http.StatusServiceUnavailable, "Nobody can sign in now"},
 }

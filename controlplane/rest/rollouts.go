@@ -198,8 +198,8 @@ type Freeze struct {
 	Reason string    `json:"reason"`
 }
 
-func freezeOf(view *state.View) *Freeze {
-	f := view.Frozen()
+func (s *Server) freezeOf(view *state.View) *Freeze {
+	f := view.FrozenAt(s.o.Now())
 	if f == nil {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (s *Server) getFreeze(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if f := freezeOf(view); f != nil {
+	if f := s.freezeOf(view); f != nil {
 		return c.JSON(http.StatusOK, f)
 	}
 	return newProblem(codeNotFound, "Changes are not frozen.")

@@ -3,6 +3,7 @@ package rest
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -27,6 +28,8 @@ type Router struct {
 	// itself because it does not.
 	QuotaStoreOK   bool `json:"quotaStoreOk"`
 	DegradedLimits int  `json:"degradedLimits"`
+	// Orders are the emergency orders that it has, and how they stand there.
+	Orders []HeldOrder `json:"orders"`
 	// Answer is what it said last to a table that it was sent; nil: nothing since it connected.
 	Answer *TableAnswer `json:"answer"`
 }
@@ -54,8 +57,33 @@ func (n standing) router(o signal.Observation) Router {
 		AgeMs: ms(o.Age(n.signals.At)), Node: o.Node, Connected: o.Connected,
 		Behind:       earlier(applied, current),
 		QuotaStoreOK: o.Report.GetQuotaStoreOk(), DegradedLimits: degradedLimits(o.Report),
+		Orders: heldOrders(o.Report),
 		Answer: tableAnswer(o.Ack),
 	}
+}
+
+// HeldOrder is an emergency order that a router has.
+type HeldOrder struct {
+	ID      string    `json:"id"`
+	Kind    string    `json:"kind"`
+	Target  string    `json:"target,omitempty"`
+	Actor   string    `json:"actor"`
+	Expires time.Time `json:"expires"`
+	// Door is the one that it came by there: controlplane, signed, socket or file.
+	Door string `json:"door"`
+	// OverruledBy is the order that holds there instead; empty: this one does.
+	OverruledBy string `json:"overruledBy,omitempty"`
+}
+
+func heldOrders(r *routerpb.Report) []HeldOrder {
+	out := []HeldOrder{}
+	for _, h := range r.GetOrders().GetHeld() {
+		out = append(out, HeldOrder{
+			ID: h.GetId(), Kind: h.GetKind(), Target: h.GetTarget(), Actor: h.GetActor(),
+			Expires: time.UnixMilli(h.GetExpiresUnixMs()).UTC(), Door: h.GetDoor(), OverruledBy: h.GetOverruledBy(),
+		})
+	}
+	return out
 }
 
 // degradedLimits counts limits that a router keeps by itself.

@@ -137,6 +137,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/tables/:revision", s.oldTable, s.may(read, filtered), timed)
 	e.GET("/v1/tables/:revision/diff", s.tableDiff, s.may(read, filtered), timed)
 	s.changeRoutes(e)
+	s.emergencyRoutes(e)
 	s.proposalRoutes(e)
 	s.drillRoutes(e)
 	s.planRoutes(e)

@@ -36,6 +36,8 @@ type Status struct {
 	// not, oldest first.
 	PendingProposals int           `json:"pendingProposals"`
 	BrokenGlass      []BrokenGlass `json:"brokenGlass"`
+	// Emergency are the emergency orders that hold, oldest first.
+	Emergency []EmergencyOrder `json:"emergency"`
 	// Drill is the name of the drill under way; nil: none.
 	Drill   *string  `json:"drill"`
 	Routers []Router `json:"routers"`
@@ -49,8 +51,9 @@ func (s *Server) status(c echo.Context) error {
 		ClusterID: view.ClusterID(), Epoch: view.Epoch(), Revision: view.Index(), Leader: leader, Node: s.o.Node,
 		Ready: s.o.Ready(), Version: s.o.Version, TableRevision: view.Table().GetRef().GetRevision(), FeatureLevel: view.FeatureLevel(), Routers: []Router{},
 	}
-	st.Freeze, st.HeldBack, st.Returned = freezeOf(view), view.Pending(), view.ReturnedNow()
+	st.Freeze, st.HeldBack, st.Returned = s.freezeOf(view), view.Pending(), view.ReturnedNow()
 	st.Frozen = st.Freeze != nil
+	st.Emergency = s.emergencies(view)
 	scope := identity(c).Scope
 	st.PendingProposals, st.BrokenGlass = s.pendingProposals(scope, view), s.brokenGlass(scope, view)
 	if r := view.Rollout(); r != nil {

@@ -88,6 +88,9 @@ func (v *View) remember(before *View, cmd *statepb.Command, out *statepb.Outcome
 	if p := cmd.GetPutToken(); p != nil {
 		a.Kind, a.Name, a.Doc, a.Created, a.Revision = KindToken, p.GetToken().GetName(), p.GetAnswer(), !p.GetRotate(), v.index
 	}
+	if cmd.GetPutOrder() != nil {
+		a.Kind, a.Name, a.Created, a.Revision = KindOrder, strconv.FormatUint(v.index, 10), true, v.index
+	}
 	if id := out.GetProposal(); id != 0 {
 		// What becomes of it is looked up; a decision is no creation.
 		a.Kind, a.Name, a.Created, a.Revision = KindProposal, strconv.FormatUint(id, 10), id == v.index, v.index

@@ -172,6 +172,9 @@ func (c *Client) decide(pb *routerpb.Table, now time.Time) *Refusal {
 		newest = c.waiting.Ref
 	}
 	frozen := c.o.Frozen() && held != (table.Ref{})
+	if ref, reverts := c.o.Revert(); reverts && is(pushed, ref) {
+		frozen = false // it is the table that the order wants
+	}
 	what, refusal := judge(newest, pushed)
 	switch {
 	case pushed == held && held != (table.Ref{}):

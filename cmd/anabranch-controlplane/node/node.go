@@ -27,6 +27,7 @@ import (
 	"anabranch/controlplane/capacity"
 	"anabranch/controlplane/cloudwatch"
 	"anabranch/controlplane/collect"
+	"anabranch/controlplane/emergency"
 	"anabranch/controlplane/forward"
 	"anabranch/controlplane/forward/nodepb"
 	"anabranch/controlplane/inquiry"
@@ -74,6 +75,8 @@ type Node struct {
 	certs    *certificate.Keeper
 	metrics  *prometheus.Registry // of all parts
 	capacity *capacity.Keeper
+	// emergency keeps orders that are given without quorum.
+	emergency *emergency.Book
 	// cloudWatch is nil unless metrics are published there.
 	cloudWatch *cloudwatch.Publisher
 	// reconcile is nil unless the account is held against bills.
@@ -134,9 +137,15 @@ func (n *Node) open() error {
 func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (fleet.RegionID, fleet.RouterID, error)) error {
 	id := n.store.ID()
 	desk := inquiry.NewDesk(id)
+	registry := n.registry()
+	n.metrics = registry
+	if err := n.wireEmergency(registry); err != nil {
+		return err
+	}
 	n.forward = forward.New(forward.Options{
 		Store:  n.store,
 		Desk:   desk,
+		Orders: n.emergency,
 		Logger: n.o.Logger,
 		Local: func() *nodepb.ExchangeRequest {
 			return &nodepb.ExchangeRequest{Routers: n.signals.Local(id), Sources: n.signals.LocalSources(id)}
@@ -147,8 +156,6 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 			n.signals.MergeSources(fleet.NodeID(r.GetNodeId()), r.GetSources(), now)
 		},
 	})
-	registry := n.registry()
-	n.metrics = registry
 	var err error
 	if n.leader, err = leader.New(leader.Options{
 		Store: n.store, Propose: n.store.Propose, Signals: n.signals, Cold: n.cold, Logger: n.o.Logger, Registerer: registry,
@@ -176,7 +183,8 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	}
 	if n.publish, err = publish.New(publish.Options{
 		Node: id, View: n.store.View, Changed: n.store.Changed, Signals: n.signals,
-		Inquiries: desk, Spendings: n.ledger, Usages: n.usage, Effect: new(effects).of, Identify: identify, Fleet: n.fleet, Isolated: n.isolated, Registerer: registry, Logger: n.o.Logger,
+		Emergencies: n.emergency,
+		Inquiries:   desk, Spendings: n.ledger, Usages: n.usage, Effect: new(effects).of, Identify: identify, Fleet: n.fleet, Isolated: n.isolated, Registerer: registry, Logger: n.o.Logger,
 	}); err != nil {
 		return err
 	}
@@ -198,6 +206,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		Table: func(v *state.View, before *routerpb.Table, signals signal.Snapshot) *routerpb.Table {
 			return leader.Table(v, before, signals, signals.At)
 		},
+		Emergency: n.emergency,
 		Planned:   n.leader.Input,
 		Advisor:   n.capacity,
 		Simulator: simulator{},
@@ -284,6 +293,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "forward", Run: n.forward.Run},
 		lifecycle.Part{Name: "membership", Run: n.takePart, Stop: n.leave},
 		lifecycle.Part{Name: "collect", Run: n.collect.Run},
+		lifecycle.Part{Name: "emergency", Run: n.emergency.Run},
 		lifecycle.Part{Name: "leader", Run: n.leader.Run},
 		lifecycle.Part{Name: "ledger", Run: n.ledger.Run},
 		lifecycle.Part{Name: "usage", Run: n.usage.Run},

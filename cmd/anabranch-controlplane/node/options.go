@@ -76,6 +76,9 @@ type Options struct {
 	// Prices are sources of what GPUs cost, which this node asks while it leads. Empty: it asks nobody, and goes
 	// by rate cards, what others have found, and the defaults that come with the program.
 	Prices []prices.Group
+	// EmergencyKeys is a file of the keys that emergency orders are signed with where there is no quorum; see
+	// signed.ParseKeys. It is read again when it changes. Empty: none are taken.
+	EmergencyKeys string
 	// ReadRate and WriteRate are how many reads and changes one caller may ask of this node in a second;
 	// 0: the defaults of package rest, negative: no limit.
 	ReadRate, WriteRate float64

@@ -99,7 +99,7 @@ func (n *Node) registry() *prometheus.Registry {
 	})
 	gauge("changes_held_back", "1 while changes of configuration have not come to all routers.", func() float64 { return flag(n.store.View().Pending()) })
 	gauge("changes_returned", "1 while changes that are held back have been tried, and taken back.", func() float64 { return flag(n.store.View().ReturnedNow()) })
-	gauge("changes_frozen", "1 while an operator keeps changes away from routers.", func() float64 { return flag(n.store.View().Frozen() != nil) })
+	gauge("changes_frozen", "1 while an operator keeps changes away from routers.", func() float64 { return flag(n.store.View().FrozenAt(time.Now()) != nil) })
 	gauge("members", "Members of the cluster.", func() float64 { return float64(len(n.store.Members())) })
 	gauge("router_streams", "Routers connected to this node.", func() float64 { return float64(n.publish.Streams()) })
 	gauge("leader_contact_age_seconds", "Time since the leader was last heard; 0 on the leader, below 0: never.", func() float64 {

@@ -12,6 +12,7 @@
 //   2026-11-30  feature_level in exchanges.
 //   2026-11-30  sources in exchanges.
 //   2026-11-30  Explain and Decisions.
+//   2026-11-30  signed_orders in exchanges.
 
 package nodepb
 
@@ -505,12 +506,13 @@ func (*TransferReply) Descriptor() ([]byte, []int) {
 }
 
 type ExchangeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	AppliedIndex  uint64                 `protobuf:"varint,2,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	Routers       []*RouterObservation   `protobuf:"bytes,3,rep,name=routers,proto3" json:"routers,omitempty"`
-	FeatureLevel  uint32                 `protobuf:"varint,10,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // newest format of commands that the caller applies; 0: 1
-	Sources       []*SourceObservation   `protobuf:"bytes,20,rep,name=sources,proto3" json:"sources,omitempty"`                                // all that the caller polls itself
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	NodeId        string                  `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	AppliedIndex  uint64                  `protobuf:"varint,2,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	Routers       []*RouterObservation    `protobuf:"bytes,3,rep,name=routers,proto3" json:"routers,omitempty"`
+	FeatureLevel  uint32                  `protobuf:"varint,10,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // newest format of commands that the caller applies; 0: 1
+	Sources       []*SourceObservation    `protobuf:"bytes,20,rep,name=sources,proto3" json:"sources,omitempty"`                                // all that the caller polls itself
+	SignedOrders  []*routerpb.SignedOrder `protobuf:"bytes,21,rep,name=signed_orders,json=signedOrders,proto3" json:"signed_orders,omitempty"`  // emergency orders given without quorum, all that it has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -580,12 +582,20 @@ func (x *ExchangeRequest) GetSources() []*SourceObservation {
 	return nil
 }
 
+func (x *ExchangeRequest) GetSignedOrders() []*routerpb.SignedOrder {
+	if x != nil {
+		return x.SignedOrders
+	}
+	return nil
+}
+
 type ExchangeReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	AppliedIndex  uint64                 `protobuf:"varint,2,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	FeatureLevel  uint32                 `protobuf:"varint,10,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // as in the request
-	Stranger      bool                   `protobuf:"varint,11,opt,name=stranger,proto3" json:"stranger,omitempty"`                             // the caller is no member, as far as this node knows
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	NodeId        string                  `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	AppliedIndex  uint64                  `protobuf:"varint,2,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	FeatureLevel  uint32                  `protobuf:"varint,10,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"` // as in the request
+	SignedOrders  []*routerpb.SignedOrder `protobuf:"bytes,12,rep,name=signed_orders,json=signedOrders,proto3" json:"signed_orders,omitempty"`  // as in the request
+	Stranger      bool                    `protobuf:"varint,11,opt,name=stranger,proto3" json:"stranger,omitempty"`                             // the caller is no member, as far as this node knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -639,6 +649,13 @@ func (x *ExchangeReply) GetFeatureLevel() uint32 {
 		return x.FeatureLevel
 	}
 	return 0
+}
+
+func (x *ExchangeReply) GetSignedOrders() []*routerpb.SignedOrder {
+	if x != nil {
+		return x.SignedOrders
+	}
+	return nil
 }
 
 func (x *ExchangeReply) GetStranger() bool {
@@ -1237,19 +1254,21 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x0f\n" +
-	"\rTransferReply\"\xf4\x01\n" +
+	"\rTransferReply\"\xbb\x02\n" +
 	"\x0fExchangeRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
 	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12>\n" +
 	"\arouters\x18\x03 \x03(\v2$.anabranch.node.v1.RouterObservationR\arouters\x12#\n" +
 	"\rfeature_level\x18\n" +
 	" \x01(\rR\ffeatureLevel\x12>\n" +
-	"\asources\x18\x14 \x03(\v2$.anabranch.node.v1.SourceObservationR\asources\"\x8e\x01\n" +
+	"\asources\x18\x14 \x03(\v2$.anabranch.node.v1.SourceObservationR\asources\x12E\n" +
+	"\rsigned_orders\x18\x15 \x03(\v2 .anabranch.router.v1.SignedOrderR\fsignedOrders\"\xd5\x01\n" +
 	"\rExchangeReply\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12#\n" +
 	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12#\n" +
 	"\rfeature_level\x18\n" +
-	" \x01(\rR\ffeatureLevel\x12\x1a\n" +
+	" \x01(\rR\ffeatureLevel\x12E\n" +
+	"\rsigned_orders\x18\f \x03(\v2 .anabranch.router.v1.SignedOrderR\fsignedOrders\x12\x1a\n" +
 	"\bstranger\x18\v \x01(\bR\bstranger\"k\n" +
 	"\x0eExplainRequest\x12\x1d\n" +
 	"\n" +
@@ -1352,43 +1371,46 @@ var file_controlplane_forward_nodepb_node_proto_goTypes = []any{
 	(*RouterObservation)(nil),       // 17: anabranch.node.v1.RouterObservation
 	(*statepb.Command)(nil),         // 18: anabranch.state.v1.Command
 	(*statepb.Outcome)(nil),         // 19: anabranch.state.v1.Outcome
-	(*routerpb.Explained)(nil),      // 20: anabranch.router.v1.Explained
-	(*routerpb.DecisionFilter)(nil), // 21: anabranch.router.v1.DecisionFilter
-	(*routerpb.Hello)(nil),          // 22: anabranch.router.v1.Hello
-	(*routerpb.Report)(nil),         // 23: anabranch.router.v1.Report
-	(*routerpb.Ack)(nil),            // 24: anabranch.router.v1.Ack
+	(*routerpb.SignedOrder)(nil),    // 20: anabranch.router.v1.SignedOrder
+	(*routerpb.Explained)(nil),      // 21: anabranch.router.v1.Explained
+	(*routerpb.DecisionFilter)(nil), // 22: anabranch.router.v1.DecisionFilter
+	(*routerpb.Hello)(nil),          // 23: anabranch.router.v1.Hello
+	(*routerpb.Report)(nil),         // 24: anabranch.router.v1.Report
+	(*routerpb.Ack)(nil),            // 25: anabranch.router.v1.Ack
 }
 var file_controlplane_forward_nodepb_node_proto_depIdxs = []int32{
 	18, // 0: anabranch.node.v1.ProposeRequest.command:type_name -> anabranch.state.v1.Command
 	19, // 1: anabranch.node.v1.ProposeReply.outcome:type_name -> anabranch.state.v1.Outcome
 	17, // 2: anabranch.node.v1.ExchangeRequest.routers:type_name -> anabranch.node.v1.RouterObservation
 	16, // 3: anabranch.node.v1.ExchangeRequest.sources:type_name -> anabranch.node.v1.SourceObservation
-	20, // 4: anabranch.node.v1.ExplainReply.explained:type_name -> anabranch.router.v1.Explained
-	21, // 5: anabranch.node.v1.DecisionsRequest.filter:type_name -> anabranch.router.v1.DecisionFilter
-	22, // 6: anabranch.node.v1.RouterObservation.hello:type_name -> anabranch.router.v1.Hello
-	23, // 7: anabranch.node.v1.RouterObservation.report:type_name -> anabranch.router.v1.Report
-	24, // 8: anabranch.node.v1.RouterObservation.ack:type_name -> anabranch.router.v1.Ack
-	0,  // 9: anabranch.node.v1.Node.Propose:input_type -> anabranch.node.v1.ProposeRequest
-	2,  // 10: anabranch.node.v1.Node.ReadIndex:input_type -> anabranch.node.v1.ReadIndexRequest
-	4,  // 11: anabranch.node.v1.Node.Join:input_type -> anabranch.node.v1.JoinRequest
-	6,  // 12: anabranch.node.v1.Node.Remove:input_type -> anabranch.node.v1.RemoveRequest
-	8,  // 13: anabranch.node.v1.Node.Transfer:input_type -> anabranch.node.v1.TransferRequest
-	10, // 14: anabranch.node.v1.Node.Exchange:input_type -> anabranch.node.v1.ExchangeRequest
-	12, // 15: anabranch.node.v1.Node.Explain:input_type -> anabranch.node.v1.ExplainRequest
-	14, // 16: anabranch.node.v1.Node.Decisions:input_type -> anabranch.node.v1.DecisionsRequest
-	1,  // 17: anabranch.node.v1.Node.Propose:output_type -> anabranch.node.v1.ProposeReply
-	3,  // 18: anabranch.node.v1.Node.ReadIndex:output_type -> anabranch.node.v1.ReadIndexReply
-	5,  // 19: anabranch.node.v1.Node.Join:output_type -> anabranch.node.v1.JoinReply
-	7,  // 20: anabranch.node.v1.Node.Remove:output_type -> anabranch.node.v1.RemoveReply
-	9,  // 21: anabranch.node.v1.Node.Transfer:output_type -> anabranch.node.v1.TransferReply
-	11, // 22: anabranch.node.v1.Node.Exchange:output_type -> anabranch.node.v1.ExchangeReply
-	13, // 23: anabranch.node.v1.Node.Explain:output_type -> anabranch.node.v1.ExplainReply
-	15, // 24: anabranch.node.v1.Node.Decisions:output_type -> anabranch.node.v1.DecisionsReply
-	17, // [17:25] is the sub-list for method output_type
-	9,  // [9:17] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	20, // 4: anabranch.node.v1.ExchangeRequest.signed_orders:type_name -> anabranch.router.v1.SignedOrder
+	20, // 5: anabranch.node.v1.ExchangeReply.signed_orders:type_name -> anabranch.router.v1.SignedOrder
+	21, // 6: anabranch.node.v1.ExplainReply.explained:type_name -> anabranch.router.v1.Explained
+	22, // 7: anabranch.node.v1.DecisionsRequest.filter:type_name -> anabranch.router.v1.DecisionFilter
+	23, // 8: anabranch.node.v1.RouterObservation.hello:type_name -> anabranch.router.v1.Hello
+	24, // 9: anabranch.node.v1.RouterObservation.report:type_name -> anabranch.router.v1.Report
+	25, // 10: anabranch.node.v1.RouterObservation.ack:type_name -> anabranch.router.v1.Ack
+	0,  // 11: anabranch.node.v1.Node.Propose:input_type -> anabranch.node.v1.ProposeRequest
+	2,  // 12: anabranch.node.v1.Node.ReadIndex:input_type -> anabranch.node.v1.ReadIndexRequest
+	4,  // 13: anabranch.node.v1.Node.Join:input_type -> anabranch.node.v1.JoinRequest
+	6,  // 14: anabranch.node.v1.Node.Remove:input_type -> anabranch.node.v1.RemoveRequest
+	8,  // 15: anabranch.node.v1.Node.Transfer:input_type -> anabranch.node.v1.TransferRequest
+	10, // 16: anabranch.node.v1.Node.Exchange:input_type -> anabranch.node.v1.ExchangeRequest
+	12, // 17: anabranch.node.v1.Node.Explain:input_type -> anabranch.node.v1.ExplainRequest
+	14, // 18: anabranch.node.v1.Node.Decisions:input_type -> anabranch.node.v1.DecisionsRequest
+	1,  // 19: anabranch.node.v1.Node.Propose:output_type -> anabranch.node.v1.ProposeReply
+	3,  // 20: anabranch.node.v1.Node.ReadIndex:output_type -> anabranch.node.v1.ReadIndexReply
+	5,  // 21: anabranch.node.v1.Node.Join:output_type -> anabranch.node.v1.JoinReply
+	7,  // 22: anabranch.node.v1.Node.Remove:output_type -> anabranch.node.v1.RemoveReply
+	9,  // 23: anabranch.node.v1.Node.Transfer:output_type -> anabranch.node.v1.TransferReply
+	11, // 24: anabranch.node.v1.Node.Exchange:output_type -> anabranch.node.v1.ExchangeReply
+	13, // 25: anabranch.node.v1.Node.Explain:output_type -> anabranch.node.v1.ExplainReply
+	15, // 26: anabranch.node.v1.Node.Decisions:output_type -> anabranch.node.v1.DecisionsReply
+	19, // [19:27] is the sub-list for method output_type
+	11, // [11:19] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_forward_nodepb_node_proto_init() }

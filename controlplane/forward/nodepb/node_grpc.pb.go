@@ -12,6 +12,7 @@
 //   2026-11-30  feature_level in exchanges.
 //   2026-11-30  sources in exchanges.
 //   2026-11-30  Explain and Decisions.
+//   2026-11-30  signed_orders in exchanges.
 
 package nodepb
 

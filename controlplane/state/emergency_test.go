@@ -1,0 +1,254 @@
+package state
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"anabranch/api/order"
+	"anabranch/api/routerpb"
+	"anabranch/controlplane/state/statepb"
+)
+
+// alarmed is a cluster in which orders can be given, at second 1.
+func alarmed(t *testing.T) *history {
+	t.Helper()
+	h := staged(t)
+	h.do(raise(6))
+	return h
+}
+
+var second1 = time.UnixMilli(1000)
+
+// ordered is an order that is given at second 1 and holds for an hour.
+func ordered(kind order.Kind, target string) *routerpb.Order {
+	return &routerpb.Order{
+		Kind: string(kind), Target: target, Actor: "ann", Reason: "test", AtUnixMs: 1000, ExpiresUnixMs: 1000 + time.Hour.Milliseconds(),
+	}
+}
+
+func put(o *routerpb.Order) *statepb.Command {
+	return &statepb.Command{Format: 6, AtUnixMs: 1000, Actor: &statepb.Actor{Name: "ann"}, Op: &statepb.Command_PutOrder{PutOrder: &statepb.PutOrder{Order: o}}}
+}
+
+func signedBy(key string, counter uint64, o *routerpb.Order, at int64) *statepb.Command {
+	o = proto.CloneOf(o)
+	o.Id = "s" + key
+	cmd := put(o)
+	cmd.AtUnixMs = at
+	p := cmd.GetPutOrder()
+	p.Key, p.Counter, p.GivenUnixMs = key, counter, 1000
+	return cmd
+}
+
+func end(id string) *statepb.Command {
+	return &statepb.Command{Format: 6, AtUnixMs: 1000, Actor: &statepb.Actor{Name: "bob"}, Op: &statepb.Command_EndOrder{EndOrder: &statepb.EndOrder{Id: id}}}
+}
+
+func (h *history) carries(cmd *statepb.Command) *statepb.Outcome {
+	h.t.Helper()
+	out := h.do(cmd)
+	if out.GetCode() != "" {
+		h.t.Fatalf("%v: %v", cmd, out)
+	}
+	return out
+}
+
+// told lists what the trail says of orders above an index.
+func (h *history) told(after uint64) string {
+	var out []string
+	for _, e := range h.Audit(after, 0) {
+		if e.GetKind() == KindOrder {
+			out = append(out, e.GetAction()+" "+e.GetCode())
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestAnOrderHoldsUntilItEnds(t *testing.T) {
+	h := alarmed(t)
+	from := h.Index()
+	h.carries(put(ordered(order.Evacuate, "region/us")))
+	id := h.Orders(second1)[0].GetOrder().GetId()
+	if _, yes := h.Ordered(second1).Evacuated("a", "us"); !yes {
+		t.Error("it does not hold")
+	}
+	if len(h.Orders(second1.Add(time.Hour))) != 0 {
+		t.Error("it holds after its end")
+	}
+	h.carries(end(id))
+	if len(h.Orders(second1)) != 0 || len(h.EndedOrders(second1)) != 0 {
+		t.Error("it holds though it was taken back, or is remembered")
+	}
+	if out := h.do(end(id)); out.GetCode() != CodeNotFound {
+		t.Errorf("taken back twice: %v", out)
+	}
+	if got := h.told(from); got != "create evacuate, delete " {
+		t.Errorf("the trail says %q", got)
+	}
+}
+
+func TestOrdersThatWouldDoNothingAreRefused(t *testing.T) {
+	h := alarmed(t)
+	late := ordered(order.Freeze, "")
+	late.AtUnixMs, late.ExpiresUnixMs = -time.Hour.Milliseconds(), 500
+	for name, c := range map[string]struct {
+		o    *routerpb.Order
+		code string
+	}{
+		"an unknown region":   {ordered(order.Evacuate, "region/eu-7"), CodeNotFound},
+		"an unknown cluster":  {ordered(order.Restore, "cluster/x"), CodeNotFound},
+		"no kind of target":   {ordered(order.Evacuate, "us"), CodeInvalid},
+		"an unknown kind":     {ordered("stop", ""), CodeInvalid},
+		"a table not kept":    {&routerpb.Order{Kind: "revert", Revision: 99, Actor: "a", Reason: "b", AtUnixMs: 1000, ExpiresUnixMs: 2000}, CodeNotFound},
+		"what has ended":      {late, CodeExpired},
+		"nothing":             {nil, CodeInvalid},
+		"nobody":              {&routerpb.Order{Kind: "freeze", Reason: "b", AtUnixMs: 1000, ExpiresUnixMs: 2000}, CodeInvalid},
+		"longer than it may":  {&routerpb.Order{Kind: "freeze", Actor: "a", Reason: "b", AtUnixMs: 1000, ExpiresUnixMs: 1001 + order.MaxTerm.Milliseconds()}, CodeInvalid},
+		"a priority too high": {&routerpb.Order{Kind: "shed", Priority: 101, Actor: "a", Reason: "b", AtUnixMs: 1000, ExpiresUnixMs: 2000}, CodeInvalid},
+	} {
+		if out := h.do(put(c.o)); out.GetCode() != c.code {
+			t.Errorf("%s: %v, want %s", name, out, c.code)
+		}
+	}
+	for range order.MaxOrders {
+		h.carries(put(ordered(order.Freeze, "")))
+	}
+	if out := h.do(put(ordered(order.Freeze, ""))); out.GetCode() != CodeTooMany {
+		t.Errorf("one too many: %v", out)
+	}
+}
+
+func TestARestoreEndsTheEvacuationForGood(t *testing.T) {
+	h := alarmed(t)
+	h.carries(put(ordered(order.Evacuate, "region/us")))
+	short := ordered(order.Restore, "region/us")
+	short.ExpiresUnixMs = 2000
+	h.carries(put(short))
+	if !h.Ordered(second1).Restored("a", "us") {
+		t.Error("it is not restored")
+	}
+	if _, yes := h.Ordered(time.UnixMilli(2000)).Evacuated("a", "us"); yes {
+		t.Error("the evacuation came back when the restore ended")
+	}
+}
+
+func TestAFreezeByOrderHoldsTablesAndARevertIsItsOwnTable(t *testing.T) {
+	h := alarmed(t)
+	old := h.Table().GetRef().GetRevision()
+	h.must(&statepb.Publish{Table: table(0.9)})
+	h.carries(put(ordered(order.Freeze, "")))
+	if f := h.FrozenAt(second1); f == nil || !strings.Contains(f.GetReason(), "test") {
+		t.Errorf("frozen by %v", f)
+	}
+	if h.Frozen() != nil || h.FrozenAt(second1.Add(time.Hour)) != nil {
+		t.Error("it freezes beyond its time")
+	}
+	if out := h.do(command(&statepb.Publish{Table: table(0.7)})); out.GetCode() != CodeFrozen {
+		t.Errorf("a table under a freeze: %v", out)
+	}
+	h.must(&statepb.Publish{Health: []*statepb.ClusterHealth{{Cluster: "a", State: "HEALTHY"}}}) // health goes on
+	o := ordered(order.Revert, "")
+	o.Revision = old
+	h.carries(put(o))
+	if share(h.Table()) != 0.5 || h.Table().GetRef().GetRevision() != h.Index() || h.RevertedTo(h.Orders(second1)[1].GetOrder().GetId()) != h.Index() {
+		t.Errorf("the table is %v", h.Table())
+	}
+	late := command(&statepb.Publish{Table: table(0.7)})
+	late.AtUnixMs = 1000 + time.Hour.Milliseconds()
+	h.carries(late)
+}
+
+func TestARevertTakesARolloutBack(t *testing.T) {
+	h := alarmed(t)
+	old := h.Table().GetRef().GetRevision()
+	h.do(region("eu", `{}`, 0))
+	h.begin(0.9)
+	o := ordered(order.Revert, "")
+	o.Revision = old
+	h.carries(put(o))
+	if h.Rollout() != nil || share(h.Table()) != 0.5 || h.FreshTable() != nil {
+		t.Errorf("rollout %v, table %v", h.Rollout(), h.Table())
+	}
+}
+
+func TestASignedOrderIsEnteredOnce(t *testing.T) {
+	h := alarmed(t)
+	from := h.Index()
+	cmd := signedBy("k1", 7, ordered(order.Evacuate, "region/us"), 5000)
+	h.carries(cmd)
+	h.carries(proto.CloneOf(cmd)) // by another node
+	if got := h.told(from); got != "create evacuate" || len(h.Orders(second1)) != 1 || !h.OrderEntered("k1", 7) || h.OrderEntered("k1", 6) {
+		t.Errorf("the trail says %q", got)
+	}
+	reason := h.Audit(from, 1)[0].GetReason()
+	for _, part := range []string{"region/us", "key k1", "counter 7", "without quorum at 1970-01-01T00:00:01Z"} {
+		if !strings.Contains(reason, part) {
+			t.Errorf("the trail's reason %q does not say %q", reason, part)
+		}
+	}
+	h.carries(end("sk1"))
+	if ended := h.EndedOrders(second1); len(ended) != 1 || ended[0] != "sk1" {
+		t.Errorf("ended are %v", ended)
+	}
+	h.carries(proto.CloneOf(cmd))
+	if len(h.Orders(second1)) != 0 {
+		t.Error("a node that had not heard of its end gave it again")
+	}
+}
+
+func TestASignedOrderThatIsOverIsEnteredAllTheSame(t *testing.T) {
+	h := alarmed(t)
+	from := h.Index()
+	late := 1000 + 30*time.Hour.Milliseconds()
+	h.carries(signedBy("k1", 7, ordered(order.Evacuate, "region/gone"), late))
+	if h.told(from) != "create evacuate" || len(h.Orders(time.UnixMilli(late))) != 0 {
+		t.Errorf("the trail says %q, %d hold", h.told(from), len(h.Orders(time.UnixMilli(late))))
+	}
+	cancel := end("sk1")
+	cancel.GetEndOrder().Key, cancel.GetEndOrder().Counter = "k1", 8
+	h.carries(cancel)
+	h.carries(proto.CloneOf(cancel))
+	if got := h.told(from); got != "create evacuate, withdraw " {
+		t.Errorf("the trail says %q", got)
+	}
+}
+
+func TestCountersOfAKeyAreBounded(t *testing.T) {
+	h := alarmed(t)
+	for c := uint64(1); c <= MaxCounters+3; c++ {
+		h.View = func() *View { v := *h.View; v.enter("k", c); return &v }()
+	}
+	if got := h.emergency.keys[0]; len(got.GetCounters()) != MaxCounters || got.GetFloor() != 3 || !h.OrderEntered("k", 2) {
+		t.Errorf("%d counters, floor %d", len(got.GetCounters()), got.GetFloor())
+	}
+}
+
+func TestOrdersAreInSnapshotsAndSums(t *testing.T) {
+	h := alarmed(t)
+	before := Sums(h.View)
+	h.carries(signedBy("k1", 7, ordered(order.Evacuate, "region/us"), 1000))
+	h.carries(put(ordered(order.Shed, "")))
+	if d := Differing(before, Sums(h.View)); !strings.Contains(strings.Join(d, " "), "emergency") {
+		t.Errorf("what differs is %v", d)
+	}
+	var b bytes.Buffer
+	if err := Encode(h.View, &b); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Decode(&b)
+	if err != nil || !Equal(again, h.View) || len(again.Orders(second1)) != 2 || !again.OrderEntered("k1", 7) {
+		t.Errorf("restored %v, %v", again.Orders(second1), err)
+	}
+	for name, bad := range map[string]*statepb.Orders{
+		"without a name": {Orders: []*statepb.PutOrder{{}}},
+		"out of order":   {Keys: []*statepb.SignedCounters{{Key: "b"}, {Key: "a"}}},
+	} {
+		if err := new(emergency).read(bad); err == nil {
+			t.Errorf("%s: it was read", name)
+		}
+	}
+}
