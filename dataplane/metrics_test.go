@@ -253,6 +253,7 @@ func TestPlacesAreCountedByState(t *testing.T) {
 	}, func(pb *routerpb.Table) {
 		pb.Clusters[1].Auth = []*routerpb.Credential{{Type: "bearer", File: "/nowhere/at/all"}}
 		pb.Clusters[1].Drained, pb.Clusters[1].HealthCap = true, 0.25
+		pb.Clusters[1].ModelHealth = []*routerpb.ModelHealth{{Model: "llama", Health: "EVACUATED"}}
 	})
 	n := w.routers[us]
 	n.shows(t, map[string]float64{
@@ -268,6 +269,7 @@ func TestPlacesAreCountedByState(t *testing.T) {
 		"router_endpoints{cluster=us-a,state=ready}": 1, "router_endpoints{cluster=us-a,state=ejected}": 1,
 		"router_endpoints{cluster=us-a,state=busy}": 0, "router_endpoints{cluster=us-a,state=starting}": 0,
 		"router_cluster_ejected{cluster=us-a}": 0, "router_cluster_drained{cluster=us-b}": 1, "router_cluster_cap{cluster=us-b}": 0.25,
+		"router_cluster_model_cap{cluster=us-b,model=llama}": 0, "router_cluster_model_cap{cluster=us-a,model=llama}": absent,
 		"router_scrape_seconds{cluster=us-b}": absent,
 	})
 	got := n.values(t)

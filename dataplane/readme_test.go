@@ -87,6 +87,7 @@ func exercise(t *testing.T) shown {
 	// Requests, two regions, copies, splits, quotas, discovery, credentials, a page that can't be read.
 	play([]site{at("us-a", 1, newStub(t, told)), at("us-b", 0, gone), {id: "eu-a", region: eu, endpoints: []*stub{newStub(t, answers)}}}, func(pb *routerpb.Table) {
 		pb.Clusters[2].Drained = true
+		pb.Clusters[1].ModelHealth = []*routerpb.ModelHealth{{Model: "llama", Health: "RAMPING", HealthCap: 0.5}}
 		pb.Clusters[1].Auth = []*routerpb.Credential{{Type: "bearer", File: "/nowhere/at/all"}}
 		pb.Clusters[1].Discovery = &routerpb.Discovery{Kind: "file", Name: t.TempDir() + "/none.yaml"}
 		pb.Clusters[0].Discovery = &routerpb.Discovery{Kind: "file", Name: found}

@@ -146,10 +146,10 @@ func TestRelapsesDoubleTheWaitAndAreForgotten(t *testing.T) {
 	cfg := Config{}.ready()
 	c := Cluster{State: FailingOver}
 	at := noon
-	for i, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
+	for i, minutes := range []int{2, 4, 8, 16, 32, 60, 60} {
 		c = c.evacuate("dead", cfg, at)
-		if got := c.goodFor(cfg, at); got != want*time.Minute {
-			t.Errorf("after %d relapses it must be good for %s, want %d min", i, got, want)
+		if got := c.goodFor(cfg, at); got.Minutes() != float64(minutes) {
+			t.Errorf("after %d relapses it must be good for %s, want %d min", i, got, minutes)
 		}
 		at = at.Add(2 * time.Hour)
 	}
