@@ -12,7 +12,7 @@ import (
 func Input(view *state.View, signals signal.Snapshot) plan.Input {
 	return plan.Input{
 		Resources: drained{view.Settled(), view, view.Ordered(signals.At)}, Signals: signals, Previous: view.Table(), Health: restored(view), Now: signals.At, Warm: true,
-		Epoch: view.Epoch(), Older: view.FeatureLevel() < organisedLevel, Frozen: view.FrozenAt(signals.At) != nil,
+		Epoch: view.Epoch(), Older: view.FeatureLevel() < organisedLevel, Frozen: held(view, signals.At), Drill: drillOf(view),
 		Prices: view.Offers(), PricesRevision: view.PricesRevision(),
 	}
 }

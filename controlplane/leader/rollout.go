@@ -34,7 +34,7 @@ type stage struct {
 
 // letThrough lets what is held back hold at once where nothing is staged any more.
 func (l *loop) letThrough(ctx context.Context, view *state.View) {
-	if !view.Pending() || view.FrozenAt(l.o.Now()) != nil || policy.SafetyOf(view).Staged {
+	if !view.Pending() || held(view, l.o.Now()) || policy.SafetyOf(view).Staged {
 		return
 	}
 	const why = "rollouts are not staged"
@@ -62,7 +62,7 @@ func (l *loop) roll(ctx context.Context, signals signal.Snapshot) {
 		l.watch(ctx, view, r, signals)
 	default:
 		l.stage = stage{}
-		if view.Pending() && view.FrozenAt(l.o.Now()) == nil && l.warm && !view.ReturnedNow() && policy.SafetyOf(view).Staged {
+		if view.Pending() && !held(view, l.o.Now()) && l.warm && !view.ReturnedNow() && policy.SafetyOf(view).Staged {
 			l.begin(ctx, view, signals)
 		}
 	}
@@ -151,7 +151,7 @@ func (l *loop) watch(ctx context.Context, view *state.View, r *statepb.Rollout, 
 		Rules: policy.SafetyOf(view), Stage: reach.Stage, Cohort: Cohort(view, r, signals), Expected: int(r.GetExpected()),
 		With: l.tally.Sum(of, l.stage.since, signals.At.Add(time.Second)), Before: l.stage.before,
 		Rest:  l.tally.Sum(others, l.stage.since, signals.At.Add(time.Second)),
-		Since: l.stage.since, Held: r.GetPaused() || view.FrozenAt(l.o.Now()) != nil, Now: signals.At,
+		Since: l.stage.since, Held: r.GetPaused() || held(view, l.o.Now()), Now: signals.At,
 	}, l.stage.progress)
 	switch verdict.Act {
 	case rollout.Return:

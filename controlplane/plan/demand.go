@@ -299,6 +299,8 @@ func (r *route) judge(d *demand) {
 	}
 	switch share := r.cap(); {
 	case r.excluded:
+	case r.site.gone(d.model):
+		r.barred = "taken out by a drill"
 	case r.site.spec.Drained:
 		r.barred = "drained by an operator"
 	case share <= 0:
@@ -379,6 +381,8 @@ func (d *demand) notice(revision, published uint64) {
 		switch was := r.site.was; {
 		case was == nil || r.was == nil:
 			d.displaced = string(r.site.id) + " is new"
+		case r.site.gone(d.model) || r.site.back:
+			d.displaced = string(r.site.id) + " is drilled"
 		case was.GetDrained() != r.site.spec.Drained:
 			d.displaced = string(r.site.id) + " is drained or restored"
 		case HealthCap(was, d.model) != wellOr(r.health).Cap():

@@ -64,6 +64,9 @@ type Input struct {
 	// Frozen: an operator wants no optimisation. What health, a drain or a changed resource displaces
 	// moves all the same.
 	Frozen bool
+	// Drill that is under way, past its checks. Nil: none is. The table says the same as without it, but for what it
+	// adds, see [routerpb.Drill].
+	Drill *Drill
 
 	// supposed is taken for true against all that; nil: nothing is.
 	supposed *suppositions
@@ -102,6 +105,7 @@ func Compute(in Input) Output {
 			Model: string(d.model), Class: string(d.class), Source: string(d.source), Text: d.why,
 		})
 	}
+	addDrill(table, in)
 	return Output{Table: table, Reasons: reasons, Changed: !same(table, in.Previous), Congestion: w.congestion()}
 }
 

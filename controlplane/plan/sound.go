@@ -27,19 +27,13 @@ func Sound(t *routerpb.Table) error {
 	if n := proto.Size(t); n > MaxTableBytes {
 		return fmt.Errorf("the table has %d bytes, the limit is %d", n, MaxTableBytes)
 	}
-	clusters, zones := map[string]*routerpb.Cluster{}, map[string]string{}
-	for _, c := range t.GetClusters() {
-		clusters[c.GetId()] = c
-	}
-	for _, r := range t.GetRegions() {
-		zones[r.GetId()] = r.GetZone()
-	}
+	clusters, zones := placesOf(t)
 	for _, w := range t.GetWeights() {
 		if err := soundList(t, w, clusters, zones); err != nil {
 			return fmt.Errorf("weights of model %s, class %s, from %s: %w", w.GetModel(), w.GetClass(), w.GetSource(), err)
 		}
 	}
-	return nil
+	return soundDrill(t, t.GetDrill())
 }
 
 func soundList(t *routerpb.Table, w *routerpb.Weights, clusters map[string]*routerpb.Cluster, zones map[string]string) error {

@@ -16,6 +16,9 @@ type suppositions struct {
 	// ofModel and ofClass narrow the demand that is multiplied; empty: of any.
 	ofModel fleet.ModelID
 	ofClass fleet.ClassID
+	// out are clusters that a drill takes out, of the models of; none: of all. back are clusters that it brings back.
+	out, back []fleet.ClusterID
+	of        []fleet.ModelID
 }
 
 // suppose makes a world what it would be.
@@ -25,6 +28,7 @@ func (w *world) suppose(in Input) {
 	}
 	w.supposed = *in.supposed
 	for _, s := range w.sites {
+		w.drilled(s)
 		if factor := w.supposed.CapacityFactor(s.id); factor != 1 {
 			for m, work := range s.capacity {
 				s.capacity[m] = min(max(work*factor, leastWork), mostWork)

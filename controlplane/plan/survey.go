@@ -41,6 +41,9 @@ type site struct {
 	was *routerpb.Cluster
 	// book of the prices that are supposed to hold on it. Nil: those of the world do.
 	book *costmodel.Book
+	// out: a drill takes it out, of the models outOf; none: of all. back: a drill brings it back.
+	out, back bool
+	outOf     []fleet.ModelID
 }
 
 // cap is the share of its weight that the site may take of its best model, an operator's drain included.

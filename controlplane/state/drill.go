@@ -24,7 +24,7 @@ const (
 	MaxReports     = 20
 	MaxReportBytes = 64 << 20
 	// MaxReport bounds one report as it is kept, in bytes.
-	MaxReport = 8 << 20
+	MaxReport = drill.MaxReportBytes
 	// MaxWaiting is how many drills may wait for their dry run, approval or start.
 	MaxWaiting = 20
 	// MaxDrillEvents is how many events of a drill are kept, the newest.
@@ -37,7 +37,7 @@ const (
 	MaxForecast  = 256 << 10
 	MaxBaseline  = 256 << 10
 	// SeriesFor is how long the drills of a schedule may be approved at once.
-	SeriesFor = 90 * 24 * time.Hour
+	SeriesFor = drill.SeriesTime
 	// MaxSeries is how many schedules may be approved at once.
 	MaxSeries = 100
 )
@@ -109,9 +109,10 @@ func (v *View) createDrill(cmd *statepb.Command, c *statepb.CreateDrill) *statep
 	}
 	d := &statepb.Drill{
 		Id: v.index, Plan: c.GetPlan(), PlanRevision: c.GetPlanRevision(), Spec: c.GetSpec(),
+		State: string(drill.Draft), Revision: v.index, StateUnixMs: cmd.GetAtUnixMs(),
 		Creator: cmd.GetActor(), CreatedUnixMs: cmd.GetAtUnixMs(), StartUnixMs: c.GetStartUnixMs(), Series: c.GetSeries(),
 	}
-	v.enterDrill(cmd, d, drill.Draft, "")
+	v.tellDrill(d, &statepb.DrillEvent{AtUnixMs: cmd.GetAtUnixMs(), Kind: drill.OfTransition, Actor: cmd.GetActor().GetName()})
 	v.drills.all = append(slices.Clone(v.drills.all), d)
 	v.recordDrill(cmd, d, "create", "")
 	return &statepb.Outcome{}
@@ -132,17 +133,6 @@ func (v *View) waitingDrills() int {
 	return n
 }
 
-// enterDrill puts a drill, which is this command's own, into a state, and says so in its events.
-func (v *View) enterDrill(cmd *statepb.Command, d *statepb.Drill, to drill.State, reason string) {
-	d.State, d.StateUnixMs, d.Reason, d.Revision = string(to), cmd.GetAtUnixMs(), bounded(reason), v.index
-	if to == drill.Precheck {
-		d.StartedUnixMs = cmd.GetAtUnixMs()
-	}
-	v.tellDrill(d, &statepb.DrillEvent{
-		AtUnixMs: cmd.GetAtUnixMs(), Kind: "transition", Text: reason, Actor: cmd.GetActor().GetName(), State: string(to), Step: d.GetStep(),
-	})
-}
-
 // tellDrill adds events to a drill, which is this command's own. Beyond the bound the oldest go.
 func (v *View) tellDrill(d *statepb.Drill, events ...*statepb.DrillEvent) {
 	for _, e := range events {
@@ -154,15 +144,12 @@ func (v *View) tellDrill(d *statepb.Drill, events ...*statepb.DrillEvent) {
 	d.Events = d.Events[max(0, len(d.Events)-MaxDrillEvents):]
 }
 
-// endDrill ends one. What it has measured stays in its report, which is chained to that of the drill before.
-func (v *View) endDrill(cmd *statepb.Command, d *statepb.Drill, outcome drill.Outcome, cause, reason string) {
-	d.Outcome, d.Cause, d.EndedUnixMs = bounded(string(outcome)), bounded(cause), cmd.GetAtUnixMs()
-	v.enterDrill(cmd, d, drill.Done, reason)
+// close ends a drill, which is this command's own: what was measured is told in its report alone, which is chained to
+// that of the drill that ended before.
+func (v *View) close(d *statepb.Drill) {
 	d.Samples, d.Resume = nil, ""
 	if len(d.GetReportSha256()) > 0 {
 		d.PreviousSha256, v.drills.last = v.drills.last, d.GetReportSha256()
-	} else {
-		d.Report = nil
 	}
 }
 

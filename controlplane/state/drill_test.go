@@ -54,6 +54,13 @@ func (h *history) steer(id uint64, second int64, to drill.State, change func(*st
 	return h.do(said("system/leader", second, s))
 }
 
+// begun has cat start a drill that is approved, and the leader begin it.
+func (h *history) begun(id uint64, second int64) {
+	h.t.Helper()
+	h.done(said("cat", second, &statepb.DecideDrill{Id: id, Act: DrillStart}))
+	h.through(id, second, drill.Precheck)
+}
+
 // through takes a drill that is started along states, one a second.
 func (h *history) through(id uint64, second int64, states ...drill.State) {
 	h.t.Helper()
@@ -86,7 +93,7 @@ func TestADrillGoesItsWay(t *testing.T) {
 	if d := h.Drill(id); d.GetState() != "SCHEDULED" || d.GetApprovedUntilUnixMs() != 20_000+8*3600*1000 || d.GetNeeded() != 1 || h.ActiveDrill() != nil {
 		t.Errorf("approved as %v", d)
 	}
-	h.done(said("ann", 30, &statepb.DecideDrill{Id: id, Act: DrillStart}))
+	h.begun(id, 30)
 	if d := h.ActiveDrill(); d.GetId() != id || d.GetState() != "PRECHECK" || d.GetStartedUnixMs() != 30_000 || d.GetBroken() != nil || d.GetSequence() == 0 {
 		t.Errorf("started as %v", d)
 	}
@@ -126,7 +133,7 @@ func TestADrillGoesItsWay(t *testing.T) {
 	for _, e := range d.GetEvents() {
 		states = append(states, e.GetState())
 	}
-	if got, want := strings.Join(states, " "), "DRAFT VALIDATED PENDING_APPROVAL SCHEDULED PRECHECK BASELINE SHIFTING DWELL SHIFTING DWELL HOLD FAILBACK VERIFY DONE"; got != want {
+	if got, want := strings.Join(states, " "), "DRAFT VALIDATED PENDING_APPROVAL SCHEDULED SCHEDULED PRECHECK BASELINE SHIFTING DWELL SHIFTING DWELL HOLD FAILBACK VERIFY DONE"; got != want {
 		t.Errorf("events of\n%s, want\n%s", got, want)
 	}
 }
@@ -152,11 +159,17 @@ func TestWhatMayNotBeSaidToADrillIsRefused(t *testing.T) {
 		},
 		"start without approval": {
 			before: func(h *history, id uint64) { h.done(said("ann", 20, dryRun(id))) },
-			cmd:    func(_ *history, id uint64) *statepb.Command { return said("ann", 21, start(id)) }, code: CodePrecondition, field: "approvals",
+			cmd:    func(_ *history, id uint64) *statepb.Command { return said("ann", 21, start(id)) }, code: CodePrecondition, field: "state",
 		},
-		"start after the approval has run out": {
+		"a second dry run": {
+			before: func(h *history, id uint64) { h.done(said("ann", 20, dryRun(id))) },
+			cmd:    func(_ *history, id uint64) *statepb.Command { return said("ann", 21, dryRun(id)) }, code: CodePrecondition, field: "state",
+		},
+		"the same person twice": {
 			before: func(h *history, id uint64) { h.approved(id, 20) },
-			cmd:    func(_ *history, id uint64) *statepb.Command { return said("ann", 20+8*3600, start(id)) }, code: CodePrecondition, field: "approvals",
+			cmd: func(h *history, id uint64) *statepb.Command {
+				return said("bob", 21, &statepb.DecideDrill{Id: id, Act: DrillApprove, PlanSha256: sum(h, id)})
+			}, code: CodePrecondition, field: "state",
 		},
 		"approval of a draft": {
 			cmd: func(h *history, id uint64) *statepb.Command {
@@ -172,7 +185,7 @@ func TestWhatMayNotBeSaidToADrillIsRefused(t *testing.T) {
 		"approval of what was there before": {
 			before: func(h *history, id uint64) { h.done(said("ann", 20, dryRun(id))) },
 			cmd: func(h *history, id uint64) *statepb.Command {
-				return said("bob", 21, &statepb.DecideDrill{Id: id, Act: DrillApprove, PlanSha256: PlanSum([]byte(`{}`), nil, nil)})
+				return said("bob", 21, &statepb.DecideDrill{Id: id, Act: DrillApprove, PlanSha256: make([]byte, 32)})
 			}, code: CodePrecondition, field: "plan_sha256",
 		},
 		"approval of no series": {
@@ -183,15 +196,15 @@ func TestWhatMayNotBeSaidToADrillIsRefused(t *testing.T) {
 		},
 		"pause of what has not begun": {cmd: func(_ *history, id uint64) *statepb.Command { return said("ann", 20, act(id, DrillPause)) }, code: CodePrecondition, field: "state"},
 		"resume of what is not paused": {
-			before: func(h *history, id uint64) { h.approved(id, 20); h.done(said("ann", 21, start(id))) },
+			before: func(h *history, id uint64) { h.approved(id, 20); h.begun(id, 21) },
 			cmd:    func(_ *history, id uint64) *statepb.Command { return said("ann", 22, act(id, DrillResume)) }, code: CodePrecondition, field: "state",
 		},
 		"pause before anything has moved": {
-			before: func(h *history, id uint64) { h.approved(id, 20); h.done(said("ann", 21, start(id))) },
+			before: func(h *history, id uint64) { h.approved(id, 20); h.begun(id, 21) },
 			cmd:    func(_ *history, id uint64) *statepb.Command { return said("ann", 22, act(id, DrillPause)) }, code: CodePrecondition, field: "state",
 		},
 		"a dry run of what is under way": {
-			before: func(h *history, id uint64) { h.approved(id, 20); h.done(said("ann", 21, start(id))) },
+			before: func(h *history, id uint64) { h.approved(id, 20); h.begun(id, 21) },
 			cmd:    func(_ *history, id uint64) *statepb.Command { return said("ann", 22, dryRun(id)) }, code: CodePrecondition, field: "state",
 		},
 		"a dry run without findings": {cmd: func(_ *history, id uint64) *statepb.Command { return said("ann", 20, act(id, DrillValidate)) }, code: CodeInvalid, field: "resolved"},
@@ -200,7 +213,7 @@ func TestWhatMayNotBeSaidToADrillIsRefused(t *testing.T) {
 				d := dryRun(id)
 				d.Refused = "SUCCEEDED"
 				return said("ann", 20, d)
-			}, code: CodeInvalid, field: "refused",
+			}, code: CodeInvalid, field: "act",
 		},
 		"abort of what is over": {
 			before: func(h *history, id uint64) { h.done(said("ann", 20, act(id, DrillAbort))) },
@@ -230,7 +243,7 @@ func TestOneDrillAtATime(t *testing.T) {
 	second := h.Index()
 	h.approved(first, 20)
 	h.approved(second, 20)
-	h.done(said("ann", 21, &statepb.DecideDrill{Id: first, Act: DrillStart}))
+	h.begun(first, 21)
 	if out := h.do(said("ann", 22, &statepb.DecideDrill{Id: second, Act: DrillStart})); out.GetCode() != CodeExists {
 		t.Errorf("started: %v", out)
 	}
@@ -238,26 +251,16 @@ func TestOneDrillAtATime(t *testing.T) {
 		t.Errorf("steered: %v", out)
 	}
 	h.ended(first, 23, "one")
-	h.done(said("ann", 24, &statepb.DecideDrill{Id: second, Act: DrillStart}))
+	h.begun(second, 24)
 	if h.ActiveDrill().GetId() != second {
 		t.Error("the second has not begun")
 	}
 }
 
-func TestApprovalIsOfOtherPeople(t *testing.T) {
+func TestApprovalsAreAudited(t *testing.T) {
 	h, id := drilling(t)
-	h.done(said("ann", 20, dryRun(id)))
-	seen := h.Drill(id).GetPlanSha256()
-	other := dryRun(id)
-	other.Forecast = []byte(`{"verdict":"WARN"}`)
-	h.done(said("bob", 21, &statepb.DecideDrill{Id: id, Act: DrillApprove, PlanSha256: seen}))
-	h.done(said("ann", 22, other))
-	d := h.Drill(id)
-	if d.GetState() != "PENDING_APPROVAL" || len(d.GetApprovals()) != 0 || d.GetApprovedUntilUnixMs() != 0 || bytes.Equal(d.GetPlanSha256(), seen) {
-		t.Errorf("another dry run left %v", d)
-	}
-	h.done(said("bob", 23, &statepb.DecideDrill{Id: id, Act: DrillApprove, PlanSha256: d.GetPlanSha256()}))
-	if d := h.Drill(id); d.GetState() != "SCHEDULED" || d.GetApprovals()[0].GetActor().GetName() != "bob" {
+	h.approved(id, 20)
+	if d := h.Drill(id); d.GetState() != "SCHEDULED" || d.GetApprovals()[0].GetActor().GetName() != "bob" || d.GetApprovals()[0].GetAtUnixMs() != 20_000 {
 		t.Errorf("approved as %v", d)
 	}
 	var trail []string
@@ -266,9 +269,32 @@ func TestApprovalIsOfOtherPeople(t *testing.T) {
 			trail = append(trail, e.GetAction()+" "+e.GetCode()+" by "+e.GetActor())
 		}
 	}
-	want := "create DRAFT by ann, update PENDING_APPROVAL by ann, approve SCHEDULED by bob, update PENDING_APPROVAL by ann, approve SCHEDULED by bob"
-	if got := strings.Join(trail, ", "); got != want {
+	if got, want := strings.Join(trail, ", "), "create DRAFT by ann, update PENDING_APPROVAL by ann, approve SCHEDULED by bob"; got != want {
 		t.Errorf("audited as %s", got)
+	}
+}
+
+// What is approved is the plan and what it came to mean, not the figures of a dry run, which differ each minute.
+func TestThePlanHashIsOfWhatWasAgreedTo(t *testing.T) {
+	sum := func(change func(*statepb.DecideDrill)) string {
+		h, id := drilling(t)
+		d := dryRun(id)
+		change(d)
+		h.done(said("ann", 20, d))
+		return string(h.Drill(id).GetPlanSha256())
+	}
+	first := sum(func(*statepb.DecideDrill) {})
+	if len(first) != sha256.Size {
+		t.Fatalf("%d bytes", len(first))
+	}
+	if sum(func(d *statepb.DecideDrill) { d.Forecast = []byte(`{"verdict":"PASS","peakWork":7}`) }) != first {
+		t.Error("another figure is another plan")
+	}
+	if sum(func(d *statepb.DecideDrill) { d.Forecast = []byte(`{"verdict":"WARN"}`) }) == first {
+		t.Error("another verdict is the same plan")
+	}
+	if sum(func(d *statepb.DecideDrill) { d.Resolved = []byte(`{"clusters":["b"]}`) }) == first {
+		t.Error("other clusters are the same plan")
 	}
 }
 
@@ -276,6 +302,7 @@ func TestBrokenGlassIsMarkedAndAudited(t *testing.T) {
 	h, id := drilling(t)
 	h.done(said("ann", 20, dryRun(id)))
 	h.done(said("ann", 21, &statepb.DecideDrill{Id: id, Act: DrillStart, BreakGlass: "the auditor is here"}))
+	h.through(id, 21, drill.Precheck)
 	d := h.ActiveDrill()
 	if d.GetBroken().GetWhy() != "the auditor is here" || d.GetBroken().GetActor().GetName() != "ann" || len(h.BrokenGlass(time.Unix(22, 0))) != 1 {
 		t.Errorf("started as %v", d)
@@ -293,6 +320,7 @@ func TestBrokenGlassIsMarkedAndAudited(t *testing.T) {
 	next := h.Index()
 	h.approved(next, 32)
 	h.done(said("ann", 33, &statepb.DecideDrill{Id: next, Act: DrillStart, BreakGlass: "just in case"}))
+	h.through(next, 33, drill.Precheck)
 	if h.ActiveDrill().GetBroken() != nil {
 		t.Error("the glass is broken for what is approved")
 	}
@@ -319,7 +347,7 @@ func TestAnApprovedSeriesNeedsNoFurtherApproval(t *testing.T) {
 		want       string
 	}{
 		{"the same again", spec, 86_400, "SCHEDULED"},
-		{"the last day", spec, 20 + 90*86_400 - 1, "SCHEDULED"},
+		{"the last day", spec, 20 + 90*86_400 - 61, "SCHEDULED"},
 		{"too late", spec, 20 + 90*86_400, "PENDING_APPROVAL"},
 		{"another plan", `{"kind":"soft","percent":100}`, 86_400, "PENDING_APPROVAL"},
 	} {
@@ -361,27 +389,26 @@ func TestAPlanIsNotApproved(t *testing.T) {
 func TestPauseRemembersWhereToGoOn(t *testing.T) {
 	h, id := drilling(t)
 	h.approved(id, 20)
-	h.done(said("ann", 21, &statepb.DecideDrill{Id: id, Act: DrillStart}))
+	h.begun(id, 21)
 	h.through(id, 22, drill.Measuring, drill.Shifting, drill.Dwell)
 	h.done(said("cat", 30, &statepb.DecideDrill{Id: id, Act: DrillPause, Why: "lunch"}))
-	if d := h.Drill(id); d.GetState() != "PAUSED" || d.GetResume() != "DWELL" || d.GetReason() != "lunch" {
+	if d := h.Drill(id); d.GetState() != "PAUSED" || d.GetResume() != "DWELL" || d.GetReason() != "paused by an operator: lunch" {
 		t.Errorf("paused as %v", d)
 	}
 	sequence := h.Drill(id).GetSequence()
-	h.done(said("cat", 31, &statepb.DecideDrill{Id: id, Act: DrillPause}))
-	if h.Drill(id).GetSequence() != sequence {
-		t.Error("a second pause is a change")
+	if out := h.do(said("cat", 31, &statepb.DecideDrill{Id: id, Act: DrillPause})); out.GetCode() != CodePrecondition || h.Drill(id).GetSequence() != sequence {
+		t.Errorf("a second pause: %v", out)
 	}
 	h.done(said("cat", 32, &statepb.DecideDrill{Id: id, Act: DrillResume}))
 	if d := h.Drill(id); d.GetState() != "DWELL" || d.GetResume() != "" || d.GetSequence() <= sequence {
 		t.Errorf("resumed as %v", d)
 	}
 	h.done(said("cat", 33, &statepb.DecideDrill{Id: id, Act: DrillAbort, Why: "enough"}))
-	if d := h.Drill(id); d.GetState() != "ROLLING_BACK" || d.GetOutcome() != "INTERRUPTED" || d.GetCause() != CauseOperator {
+	if d := h.Drill(id); d.GetState() != "ROLLING_BACK" || d.GetOutcome() != "INTERRUPTED" || d.GetCause() != string(drill.CauseOperator) {
 		t.Errorf("called off as %v", d)
 	}
 	h.through(id, 34, drill.Verify)
-	if out := h.do(said("cat", 35, &statepb.DecideDrill{Id: id, Act: DrillAbort})); out.GetCode() != "" || h.Drill(id).GetState() != "VERIFY" {
+	if out := h.do(said("cat", 35, &statepb.DecideDrill{Id: id, Act: DrillAbort})); out.GetCode() != CodePrecondition || h.Drill(id).GetState() != "VERIFY" {
 		t.Errorf("a second stop: %v", out)
 	}
 }
@@ -392,10 +419,10 @@ func TestTheLeaderSteersWhatItHasSeen(t *testing.T) {
 		t.Errorf("a draft begins by itself: %v", out)
 	}
 	h.approved(id, 20)
-	if out := h.steer(id, 20+8*3600, drill.Precheck, nil); out.GetCode() != CodePrecondition || out.GetField() != "approvals" {
-		t.Errorf("it begins after the approval has run out: %v", out)
+	if out := h.steer(id, 21, drill.Precheck, nil); out.GetCode() != CodePrecondition || out.GetField() != "approvals" {
+		t.Errorf("it begins and nobody has started it: %v", out)
 	}
-	h.done(said("ann", 21, &statepb.DecideDrill{Id: id, Act: DrillStart}))
+	h.begun(id, 21)
 	revision := h.Drill(id).GetRevision()
 	h.through(id, 22, drill.Measuring)
 	for name, c := range map[string]struct {
@@ -409,7 +436,6 @@ func TestTheLeaderSteersWhatItHasSeen(t *testing.T) {
 		"to nowhere":            {&statepb.SteerDrill{Id: id, IfRevision: h.Drill(id).GetRevision(), State: "LIMBO"}, CodePrecondition, "state"},
 		"a short hash":          {&statepb.SteerDrill{Id: id, IfRevision: h.Drill(id).GetRevision(), State: "SHIFTING", BaseSha256: []byte{1}}, CodeInvalid, "base_sha256"},
 		"a report too early":    {&statepb.SteerDrill{Id: id, IfRevision: h.Drill(id).GetRevision(), State: "SHIFTING", Report: []byte{1}}, CodeInvalid, "report"},
-		"a part of it":          {&statepb.RenewDrill{Id: id, IfRevision: h.Drill(id).GetRevision(), Report: []byte{1}}, CodePrecondition, "report"},
 	} {
 		if out := h.do(said("system/leader", 30, c.op)); out.GetCode() != c.code || out.GetField() != c.field {
 			t.Errorf("%s: %v", name, out)
@@ -418,30 +444,6 @@ func TestTheLeaderSteersWhatItHasSeen(t *testing.T) {
 	h.through(id, 40, drill.RollingBack, drill.Verify)
 	if out := h.steer(id, 42, drill.Done, nil); out.GetCode() != CodeInvalid || out.GetField() != "outcome" {
 		t.Errorf("over without outcome: %v", out)
-	}
-}
-
-func TestALargeReportComesInParts(t *testing.T) {
-	h, id := drilling(t)
-	h.approved(id, 20)
-	h.done(said("ann", 21, &statepb.DecideDrill{Id: id, Act: DrillStart}))
-	h.through(id, 22, drill.RollingBack, drill.Verify)
-	part := func(offset uint64, text string) *statepb.Command {
-		return said("system/leader", 30, &statepb.RenewDrill{Id: id, IfRevision: h.Drill(id).GetRevision(), Report: []byte(text), ReportOffset: offset})
-	}
-	h.done(part(0, "of a leader that died"))
-	h.done(part(0, "abc"))
-	if out := h.do(part(5, "x")); out.GetCode() != CodePrecondition || out.GetField() != "report_offset" {
-		t.Errorf("a gap: %v", out)
-	}
-	h.done(part(3, "def"))
-	if out := h.do(part(6, strings.Repeat("x", MaxReport))); out.GetCode() != CodeInvalid {
-		t.Errorf("beyond the bound: %v", out)
-	}
-	if out := h.steer(id, 31, drill.Done, func(s *statepb.SteerDrill) {
-		s.Outcome, s.ReportSha256 = string(drill.Failed), bytes.Repeat([]byte{1}, 32)
-	}); out.GetCode() != "" || string(h.Drill(id).GetReport()) != "abcdef" {
-		t.Errorf("%v, %q", out, h.Drill(id).GetReport())
 	}
 }
 
@@ -456,7 +458,7 @@ func TestDrillsAreForgottenInOrder(t *testing.T) {
 		id := h.Index()
 		ids = append(ids, id)
 		h.approved(id, second+1)
-		h.done(said("ann", second+2, &statepb.DecideDrill{Id: id, Act: DrillStart}))
+		h.begun(id, second+2)
 		h.done(said("system/leader", second+3, &statepb.RenewDrill{Id: id, IfRevision: h.Drill(id).GetRevision(), Samples: []byte("sample")}))
 		h.ended(id, second+4, fmt.Sprint("report ", i))
 		if d := h.Drill(id); !bytes.Equal(d.GetPreviousSha256(), previous) {
@@ -495,7 +497,7 @@ func TestDrillsAreBounded(t *testing.T) {
 		}
 	}
 	h.approved(id, 20)
-	h.done(said("ann", 21, &statepb.DecideDrill{Id: id, Act: DrillStart}))
+	h.begun(id, 21)
 	many := make([]*statepb.DrillEvent, MaxDrillEvents+7)
 	for i := range many {
 		many[i] = &statepb.DrillEvent{AtUnixMs: int64(i), Kind: "signal", Text: strings.Repeat("y", 10_000)}
@@ -514,7 +516,7 @@ func TestDrillsAreBounded(t *testing.T) {
 func TestDrillsOutliveRestarts(t *testing.T) {
 	h, id := drilling(t)
 	h.approved(id, 20)
-	h.done(said("ann", 21, &statepb.DecideDrill{Id: id, Act: DrillStart}))
+	h.begun(id, 21)
 	h.done(said("system/leader", 22, &statepb.RenewDrill{Id: id, IfRevision: h.Drill(id).GetRevision(), Samples: []byte("s")}))
 	h.ended(id, 23, "r")
 	h.done(said("ann", 31, &statepb.CreateDrill{Spec: []byte(`{}`), Series: "s"}))

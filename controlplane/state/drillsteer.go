@@ -11,26 +11,6 @@ import (
 	"anabranch/failover/drill"
 )
 
-// follows says which states may come after which.
-var follows = map[drill.State][]drill.State{
-	drill.Draft:       {drill.Validated, drill.Done},
-	drill.Validated:   {drill.Validated, drill.Pending, drill.Scheduled, drill.Precheck, drill.Done},
-	drill.Pending:     {drill.Validated, drill.Scheduled, drill.Precheck, drill.Done},
-	drill.Scheduled:   {drill.Validated, drill.Precheck, drill.Done},
-	drill.Precheck:    {drill.Measuring, drill.RollingBack, drill.Done},
-	drill.Measuring:   {drill.Shifting, drill.RollingBack},
-	drill.Shifting:    {drill.Dwell, drill.Hold, drill.Paused, drill.RollingBack},
-	drill.Dwell:       {drill.Shifting, drill.Hold, drill.Paused, drill.RollingBack},
-	drill.Hold:        {drill.Failback, drill.Paused, drill.RollingBack},
-	drill.Failback:    {drill.Verify, drill.Paused, drill.RollingBack},
-	drill.Paused:      {drill.Shifting, drill.Dwell, drill.Hold, drill.Failback, drill.RollingBack},
-	drill.RollingBack: {drill.Verify},
-	drill.Verify:      {drill.Done},
-}
-
-// mayFollow says whether a drill may go from one state to another.
-func mayFollow(from, to drill.State) bool { return slices.Contains(follows[from], to) }
-
 // underWay finds a drill that the leader moves on; a refusal if it has changed since the leader looked.
 func (v *View) underWay(id, revision uint64) (int, *statepb.Outcome) {
 	at, found := v.drillAt(id)
@@ -45,7 +25,8 @@ func (v *View) underWay(id, revision uint64) (int, *statepb.Outcome) {
 	return at, nil
 }
 
-// steerDrill moves a drill on by itself.
+// steerDrill moves a drill on by itself. Before it begins, what it does by itself follows from the state alone, and
+// is judged again.
 func (v *View) steerDrill(cmd *statepb.Command, s *statepb.SteerDrill) *statepb.Outcome {
 	at, out := v.underWay(s.GetId(), s.GetIfRevision())
 	if out != nil {
@@ -53,33 +34,41 @@ func (v *View) steerDrill(cmd *statepb.Command, s *statepb.SteerDrill) *statepb.
 	}
 	d := proto.CloneOf(v.drills.all[at])
 	from, to := drill.State(d.GetState()), drill.State(s.GetState())
-	switch {
-	case from != to && !mayFollow(from, to):
+	if from != to && !drill.Legal(from, to) {
 		return refuse(CodePrecondition, "state", fmt.Sprintf("drill %d is %s and can't become %.40q", d.GetId(), from, to))
-	case from != to && to.Active() && !from.Active():
-		if active := v.ActiveDrill(); active != nil {
-			return refuse(CodeExists, "id", fmt.Sprintf("drill %d is under way", active.GetId()))
-		}
-		if to == drill.Precheck && (from != drill.Scheduled || cmd.GetAtUnixMs() >= d.GetApprovedUntilUnixMs()) {
-			return refuse(CodePrecondition, "approvals", fmt.Sprintf("drill %d is %s, or its approval has expired", d.GetId(), from))
-		}
-	case !from.Active() && to != drill.Done && to != drill.Pending:
-		return refuse(CodePrecondition, "state", fmt.Sprintf("drill %d is %s: others decide on it", d.GetId(), from))
 	}
-	if out := v.takeDocuments(d, s); out != nil {
+	if out := v.begins(cmd, d, to); out != nil {
 		return out
 	}
-	d.Step, d.Rehearsed, d.Resume = s.GetStep(), s.GetRehearsed(), bounded(s.GetResume())
-	d.Sequence++
-	v.tellDrill(d, s.GetEvents()...)
-	switch {
+	if !from.Active() && to != drill.Done && to != drill.Precheck {
+		if !v.waits(cmd, d) || d.GetState() != string(to) {
+			return refuse(CodePrecondition, "state", fmt.Sprintf("drill %d is %s: others decide on it", d.GetId(), from))
+		}
+		v.setDrill(at, d)
+		v.recordDrill(cmd, d, "update", d.GetReason())
+		return &statepb.Outcome{}
+	}
+	if out := takeDocuments(d, s); out != nil {
+		return out
+	}
+	r := DrillRun(d)
+	r.Outcome, r.Cause, r.Reason = drill.Outcome(s.GetOutcome()), drill.Cause(s.GetCause()), s.GetReason()
+	r.Rehearsed, r.Resume = s.GetRehearsed(), drill.State(s.GetResume())
+	if moved := from != to || r.Step != int(s.GetStep()); moved {
+		r.State, r.Step, r.Entered = to, int(s.GetStep()), moment(cmd.GetAtUnixMs())
+	}
+	switch now := moment(cmd.GetAtUnixMs()); {
+	case to == drill.Precheck && from != to:
+		r.Started = now
 	case to == drill.Done:
-		v.endDrill(cmd, d, drill.Outcome(s.GetOutcome()), s.GetCause(), s.GetReason())
-	case from == to:
-		d.Revision, d.Reason = v.index, bounded(s.GetReason())
-	default:
-		d.Outcome, d.Cause = bounded(s.GetOutcome()), bounded(s.GetCause())
-		v.enterDrill(cmd, d, to, s.GetReason())
+		r.Ended = now
+	case to.Leased():
+		r.Renewed = now
+	}
+	v.setRun(cmd, d, r, nil)
+	v.tellDrill(d, s.GetEvents()...)
+	if told := slices.ContainsFunc(s.GetEvents(), func(e *statepb.DrillEvent) bool { return e.GetKind() == drill.OfTransition }); from != to && !told {
+		v.tellDrill(d, &statepb.DrillEvent{AtUnixMs: cmd.GetAtUnixMs(), Step: d.GetStep(), Kind: drill.OfTransition, Text: s.GetReason()})
 	}
 	v.setDrill(at, d)
 	if from != to {
@@ -88,8 +77,22 @@ func (v *View) steerDrill(cmd *statepb.Command, s *statepb.SteerDrill) *statepb.
 	return &statepb.Outcome{}
 }
 
+// begins says why a drill may not begin now; nil: it may, or it is not about to.
+func (v *View) begins(cmd *statepb.Command, d *statepb.Drill, to drill.State) *statepb.Outcome {
+	if to != drill.Precheck || d.GetState() == string(drill.Precheck) {
+		return nil
+	}
+	if active := v.ActiveDrill(); active != nil {
+		return refuse(CodeExists, "id", fmt.Sprintf("drill %d is under way", active.GetId()))
+	}
+	if start := d.GetStartUnixMs(); start == 0 || start > cmd.GetAtUnixMs() || start >= d.GetApprovedUntilUnixMs() {
+		return refuse(CodePrecondition, "approvals", fmt.Sprintf("drill %d is not to begin now, or its approval has expired", d.GetId()))
+	}
+	return nil
+}
+
 // takeDocuments adds what comes with a step.
-func (v *View) takeDocuments(d *statepb.Drill, s *statepb.SteerDrill) *statepb.Outcome {
+func takeDocuments(d *statepb.Drill, s *statepb.SteerDrill) *statepb.Outcome {
 	done := s.GetState() == string(drill.Done)
 	switch {
 	case len(s.GetBaseline()) > MaxBaseline:
@@ -129,25 +132,14 @@ func (v *View) renewDrill(cmd *statepb.Command, r *statepb.RenewDrill) *statepb.
 		return out
 	}
 	now := v.drills.all[at]
-	state := drill.State(now.GetState())
-	switch {
-	case !state.Active():
+	if state := drill.State(now.GetState()); !state.Active() {
 		return refuse(CodePrecondition, "state", fmt.Sprintf("drill %d is %s and not under way", r.GetId(), state))
-	case len(r.GetReport()) > 0 && state != drill.Verify:
-		return refuse(CodePrecondition, "report", fmt.Sprintf("drill %d is %s: there is no report yet", r.GetId(), state))
-	case len(r.GetReport()) > 0 && r.GetReportOffset() != 0 && r.GetReportOffset() != uint64(len(now.GetReport())):
-		return refuse(CodePrecondition, "report_offset", fmt.Sprintf("%d bytes of the report are there", len(now.GetReport())))
-	case r.GetReportOffset()+uint64(len(r.GetReport())) > MaxReport:
-		return refuse(CodeInvalid, "report", fmt.Sprintf("is larger than %d bytes", MaxReport))
 	}
 	d := proto.CloneOf(now)
 	if len(d.GetSamples())+len(r.GetSamples()) <= MaxSamples {
 		d.Samples = append(d.GetSamples(), r.GetSamples()...)
 	} else {
 		d.Dropped = true
-	}
-	if len(r.GetReport()) > 0 {
-		d.Report = append(d.GetReport()[:r.GetReportOffset()], r.GetReport()...)
 	}
 	d.Sequence++
 	d.RenewedUnixMs = cmd.GetAtUnixMs()

@@ -97,12 +97,12 @@ func (v *View) Trial() (Config, bool) {
 }
 
 // holdBack keeps the configuration as it was before a change that must not reach all routers at once:
-// while rollouts are staged or changes are frozen, and there is a table to keep.
+// while rollouts are staged, changes are frozen or a drill is under way, and there is a table to keep.
 func (v *View) holdBack(kind policy.Kind) {
 	if v.roll.settled != nil || v.Table() == nil || !tabled(kind) {
 		return
 	}
-	if v.roll.freeze != nil || policy.SafetyOf(v).Staged {
+	if v.roll.freeze != nil || v.ActiveDrill() != nil || policy.SafetyOf(v).Staged {
 		v.roll.settled = &Config{v.shelves}
 	}
 }

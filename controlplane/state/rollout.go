@@ -91,9 +91,10 @@ func reachOf(r *statepb.Rollout) rollout.Reach {
 // back.
 func (v *View) startRollout(cmd *statepb.Command, s *statepb.StartRollout) *statepb.Outcome {
 	config := v.Config()
+	if out := v.stopped(cmd); out != nil {
+		return out
+	}
 	switch {
-	case v.FrozenAt(time.UnixMilli(cmd.GetAtUnixMs())) != nil:
-		return frozen()
 	case v.Rollout() != nil:
 		return refuse(CodeExists, "", fmt.Sprintf("rollout %d is under way", v.Rollout().GetId()))
 	case v.roll.settled == nil:
@@ -190,8 +191,8 @@ func (v *View) steer(cmd *statepb.Command, s *statepb.SteerChange) *statepb.Outc
 func (v *View) forward(cmd *statepb.Command, s *statepb.SteerChange, r *statepb.Rollout) *statepb.Outcome {
 	to := rollout.Settled
 	switch {
-	case v.FrozenAt(time.UnixMilli(cmd.GetAtUnixMs())) != nil:
-		return frozen()
+	case v.stopped(cmd) != nil:
+		return v.stopped(cmd)
 	case v.epochDue:
 		return epochFirst()
 	case s.GetAct() == ActAdvance:
@@ -245,9 +246,10 @@ func (v *View) interrupt(cmd *statepb.Command, why string) {
 // any more.
 func (v *View) settleAtOnce(cmd *statepb.Command, s *statepb.SteerChange) *statepb.Outcome {
 	config := v.Config()
+	if out := v.stopped(cmd); out != nil {
+		return out
+	}
 	switch {
-	case v.FrozenAt(time.UnixMilli(cmd.GetAtUnixMs())) != nil:
-		return frozen()
 	case v.Rollout() != nil:
 		return refuse(CodeExists, "", fmt.Sprintf("rollout %d is under way", v.Rollout().GetId()))
 	case v.roll.settled == nil:
@@ -288,8 +290,15 @@ func (v *View) setFreeze(cmd *statepb.Command, on bool) *statepb.Outcome {
 	return &statepb.Outcome{}
 }
 
-func frozen() *statepb.Outcome {
-	return refuse(CodeFrozen, "", "changes are frozen: unfreeze them first")
+// stopped says what keeps changes away from routers; nil: nothing does.
+func (v *View) stopped(cmd *statepb.Command) *statepb.Outcome {
+	if v.FrozenAt(time.UnixMilli(cmd.GetAtUnixMs())) != nil {
+		return refuse(CodeFrozen, "", "changes are frozen: unfreeze them first")
+	}
+	if d := v.ActiveDrill(); d != nil {
+		return refuse(CodeFrozen, "", fmt.Sprintf("drill %d is under way, and changes wait until it is over", d.GetId()))
+	}
+	return nil
 }
 
 func (v *View) recordRollout(cmd *statepb.Command, r *statepb.Rollout, why string) {

@@ -648,7 +648,7 @@ type Drill struct {
 	RenewedUnixMs       int64                  `protobuf:"varint,30,opt,name=renewed_unix_ms,json=renewedUnixMs,proto3" json:"renewed_unix_ms,omitempty"`
 	Events              []*DrillEvent          `protobuf:"bytes,31,rep,name=events,proto3" json:"events,omitempty"`                                       // oldest first; at most 500
 	Samples             []byte                 `protobuf:"bytes,32,opt,name=samples,proto3" json:"samples,omitempty"`                                     // one after the other, each with its length before it; see package failover/drill
-	Report              []byte                 `protobuf:"bytes,33,opt,name=report,proto3" json:"report,omitempty"`                                       // gzip of JSON; in VERIFY what has come of it so far; empty: none, or too old to be kept
+	Report              []byte                 `protobuf:"bytes,33,opt,name=report,proto3" json:"report,omitempty"`                                       // gzip of JSON; empty: not over, or too old to be kept
 	ReportSha256        []byte                 `protobuf:"bytes,34,opt,name=report_sha256,json=reportSha256,proto3" json:"report_sha256,omitempty"`       // of the JSON
 	PreviousSha256      []byte                 `protobuf:"bytes,35,opt,name=previous_sha256,json=previousSha256,proto3" json:"previous_sha256,omitempty"` // report_sha256 of the drill that ended before
 	Needed              uint32                 `protobuf:"varint,36,opt,name=needed,proto3" json:"needed,omitempty"`                                      // how many others have to approve it; 0: not validated, or nobody
@@ -1241,7 +1241,7 @@ type SteerDrill struct {
 	BaseSha256     []byte                 `protobuf:"bytes,10,opt,name=base_sha256,json=baseSha256,proto3" json:"base_sha256,omitempty"` // with PRECHECK
 	Baseline       []byte                 `protobuf:"bytes,11,opt,name=baseline,proto3" json:"baseline,omitempty"`                       // with the first SHIFTING
 	Events         []*DrillEvent          `protobuf:"bytes,12,rep,name=events,proto3" json:"events,omitempty"`
-	Report         []byte                 `protobuf:"bytes,13,opt,name=report,proto3" json:"report,omitempty"` // with DONE; empty: what renewals have brought of it
+	Report         []byte                 `protobuf:"bytes,13,opt,name=report,proto3" json:"report,omitempty"` // with DONE
 	ReportSha256   []byte                 `protobuf:"bytes,14,opt,name=report_sha256,json=reportSha256,proto3" json:"report_sha256,omitempty"`
 	NotAfterUnixMs int64                  `protobuf:"varint,15,opt,name=not_after_unix_ms,json=notAfterUnixMs,proto3" json:"not_after_unix_ms,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -1390,8 +1390,6 @@ type RenewDrill struct {
 	IfRevision    uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	Samples       []byte                 `protobuf:"bytes,3,opt,name=samples,proto3" json:"samples,omitempty"`
 	Events        []*DrillEvent          `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
-	Report        []byte                 `protobuf:"bytes,5,opt,name=report,proto3" json:"report,omitempty"`                                  // in VERIFY: a part of a report that is too large for one command
-	ReportOffset  uint64                 `protobuf:"varint,6,opt,name=report_offset,json=reportOffset,proto3" json:"report_offset,omitempty"` // where the part belongs; 0: the report begins anew
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1452,20 +1450,6 @@ func (x *RenewDrill) GetEvents() []*DrillEvent {
 		return x.Events
 	}
 	return nil
-}
-
-func (x *RenewDrill) GetReport() []byte {
-	if x != nil {
-		return x.Report
-	}
-	return nil
-}
-
-func (x *RenewDrill) GetReportOffset() uint64 {
-	if x != nil {
-		return x.ReportOffset
-	}
-	return 0
 }
 
 // Drills is what a snapshot holds of them.
@@ -7678,16 +7662,14 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\x06events\x18\f \x03(\v2\x1e.anabranch.state.v1.DrillEventR\x06events\x12\x16\n" +
 	"\x06report\x18\r \x01(\fR\x06report\x12#\n" +
 	"\rreport_sha256\x18\x0e \x01(\fR\freportSha256\x12)\n" +
-	"\x11not_after_unix_ms\x18\x0f \x01(\x03R\x0enotAfterUnixMs\"\xcc\x01\n" +
+	"\x11not_after_unix_ms\x18\x0f \x01(\x03R\x0enotAfterUnixMs\"\x8f\x01\n" +
 	"\n" +
 	"RenewDrill\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1f\n" +
 	"\vif_revision\x18\x02 \x01(\x04R\n" +
 	"ifRevision\x12\x18\n" +
 	"\asamples\x18\x03 \x01(\fR\asamples\x126\n" +
-	"\x06events\x18\x04 \x03(\v2\x1e.anabranch.state.v1.DrillEventR\x06events\x12\x16\n" +
-	"\x06report\x18\x05 \x01(\fR\x06report\x12#\n" +
-	"\rreport_offset\x18\x06 \x01(\x04R\freportOffset\"\xb6\x01\n" +
+	"\x06events\x18\x04 \x03(\v2\x1e.anabranch.state.v1.DrillEventR\x06events\"\xb6\x01\n" +
 	"\x06Drills\x121\n" +
 	"\x06drills\x18\x01 \x03(\v2\x19.anabranch.state.v1.DrillR\x06drills\x12\x1f\n" +
 	"\vlast_sha256\x18\x02 \x01(\fR\n" +
