@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"anabranch/api/fleet"
+	rehearsal "anabranch/controlplane/drill"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
@@ -45,6 +46,8 @@ type Options struct {
 	Signals Signals
 	// Cold gives what is measured of a model's prefix caches; false: nothing is. Nil: of none.
 	Cold func(fleet.ModelID) (shift.Cold, bool)
+	// Drills may be left empty.
+	Drills Drills
 	// Tick is DefaultTick when 0.
 	Tick time.Duration
 	// Now is time.Now when nil. Logger is slog.Default() when nil.
@@ -72,6 +75,8 @@ type Leader struct {
 	o       Options
 	logger  *slog.Logger
 	metrics metrics
+	// drillMetrics are those of the drill under way.
+	drillMetrics *rehearsal.Metrics
 	// cold: it leads, and has not heard enough yet to change weights.
 	cold atomic.Bool
 }
@@ -90,8 +95,11 @@ func New(o Options) (*Leader, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	l := &Leader{o: o, logger: o.Logger.With("component", "leader"), metrics: newMetrics()}
+	l := &Leader{o: o, logger: o.Logger.With("component", "leader"), metrics: newMetrics(), drillMetrics: rehearsal.NewMetrics()}
 	if err := l.metrics.register(o.Registerer); err != nil {
+		return nil, fmt.Errorf("leader: %w", err)
+	}
+	if err := l.drillMetrics.Register(o.Registerer); err != nil {
 		return nil, fmt.Errorf("leader: %w", err)
 	}
 	if o.Registerer != nil {

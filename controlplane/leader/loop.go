@@ -7,6 +7,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	rehearsal "anabranch/controlplane/drill"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/rollout"
 	"anabranch/controlplane/signal"
@@ -51,6 +52,7 @@ type loop struct {
 	measured  measured
 	usage     usage
 
+	drills     *rehearsal.Runner
 	congestion map[fleet.ClusterID]float64 // as the last plan found it, for the next to begin from
 }
 
@@ -62,6 +64,11 @@ func newLoop(l *Leader) *loop {
 func (l *loop) run(ctx context.Context) {
 	tick := time.NewTicker(l.o.Tick)
 	defer tick.Stop()
+	defer func() {
+		if l.drills != nil {
+			l.drills.Close()
+		}
+	}()
 	l.look(ctx, tick)
 	for {
 		view := l.o.Store.View()
@@ -132,6 +139,7 @@ func (l *loop) look(ctx context.Context, tick *time.Ticker) {
 		tick.Reset(l.o.Tick)
 	}
 	l.roll(ctx, signals)
+	l.rehearse(ctx, signals)
 }
 
 // expire ends proposals that have waited too long, so that the audit trail and watches tell of it.

@@ -25,6 +25,8 @@ type Drill struct {
 	Tenants []fleet.TenantID
 	// Protected tenants are told apart.
 	Protected []fleet.TenantID
+	// Withheld: its ways are not in force yet. What is treated as dead has to be found dead first.
+	Withheld bool
 	// Base is the sum of the table from before, see [BaseSHA256].
 	Base []byte
 }
@@ -57,7 +59,8 @@ func addDrill(table *routerpb.Table, in Input) {
 	}
 	kept := in.Previous.GetDrill()
 	switch {
-	case kept.GetId() == x.ID && soundDrill(table, kept) == nil:
+	case x.Withheld:
+	case kept.GetId() == x.ID && len(kept.GetWeights()) > 0 && soundDrill(table, kept) == nil:
 		d.Weights = kept.GetWeights()
 	default:
 		d.Weights = x.weights(table, d, in)
@@ -154,7 +157,7 @@ func (w *world) drilled(s *site) {
 		spec := *s.spec
 		spec.Drained = false
 		s.spec, s.back = &spec, true
-		s.health = failover.Cluster{State: failover.Healthy}
+		s.whole, s.health = failover.Cluster{State: failover.Healthy}, nil
 	}
 }
 
@@ -197,7 +200,7 @@ func soundWay(t *routerpb.Table, d *routerpb.Drill, w *routerpb.Weights, cluster
 		switch {
 		case s.GetWeight() > 0 && drilled && !back:
 			return fmt.Errorf("it sends to %s, which it takes out", s.GetCluster())
-		case s.GetWeight() > 0 && !drilled && (c.GetDrained() || c.GetHealthCap() <= 0):
+		case s.GetWeight() > 0 && !drilled && (c.GetDrained() || HealthCap(c, fleet.ModelID(w.GetModel())) <= 0):
 			return fmt.Errorf("it sends to %s, which takes nothing", s.GetCluster())
 		}
 	}
@@ -214,4 +217,24 @@ func placesOf(t *routerpb.Table) (map[string]*routerpb.Cluster, map[string]strin
 		zones[r.GetId()] = r.GetZone()
 	}
 	return clusters, zones
+}
+
+// Rehearsal compares a fleet at rest, asked for so many times what it is asked for now, with what it would be with a
+// drill at its full extent: its clusters taken out of its models or, of kind failback-only, brought back.
+func Rehearsal(in Input, x Drill, demand float64) Effect {
+	in.Previous, in.Beside, in.Warm, in.Frozen, in.Drill = nil, nil, true, false, nil
+	asked := Change{Demand: []DemandChange{{Factor: demand}}}
+	with := suppositions{Change: asked}
+	switch x.Kind {
+	case drill.ControlPlane, drill.QuotaStore: // nothing moves
+	case drill.FailbackOnly:
+		with.back = x.Clusters
+	default:
+		with.out, with.of = x.Clusters, x.Models
+	}
+	before, after := in, in
+	before.supposed, after.supposed = &suppositions{Change: asked}, &with
+	e := Effect{Before: picture(before), After: picture(after)}
+	e.Moves = movesBetween(e.Before, e.After)
+	return e
 }

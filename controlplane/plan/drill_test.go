@@ -82,7 +82,7 @@ func TestTheWaysOfADrillStay(t *testing.T) {
 		t.Error("load moves what is rehearsed")
 	}
 	// What can't be followed any more is found anew.
-	b.health["eu-a"] = failover.Cluster{State: failover.Evacuated}
+	b.health[at("eu-a")] = failover.Cluster{State: failover.Evacuated}
 	b.report()
 	other := b.drilling(x)
 	if shares := drillShares(t, other.Table.GetDrill(), "us"); shares["eu-a"] != 0 || len(shares) == 0 {

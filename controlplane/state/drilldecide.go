@@ -59,7 +59,7 @@ func (v *View) decideDrill(cmd *statepb.Command, c *statepb.DecideDrill) *statep
 // decided carries out what somebody has said.
 func (v *View) decided(cmd *statepb.Command, at int, d *statepb.Drill, decision drill.Decision, series bool) *statepb.Outcome {
 	now := moment(cmd.GetAtUnixMs())
-	rules := v.drillRules()
+	rules := policy.DrillRulesOf(v)
 	run, events, err := drill.Decide(DrillRun(d), DrillKind(d), rules, decision, now)
 	if err != nil {
 		return refusalOf(d, err)
@@ -146,4 +146,3 @@ func (v *View) approveSeries(d *statepb.Drill, by *statepb.Approval) *statepb.Ou
 	v.drills.series = all
 	return nil
 }
-

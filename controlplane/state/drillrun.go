@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/failover/drill"
 )
@@ -66,7 +67,7 @@ func (v *View) seriesUntil(d *statepb.Drill, at time.Time) (time.Time, *statepb.
 func (v *View) waits(cmd *statepb.Command, d *statepb.Drill) bool {
 	at := moment(cmd.GetAtUnixMs())
 	until, series := v.seriesUntil(d, at)
-	next, events := drill.Step(DrillRun(d), drill.Inputs{Plan: drill.Plan{Kind: DrillKind(d)}, Rules: v.drillRules(), SeriesUntil: until}, at)
+	next, events := drill.Step(DrillRun(d), drill.Inputs{Plan: drill.Plan{Kind: DrillKind(d)}, Rules: policy.DrillRulesOf(v), SeriesUntil: until}, at)
 	if len(events) == 0 {
 		return false
 	}
@@ -100,6 +101,3 @@ func (v *View) setRun(cmd *statepb.Command, d *statepb.Drill, r drill.Run, event
 		v.close(d)
 	}
 }
-
-// drillRules are what safety rules say of drills.
-func (v *View) drillRules() drill.Rules { return drill.DefaultRules() }

@@ -92,6 +92,8 @@ var errFenced = errors.New("fenced: the local disk hangs")
 type fence struct {
 	raft.Transport
 	stalled func() bool
+	// cut: nothing is sent to peers while this node is isolated for a rehearsal.
+	cut func() bool
 }
 
 var (
@@ -101,8 +103,11 @@ var (
 
 // AppendEntries sends entries or a heartbeat.
 func (f *fence) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	if f.stalled() {
+	switch {
+	case f.stalled():
 		return errFenced
+	case f.cut():
+		return errIsolated
 	}
 	return f.Transport.AppendEntries(id, to, args, resp)
 }
@@ -115,7 +120,18 @@ func (f *fence) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.A
 // RequestPreVote asks for a vote without disturbing; Options.Validate has made sure that the
 // transport can.
 func (f *fence) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	if f.cut() {
+		return errIsolated
+	}
 	return f.Transport.(raft.WithPreVote).RequestPreVote(id, to, args, resp)
+}
+
+// RequestVote asks for a vote.
+func (f *fence) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	if f.cut() {
+		return errIsolated
+	}
+	return f.Transport.RequestVote(id, to, args, resp)
 }
 
 // Close closes the transport if it can be closed.

@@ -61,7 +61,7 @@ func (s *Store) transport() *fence {
 			MsgpackUseNewTimeFormat: true,
 		})
 	}
-	return &fence{Transport: inner, stalled: s.log.stalled}
+	return &fence{Transport: inner, stalled: s.log.stalled, cut: s.isolation.on}
 }
 
 // startRaft starts with longer timeouts: nodes that start together do not start at the same time.

@@ -64,6 +64,7 @@ type Store struct {
 	operations operations
 
 	strangers strangers
+	isolation isolation
 
 	once    sync.Once // guards reason
 	reason  error

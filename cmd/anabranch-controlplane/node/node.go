@@ -159,6 +159,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 	var err error
 	if n.leader, err = leader.New(leader.Options{
 		Store: n.store, Propose: n.store.Propose, Signals: n.signals, Cold: n.cold, Logger: n.o.Logger, Registerer: registry,
+		Drills: leader.Drills{Simulator: rehearsals{}, Isolate: n.isolate},
 	}); err != nil {
 		return err
 	}

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"anabranch/api/fleet"
+	rehearsal "anabranch/controlplane/drill"
+	"anabranch/controlplane/plan"
+	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state"
+	"anabranch/failover"
+	"anabranch/sim/report"
+	"anabranch/sim/whatif"
+)
+
+// rehearsals forecasts for the dry runs of drills.
+type rehearsals struct{}
+
+// Rehearse implements [rehearsal.Simulator].
+func (rehearsals) Rehearse(ctx context.Context, of *state.View, change plan.Change, signals signal.Snapshot) (before, after *rehearsal.Figures, note string, err error) {
+	dead := map[fleet.ClusterID]bool{}
+	for _, h := range of.Health() {
+		if (failover.Cluster{State: failover.State(h.GetState()), Share: 1}).Cap() == 0 {
+			dead[fleet.ClusterID(h.GetCluster())] = true
+		}
+	}
+	out, err := whatif.Run(ctx, whatif.Input{Before: of, After: of, Signals: signals, Prices: of.Offers(), Dead: dead, Suppose: change})
+	if err != nil {
+		return nil, nil, "", err
+	}
+	return firstTokens(out.Before), firstTokens(out.After), out.Note, nil
+}
+
+func firstTokens(f *report.Figures) *rehearsal.Figures {
+	if f == nil {
+		return nil
+	}
+	out := &rehearsal.Figures{}
+	if f.TTFT.P50.Known() {
+		out.TTFTP50Ms = float64(f.TTFT.P50)
+	}
+	if f.TTFT.P95.Known() {
+		out.TTFTP95Ms = float64(f.TTFT.P95)
+	}
+	return out
+}
+
+// isolate cuts this node, which leads, off from its peers for a drill of the control plane.
+func (n *Node) isolate(d time.Duration) error {
+	healthy := map[fleet.NodeID]bool{}
+	for _, p := range n.forward.Peers() {
+		healthy[p.ID] = p.Age < silent
+	}
+	return n.store.Isolate(d, func(id fleet.NodeID) bool { return healthy[id] })
+}
