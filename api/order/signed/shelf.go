@@ -22,6 +22,9 @@ type Shelf struct {
 	cancels []Message            // withdrawals, as long as what they end could come again
 	until   map[string]time.Time // of cancels, by ID of what they end, and of what a quorum has ended
 	windows map[string]Window    // by key
+	// restored is when the last restore of a target was given that was ever met, withdrawn or not, so that what it ended
+	// stays ended in whichever order messages come.
+	restored map[string]time.Time
 }
 
 // maxCancels bounds withdrawals that are remembered; they are the oldest that go.
@@ -42,7 +45,7 @@ func (s *Shelf) Take(m Message, now time.Time) (taken bool, err error) {
 		return false, nil
 	}
 	if s.windows == nil {
-		s.windows, s.until = map[string]Window{}, map[string]time.Time{}
+		s.windows = map[string]Window{}
 	}
 	s.windows[m.Key.ID] = w
 	if m.Order == nil {
@@ -50,24 +53,31 @@ func (s *Shelf) Take(m Message, now time.Time) (taken bool, err error) {
 		s.cancels = append(slices.Clone(s.cancels[max(0, len(s.cancels)-maxCancels+1):]), m)
 		return true, nil
 	}
-	if _, over := s.until[m.Order.ID]; over || s.restored(m.Order) {
-		return true, nil
-	}
 	if m.Order.Kind == order.Restore {
-		s.orders = slices.DeleteFunc(slices.Clone(s.orders), func(x Message) bool { return ends(m.Order, x.Order) })
+		s.restore(m.Order)
+	}
+	if _, over := s.until[m.Order.ID]; over || s.ended(m.Order) {
+		return true, nil
 	}
 	s.orders = append(slices.Clone(s.orders), m)
 	return true, nil
 }
 
-// ends says whether a restore ends an evacuation for good: it is of the same target, and was not given before.
-func ends(restore, o *order.Order) bool {
-	return o.Kind == order.Evacuate && o.Target == restore.Target && !o.At.After(restore.At)
+// restore ends earlier evacuations of the same target for good.
+func (s *Shelf) restore(o *order.Order) {
+	if s.restored == nil {
+		s.restored = map[string]time.Time{}
+	}
+	if o.At.After(s.restored[o.Target]) {
+		s.restored[o.Target] = o.At
+	}
+	s.orders = slices.DeleteFunc(slices.Clone(s.orders), func(x Message) bool { return s.ended(x.Order) })
 }
 
-// restored says whether a restore that holds has ended an order that comes late.
-func (s *Shelf) restored(o *order.Order) bool {
-	return slices.ContainsFunc(s.orders, func(x Message) bool { return x.Order.Kind == order.Restore && ends(x.Order, o) })
+// ended says whether a restore has ended an evacuation, which may come late.
+func (s *Shelf) ended(o *order.Order) bool {
+	at, restored := s.restored[o.Target]
+	return o.Kind == order.Evacuate && restored && !o.At.After(at)
 }
 
 // End ends orders, also those that are yet to come, as a quorum may.
@@ -107,9 +117,10 @@ func (s *Shelf) Prune(keys []Key, cluster string, now time.Time) (changed bool, 
 		until, known := s.until[m.Cancel]
 		return !known || !now.Before(until) || !keep(m)
 	})
-	before := len(s.until)
+	before := len(s.until) + len(s.restored)
 	maps.DeleteFunc(s.until, func(_ string, until time.Time) bool { return !now.Before(until) })
-	changed = len(orders) != len(s.orders) || len(cancels) != len(s.cancels) || len(s.until) != before
+	maps.DeleteFunc(s.restored, func(_ string, at time.Time) bool { return now.Sub(at) > order.MaxTerm }) // no evacuation from before lives
+	changed = len(orders) != len(s.orders) || len(cancels) != len(s.cancels) || len(s.until)+len(s.restored) != before
 	s.orders, s.cancels = orders, cancels
 	return changed, ended
 }
@@ -145,11 +156,12 @@ type kept struct {
 	Messages [][]byte             `json:"messages,omitempty"`
 	Until    map[string]time.Time `json:"until,omitempty"`
 	Windows  map[string]Window    `json:"windows,omitempty"`
+	Restored map[string]time.Time `json:"restored,omitempty"`
 }
 
 // MarshalJSON writes the shelf for the disk.
 func (s *Shelf) MarshalJSON() ([]byte, error) {
-	k := kept{Until: s.until, Windows: s.windows}
+	k := kept{Until: s.until, Windows: s.windows, Restored: s.restored}
 	for _, m := range s.Messages() {
 		text, err := proto.Marshal(m)
 		if err != nil {
@@ -167,7 +179,7 @@ func ReadShelf(text []byte, keys []Key, now time.Time) (*Shelf, error) {
 	if err := json.Unmarshal(text, &k); err != nil {
 		return nil, err
 	}
-	s := &Shelf{until: k.Until, windows: k.Windows}
+	s := &Shelf{until: k.Until, windows: k.Windows, restored: k.Restored}
 	for i, text := range k.Messages {
 		var m routerpb.SignedOrder
 		if err := proto.Unmarshal(text, &m); err != nil {
