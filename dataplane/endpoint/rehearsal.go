@@ -34,13 +34,13 @@ func NewRehearsal(clusters []fleet.ClusterID, now time.Time) *Rehearsal {
 }
 
 // of is the breaker of a place that has another for all requests.
-func (r *Rehearsal) of(place any, real *breaker) *breaker {
+func (r *Rehearsal) of(place any, usual *breaker) *breaker {
 	if b, ok := r.places.Load(place); ok {
 		return b.(*breaker)
 	}
-	real.mu.Lock()
-	cfg := real.cfg
-	real.mu.Unlock()
+	usual.mu.Lock()
+	cfg := usual.cfg
+	usual.mu.Unlock()
 	b, _ := r.places.LoadOrStore(place, newBreaker(cfg))
 	return b.(*breaker)
 }
