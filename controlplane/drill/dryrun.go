@@ -67,10 +67,24 @@ func DryRun(ctx context.Context, in DryInput, spec *policy.DrillPlanSpec) (Findi
 	switch {
 	case len(out.Resolved.Clusters) == 0 && drilledKind(p.Kind):
 		out.Refused, out.Cause, out.Why = drill.Blocked, drill.CauseRule, "no cluster of the target serves any of its models"
+	case ruled(in, p, out.Resolved) != "":
+		out.Refused, out.Cause, out.Why = drill.Blocked, drill.CauseRule, ruled(in, p, out.Resolved)
 	case f.Verdict == drill.VerdictBlock && p.Kind != drill.PlanOnly && p.Kind != drill.Shadow:
 		out.Refused, out.Cause, out.Why = drill.CapacityFailed, drill.CauseCapacity, f.Worst()
 	}
 	return out, nil
+}
+
+// ruled says which safety rule is against a drill whenever it begins; empty: none. What is a matter of time is judged
+// right before the start.
+func ruled(in DryInput, p drill.Plan, r drill.Resolved) string {
+	w := world(Look{View: in.View, Signals: in.Signals}, nil, r)
+	for _, b := range drill.Check(policy.DrillRulesOf(in.View), w, p, in.Signals.At) {
+		if b.Cause == drill.CauseRule {
+			return b.Text
+		}
+	}
+	return ""
 }
 
 func drilledKind(k drill.Kind) bool { return k != drill.ControlPlane && k != drill.QuotaStore }

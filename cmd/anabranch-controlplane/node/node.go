@@ -211,6 +211,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		Planned:   n.leader.Input,
 		Advisor:   n.capacity,
 		Simulator: simulator{},
+		Drills:    n.dryRun,
 		DrillPage: drillPage,
 	}); err != nil {
 		return err

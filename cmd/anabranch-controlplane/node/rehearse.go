@@ -7,6 +7,7 @@ import (
 	"anabranch/api/fleet"
 	rehearsal "anabranch/controlplane/drill"
 	"anabranch/controlplane/plan"
+	"anabranch/controlplane/rest"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
 	"anabranch/failover"
@@ -53,4 +54,20 @@ func (n *Node) isolate(d time.Duration) error {
 		healthy[p.ID] = p.Age < silent
 	}
 	return n.store.Isolate(d, func(id fleet.NodeID) bool { return healthy[id] })
+}
+
+// dryRun finds what a drill would do, for the API.
+func (n *Node) dryRun(ctx context.Context, of *state.View, spec []byte, signals signal.Snapshot, _ time.Time) (rest.DrillDryRun, error) {
+	parsed, err := rehearsal.SpecOf(spec)
+	if err != nil {
+		return rest.DrillDryRun{}, err
+	}
+	found, err := rehearsal.DryRun(ctx, rehearsal.DryInput{View: of, Signals: signals, Plan: n.leader.Input(of, signals), Simulator: rehearsals{}}, parsed)
+	if err != nil {
+		return rest.DrillDryRun{}, err
+	}
+	return rest.DrillDryRun{
+		Spec: spec, Resolved: found.Resolved, Forecast: found.Forecast,
+		Refused: string(found.Refused), Cause: string(found.Cause), Reason: found.Why,
+	}, nil
 }
