@@ -120,7 +120,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"Metadata": policy.Metadata{}, "Manager": policy.Manager{}, "FieldProblem": policy.Problem{}, "Change": policy.Change{},
 		"RegionSpec": policy.RegionSpec{}, "ClusterSpec": policy.ClusterSpec{}, "EndpointSpec": policy.EndpointSpec{}, "AuthSpec": policy.AuthSpec{},
 		"DiscoverySpec": policy.DiscoverySpec{}, "MatchSpec": policy.MatchSpec{}, "HeaderSpec": policy.HeaderSpec{}, "RewriteSpec": policy.RewriteSpec{},
-		"ArmSpec": policy.ArmSpec{}, "ShadowSpec": policy.ShadowSpec{}, "HedgeSpec": policy.HedgeSpec{},
+		"ArmSpec": policy.ArmSpec{}, "ShadowSpec": policy.ShadowSpec{}, "HedgeSpec": policy.HedgeSpec{}, "BrownoutSpec": policy.BrownoutSpec{},
 		"GPUSpec": policy.GPUSpec{}, "ModelSpec": policy.ModelSpec{}, "TenantSpec": policy.TenantSpec{}, "APIKeySpec": policy.APIKeySpec{}, "JWTSpec": policy.JWTSpec{},
 		"TrafficPolicySpec": policy.TrafficPolicySpec{}, "RegionWish": policy.RegionWish{}, "PremiumSpec": policy.PremiumSpec{}, "FailoverSpec": policy.FailoverSpec{},
 		"QuotaSpec": policy.QuotaSpec{}, "LimitSpec": policy.LimitSpec{}, "QuotaStoreSpec": policy.QuotaStoreSpec{}, "RateCardSpec": policy.RateCardSpec{}, "GPUPrice": policy.GPUPrice{}, "ModelPrice": policy.ModelPrice{},
