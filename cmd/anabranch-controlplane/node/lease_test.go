@@ -205,6 +205,7 @@ func newLending(t *testing.T) *lending {
 		n.up()
 	}
 	q.router()
+	q.steer(drill.Precheck)
 	q.steer(drill.Measuring)
 	<-time.After(time.Second)
 	q.steer(drill.Shifting)
