@@ -221,10 +221,7 @@ func (tr *trial) lastWeights() map[string]float64 {
 // steady: nothing happens, and the weights stay where they are.
 func (tr *trial) steady(int) {
 	tr.good()
-	began, length := time.Now(), 8*time.Second
-	if long {
-		length = time.Minute
-	}
+	began, length := time.Now(), time.Minute
 	pass(length)
 	peak, most := 0.0, 0
 	for _, series := range tr.series(began) {
@@ -232,7 +229,7 @@ func (tr *trial) steady(int) {
 		peak, most = max(peak, p), max(most, n)
 	}
 	tr.board.add(swings, 100*peak)
-	tr.board.add(turns, float64(most)/max(1, length.Minutes()))
+	tr.board.add(turns, float64(most)/length.Minutes())
 	tr.settle(began, "", "")
 }
 
