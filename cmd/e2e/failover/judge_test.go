@@ -47,17 +47,16 @@ func away(answers []answer, since time.Time, touched func(answer) bool) time.Dur
 	sorted := slices.Clone(answers)
 	slices.SortFunc(sorted, func(a, b answer) int { return a.began.Compare(b.began) })
 	met, all := 0, 0
-	var at time.Duration
 	for _, a := range slices.Backward(sorted) {
 		all++
 		if touched(a) {
 			met++
-			if float64(met) > 0.01*float64(all) {
-				at = a.began.Sub(since) // whoever began up to here
+			if float64(met) > 0.01*float64(all) { // of all that began here or later
+				return max(a.began.Sub(since), 0)
 			}
 		}
 	}
-	return max(at, 0)
+	return 0
 }
 
 // quantile of samples, by nearest rank; 0 of none.
