@@ -195,8 +195,8 @@ func (a *app) drillMade(d *client.Drill, format string) error {
 func (a *app) drillValidate() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "validate ID", Short: "Make the dry run of a drill anew", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeItems("/v1/drills"),
-		Long:    "Make the dry run of a drill anew.\n\nWhat was approved of the one before does not hold any more.",
+		Use: "validate ID", Short: "Make the dry run of a draft", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeItems("/v1/drills"),
+		Long:    "Make the dry run of a draft, as drill create does unless it is told not to.\n\nWhat it found is what others approve; a drill that is to do something else is made anew.",
 		Example: "  anabranch drill validate 4711",
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
@@ -223,8 +223,8 @@ func (a *app) drillApprove() *cobra.Command {
 		Long: `Approve somebody else's drill.
 
 What is approved is shown first, and asked about unless --yes is given or --sha256 names it. The approval is
-bound to that: a drill whose dry run is made anew needs another. It holds for eight hours unless a rule says
-otherwise; --series approves all drills of the same schedule that do the same, for 90 days.`,
+bound to that, and holds for eight hours unless a rule says otherwise; a drill that begins later is made
+anew. --series approves all drills of the same schedule that do the same, for 90 days.`,
 		Example: "  anabranch drill approve 4711\n  anabranch drill approve 4711 --yes --reason \"checked with capacity\"",
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")

@@ -114,6 +114,7 @@ func (s session) drilled() string {
 	id := fmt.Sprint(all[len(all)-1].GetId())
 	s.as("approver", 0, "", "drill", "approve", id, "--yes")
 	s.as("operator", 0, "", "drill", "run", id)
+	s.steer(&statepb.SteerDrill{State: string(drill.Precheck)})
 	return id
 }
 
@@ -170,9 +171,10 @@ func TestADrillNeedsTwoPeople(t *testing.T) {
 	if out, _ := s.as("approver", 0, "y\n", "drill", "approve", id); !strings.Contains(out, "drill "+id+" is SCHEDULED, approved by 1 of 1\n") {
 		t.Errorf("yes: %s", out)
 	}
-	if out, _ := s.as("operator", 0, "", "drill", "run", id); !strings.Contains(out, "has begun: PRECHECK") {
+	if out, _ := s.as("operator", 0, "", "drill", "run", id); !strings.Contains(out, "drill "+id+" is to begin now; ") {
 		t.Errorf("run: %s", out)
 	}
+	s.steer(&statepb.SteerDrill{State: string(drill.Precheck)}) // which the leader does
 	if out, _ := s.do(0, "", "drill", "show"); !strings.Contains(fields(out), "approved 1 of 1, approver") || !strings.Contains(fields(out), "state PRECHECK since") {
 		t.Errorf("show:\n%s", out)
 	}

@@ -57,7 +57,7 @@ raises a metric.` + drillCodes,
 		if watch {
 			return a.followDrill(cmd.Context(), c, d.ID, *format, every)
 		}
-		return a.printf("drill %s has begun: %s; `anabranch drill watch` follows it\n", d.ID, d.State)
+		return a.printf("drill %s is to begin now; `anabranch drill watch %s` follows it\n", d.ID, d.ID)
 	}
 	return cmd
 }

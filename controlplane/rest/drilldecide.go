@@ -250,7 +250,13 @@ func (s *Server) proposeDrill(c echo.Context, cmd *statepb.Command) (*statepb.Ou
 	if a := out.GetAnswer(); a != nil { // the first one came through while this one was on its way
 		return nil, s.answerAgain(c, a)
 	}
-	if p := problemOfDrill(out); p != nil {
+	p := problemOfDrill(out)
+	if op := cmd.GetDecideDrill(); p != nil && p.Code == codeDrillState && op.GetAct() == state.DrillStart {
+		if was := s.o.View().Drill(op.GetId()).GetState(); was == string(drill.Pending) || was == string(drill.Validated) {
+			p = newProblem(codeNotApproved, p.Detail)
+		}
+	}
+	if p != nil {
 		return nil, p
 	}
 	return out, nil
@@ -292,11 +298,8 @@ func problemOfDrill(out *statepb.Outcome) *Problem {
 	case state.CodeOwnProposal:
 		return newProblem(codeOwnProposal, message)
 	case state.CodePrecondition:
-		switch out.GetField() {
-		case "plan_sha256":
-			return newProblem(codeProposalChanged, "The hash "+out.GetMessage()+". Send its planSha256.")
-		case "approvals":
-			return newProblem(codeNotApproved, message)
+		if out.GetField() == "plan_sha256" {
+			return newProblem(codeProposalChanged, message+" Send its planSha256.")
 		}
 		return newProblem(codeDrillState, message)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -105,7 +106,7 @@ type drillWatch struct {
 // tell sends what is new of the drill, nil if it is forgotten, and says whether it is over.
 func (w *drillWatch) tell(d *statepb.Drill) (over bool, err error) {
 	if d == nil {
-		return true, w.send(eventEnd, map[string]string{"id": fmt.Sprint(w.id)})
+		return true, w.send(eventEnd, map[string]string{"id": strconv.FormatUint(w.id, 10)})
 	}
 	if d.GetRevision() > w.revision {
 		w.revision = d.GetRevision()

@@ -16,7 +16,7 @@ func TestSecondsAreKeptOneAfterTheOther(t *testing.T) {
 	if got, err := ReadSamples(nil); got != nil || err != nil {
 		t.Errorf("of nothing: %v %v", got, err)
 	}
-	for cut := range len(kept) {
+	for cut := range kept {
 		got, err := ReadSamples(kept[:cut])
 		if len(got) == len(all) || err == nil && !reflect.DeepEqual(got, all[:len(got)]) && cut > 0 {
 			t.Fatalf("cut at %d: %d came back, %v", cut, len(got), err)
