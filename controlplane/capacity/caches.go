@@ -15,8 +15,6 @@ const (
 	// cachesOver is the time over which caches are measured, and cachesEvery how often that is done anew.
 	cachesOver  = time.Hour
 	cachesEvery = time.Minute
-	// leastInput is how many input tokens say something of a cache.
-	leastInput = 100_000
 )
 
 // caches are what the account says of prefix caches. The zero caches know nothing.
@@ -48,23 +46,12 @@ func (c *caches) see(view *state.View, now time.Time) {
 		}
 	}
 	for _, r := range report.Rows {
-		if weight, known := weights[r.Key.Model]; known && r.Input >= leastInput {
-			c.known[r.Key.Model] = coldOf(r.Usage, weight)
+		weight, there := weights[r.Key.Model]
+		if weight <= 0 {
+			weight = policy.DefaultOutputWeight
+		}
+		if cold, known := shift.Measured(r.Input, r.Cached, r.Output, weight); known && there {
+			c.known[r.Key.Model] = cold
 		}
 	}
-}
-
-// coldOf tells of caches what usage tells: what part of prompts they knew, and what part of the work was left of
-// prompts by that. Reading a cache is no work.
-func coldOf(u costmodel.Usage, outputWeight float64) shift.Cold {
-	if outputWeight <= 0 {
-		outputWeight = policy.DefaultOutputWeight
-	}
-	cached := min(max(u.Cached, 0), u.Input)
-	prefill := float64(u.Input - cached)
-	cold := shift.Cold{Hit: float64(cached) / float64(u.Input)}
-	if all := prefill + outputWeight*float64(u.Output); all > 0 {
-		cold.Prefill = prefill / all
-	}
-	return cold
 }

@@ -38,6 +38,25 @@ type Cold struct {
 // blocks again; to think too much of it is safe here.
 var Unmeasured = Cold{Prefill: 0.3, Hit: 0.7}
 
+// LeastInput is how many tokens of prompts say something of caches.
+const LeastInput = 100_000
+
+// Measured tells of caches what the use of tokens tells: what part of prompts they knew, and what part of the work was left
+// of prompts by that. Reading a cache is no work, and a token of output is as much work as so many of a prompt. False: too
+// little was used to tell.
+func Measured(input, cached, output int64, outputWeight float64) (c Cold, known bool) {
+	if input < LeastInput {
+		return Cold{}, false
+	}
+	cached = min(max(cached, 0), input)
+	prefill := float64(input - cached)
+	c.Hit = float64(cached) / float64(input)
+	if all := prefill + outputWeight*float64(output); all > 0 {
+		c.Prefill = prefill / all
+	}
+	return c, true
+}
+
 // Factor is how many times as much work a request is where no cache knows its prompt as where caches are warm:
 // (1-f) + f/(1-h), f being Prefill and h Hit. It is 1 at least, and 20 at most. What is no number counts as 0.
 func (c Cold) Factor() float64 {

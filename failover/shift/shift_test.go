@@ -123,3 +123,25 @@ func TestAPlaceGetsMoreAsItHasDoneMore(t *testing.T) {
 		t.Error("warmth is not what was done over what fills a cache")
 	}
 }
+
+func TestWhatUsageTellsOfCaches(t *testing.T) {
+	for name, tt := range map[string]struct {
+		input, cached, output int64
+		want                  Cold
+		known                 bool
+	}{
+		"half is cached":      {200_000, 100_000, 50_000, Cold{Hit: 0.5, Prefill: 0.25}, true},
+		"nothing is":          {300_000, 0, 50_000, Cold{Hit: 0, Prefill: 0.5}, true},
+		"all is":              {100_000, 100_000, 10, Cold{Hit: 1, Prefill: 0}, true},
+		"no answers":          {100_000, 50_000, 0, Cold{Hit: 0.5, Prefill: 1}, true},
+		"more than there was": {100_000, 500_000, 0, Cold{Hit: 1, Prefill: 0}, true},
+		"less than none":      {100_000, -5, 0, Cold{Hit: 0, Prefill: 1}, true},
+		"too little to tell":  {99_999, 0, 50_000, Cold{}, false},
+		"nothing at all":      {0, 0, 0, Cold{}, false},
+	} {
+		got, known := Measured(tt.input, tt.cached, tt.output, 6)
+		if known != tt.known || !near(got.Hit, tt.want.Hit) || !near(got.Prefill, tt.want.Prefill) {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, known, tt.want)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"anabranch/controlplane/signal"
 	"anabranch/dataplane/table"
 	"anabranch/failover"
+	"anabranch/failover/shift"
 	"anabranch/sim/world"
 )
 
@@ -47,6 +48,30 @@ type control struct {
 	term   *term // nil: nobody leads
 	// tables that are on their way to routers, the newest last.
 	tables []published
+	// used are the tokens of answered requests by model, as the account of the last hour has them: runs are shorter.
+	used map[fleet.ModelID]tokens
+}
+
+// tokens that requests used.
+type tokens struct{ prompt, cached, output int64 }
+
+// answered enters a request into the account.
+func (c *control) answered(model fleet.ModelID, prompt, cached, output int) {
+	if c.used == nil {
+		c.used = map[fleet.ModelID]tokens{}
+	}
+	u := c.used[model]
+	c.used[model] = tokens{u.prompt + int64(prompt), u.cached + int64(cached), u.output + int64(output)}
+}
+
+// cold is what the account says of a model's prefix caches, as in controlplane/capacity.
+func (c *control) cold(model fleet.ModelID) (shift.Cold, bool) {
+	weight := policy.DefaultOutputWeight
+	if m, _, ok := c.tables[len(c.tables)-1].table.Model(string(model)); ok {
+		weight = m.OutputWeight
+	}
+	u := c.used[model]
+	return shift.Measured(u.prompt, u.cached, u.output, weight)
 }
 
 // term is what one leader knows.
@@ -206,7 +231,7 @@ func (c *control) look() {
 		t.health, _ = failover.StepAll(t.health, plan.Evidence(c.resources, signals), plan.FailoverConfig(c.resources), now)
 	}
 	out := plan.Compute(plan.Input{
-		Resources: c.resources, Signals: signals, Previous: c.table, Health: t.health, Now: now, Warm: t.warm,
+		Resources: c.resources, Signals: signals, Previous: c.table, Health: t.health, Now: now, Warm: t.warm, Cold: c.cold,
 	})
 	if out.Table == nil {
 		return

@@ -55,6 +55,7 @@ const retryAfter = time.Second
 func (ro *router) over(t *trip, a *world.Attempt, how world.Outcome) {
 	switch how {
 	case world.Answered:
+		ro.policy.control.answered(t.model.ID, t.request.PromptTokens, a.Cached, a.Output)
 		ro.finish(t, meter.Usage{Prompt: int64(t.request.PromptTokens), Cached: int64(a.Cached), Completion: int64(a.Output)}, meter.Completed, false)
 	case world.Broken:
 		ro.finish(t, meter.Usage{Completion: int64(a.Output)}, meter.Broken, true)
