@@ -34,6 +34,7 @@ type record struct {
 	Candidates   []candidate `json:"candidates"`
 	Removed      []removal   `json:"removed"`
 	Shed         string      `json:"shed"`
+	Brownout     string      `json:"brownout"`
 	Drill        string      `json:"drill"`
 	QueuedMs     float64     `json:"queuedMs"`
 	Attempts     []attempt   `json:"attempts"`
@@ -151,6 +152,9 @@ func (r *record) head() string {
 	line("policy", "%s", join(", ", dash(r.Policy), prefixed("arm ", r.Arm, ""), prefixed("class ", r.Class, "")))
 	if r.Shed != "" {
 		line("shed", "%s", r.Shed)
+	}
+	if r.Brownout != "" {
+		line("brownout", "%s", r.Brownout)
 	}
 	if r.Drill != "" {
 		line("drill", "%s", r.Drill)
