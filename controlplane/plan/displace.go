@@ -40,6 +40,9 @@ func (d *demand) loses(now time.Time) (since time.Duration, lost bool) {
 			continue
 		}
 		after, gone := r.gone(now)
+		if r.site.gone(d.model) { // for a drill, whose way begins when it is found
+			after, gone = 0, true
+		}
 		if gone && after < aftermath && (!lost || after < since) {
 			since, lost = after, true
 		}

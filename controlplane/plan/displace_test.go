@@ -128,6 +128,22 @@ func TestWhatCountsAsALoss(t *testing.T) {
 	}
 }
 
+func TestWhatADrillTakesAwayComesColdToo(t *testing.T) {
+	b := small(t, 4000)
+	in := b.input()
+	in.Previous, in.supposed = b.table, &suppositions{out: []fleet.ClusterID{"us-a"}}
+	w := survey(in)
+	demands := w.demands(in)
+	displace(demands, in)
+	for _, d := range demands {
+		for _, r := range d.routes {
+			if d.source == "us" && r.site.id == "eu-a" && (!d.lost || math.Abs(r.moved-shift.Unmeasured.Factor()) > 1e-9) {
+				t.Errorf("lost: %v, what moves is %v times the work", d.lost, r.moved)
+			}
+		}
+	}
+}
+
 // since puts a cluster in a state that began so long ago.
 func (b *bench) since(cluster string, s failover.State, share float64, ago time.Duration) {
 	b.health[at(cluster)] = failover.Cluster{State: s, Share: share, Since: b.now.Add(-ago), Reason: "told so"}
