@@ -68,7 +68,7 @@ func TestTheFleetAtAGlance(t *testing.T) {
   "regions": [
     {"name": "eu", "zone": "europe", "health": "RAMPING", "requestsPerSecond": 0, "failuresPerSecond": 0, "inFlight": 0, "quotaStoreOk": false, "routers": []},
     {"name": "us", "zone": "us", "health": "HEALTHY", "requestsPerSecond": 40, "failuresPerSecond": 2, "inFlight": 7, "quotaStoreOk": true, "routers": [
-      {"id": "r-us", "region": "us", "version": "v9", "appliedEpoch": 1, "appliedRevision": 8, "behind": false, "answer": null, "ageMs": 2000, "node": "n3", "connected": true, "quotaStoreOk": true, "degradedLimits": 0}]}
+      {"orders": [], "id": "r-us", "region": "us", "version": "v9", "appliedEpoch": 1, "appliedRevision": 8, "behind": false, "answer": null, "ageMs": 2000, "node": "n3", "connected": true, "quotaStoreOk": true, "degradedLimits": 0}]}
   ],
   "clusters": [
     {"name": "c-eu", "region": "eu", "type": "gateway", "health": "RAMPING", "since": "2026-11-29T12:00:00Z", "reason": "step 4", "cap": 0.25, "drained": true, "models": ["m"],
