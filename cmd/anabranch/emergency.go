@@ -56,8 +56,8 @@ two that shed, the newer table of two that revert.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		a.placeOrder(orders.Evacuate, "evacuate REGION|cluster/NAME", "Send no new requests to a region or a cluster"),
-		a.placeOrder(orders.Restore, "restore REGION|cluster/NAME", "Use a region or a cluster again, whatever other orders say"),
+		a.placeOrder(orders.Evacuate, "emergency ", "evacuate REGION|cluster/NAME", "Send no new requests to a region or a cluster"),
+		a.placeOrder(orders.Restore, "emergency ", "restore REGION|cluster/NAME", "Use a region or a cluster again, whatever other orders say"),
 		a.plainOrder(orders.Freeze, "freeze", "Take no new routing table, not even for failover",
 			"Routers hold the table that they have and go on leaving what is dead by themselves. To keep only changes of\nconfiguration away, until further notice, use \"anabranch freeze\"."),
 		a.plainOrder(orders.StopDrills, "stop-drills", "End the drill under way, and let none begin",
@@ -67,17 +67,17 @@ two that shed, the newer table of two that revert.`,
 	return cmd
 }
 
-// placeOrder is an order for a region or a cluster.
-func (a *app) placeOrder(kind orders.Kind, use, short string) *cobra.Command {
+// placeOrder is an order for a region or a cluster. Under is the words before its name, each with a space after it.
+func (a *app) placeOrder(kind orders.Kind, under, use, short string) *cobra.Command {
 	var f emergencyFlags
-	long := "Requests under way end there. What is left is planned for: it takes no more than it can, the rest waits or is shed\nby priority."
+	long := "Requests under way end there. What is left is planned for: it takes no more than it can, the rest waits or\nis shed by priority."
 	if kind == orders.Restore {
-		long = "It ends evacuations of the same name for good. Traffic comes back in steps. It makes nothing alive, and lets nobody\nin whom rules forbid. What is drained by its resource is used only as long as the order holds."
+		long = "It ends evacuations of the same name for good. Traffic comes back in steps. It makes nothing alive, and lets\nnobody in whom rules forbid. What is drained by its resource is used only as long as the order holds."
 	}
 	name, _, _ := strings.Cut(use, " ")
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: short + ".\n\n" + long, Args: cobra.ExactArgs(1),
-		Example:           "  anabranch " + name + " us-east-1 --reason \"power is failing\" --for 2h",
+		Example:           "  anabranch " + under + name + " us-east-1 --reason \"power is failing\" --for 2h",
 		ValidArgsFunction: completeOne(func(ctx context.Context, begun string) []string { return a.names(ctx, "region", begun) }),
 	}
 	f.bind(cmd, true)
