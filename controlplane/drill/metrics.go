@@ -22,7 +22,7 @@ type Metrics struct {
 func NewMetrics() *Metrics {
 	return &Metrics{
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "anabranch_drill_state", Help: "1 for the state of the drill under way, by kind; nothing while there is none.",
+			Name: "anabranch_drill_state", Help: "1 for the state of the drill under way; nothing while there is none.",
 		}, []string{"state"}),
 		since: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "anabranch_drill_state_seconds", Help: "How long the drill under way has been in its state; 0 while there is none.",
