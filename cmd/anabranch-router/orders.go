@@ -211,7 +211,7 @@ func give(cmd *cobra.Command, d *door, ask override.Ask) error {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "order %s: %s until %s\n", given.ID, given.Order.String(), given.Expires.Local().Format("15:04:05"))
+	fmt.Fprintf(out, "order %s: %s until %s\n", given.ID, given.String(), given.Expires.Local().Format("15:04:05"))
 	if given.OverruledBy != "" {
 		fmt.Fprintf(out, "order %s holds instead. If it should not: anabranch-router orders cancel %s\n", given.OverruledBy, given.OverruledBy)
 	}
@@ -290,7 +290,7 @@ func list(out io.Writer, s override.Status, now time.Time) error {
 		fmt.Fprintln(w, "ID\tORDER\tENDS IN\tACTOR\tBY\tREASON")
 		for i := range s.Orders {
 			o := &s.Orders[i]
-			doing := o.Order.String()
+			doing := o.String()
 			if o.OverruledBy != "" {
 				doing += " (overruled by " + o.OverruledBy + ")"
 			}

@@ -333,7 +333,7 @@ func (a *app) printOrders(list []emergencyOrder, now time.Time) error {
 	fmt.Fprintln(w, "ID\tORDER\tENDS IN\tACTOR\tBY\tOBEYED\tREASON")
 	for i := range list {
 		o := &list[i]
-		doing := o.Order.String()
+		doing := o.String()
 		if o.OverruledBy != "" {
 			doing += " (overruled by " + o.OverruledBy + ")"
 		}

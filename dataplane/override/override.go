@@ -6,12 +6,16 @@ package override
 
 import "anabranch/api/order"
 
-// What package order says, in the words of this package.
+// The words of package order, which are this package's too.
 type (
-	Kind  = order.Kind
+	// Kind of an order.
+	Kind = order.Kind
+	// Order to use, or not to use, something.
 	Order = order.Order
+	// Given is an order and the door that it came by.
 	Given = order.Given
-	View  = order.View
+	// View is what all orders together say at a moment.
+	View = order.View
 )
 
 // The kinds of order; see package order.

@@ -80,9 +80,9 @@ const (
 )
 
 const (
-	// LeaseTTL is how long a router obeys a lease that is not renewed, and RenewEvery how often it is.
-	// They are never scaled.
-	LeaseTTL   = 30 * time.Second
+	// LeaseTTL is how long a router obeys a lease that is not renewed. It is never scaled.
+	LeaseTTL = 30 * time.Second
+	// RenewEvery is how often leases are renewed. It is never scaled.
 	RenewEvery = 5 * time.Second
 )
 

@@ -174,8 +174,14 @@ func (e *explorer) explore(all []world) {
 			}
 		}
 		for _, d := range []Decision{
-			{Act: ActValidate, PlanSHA256: []byte("plan")}, {Act: ActValidate, Refused: CapacityFailed, Cause: CauseCapacity}, {Act: ActApprove, Who: "bob", PlanSHA256: []byte("plan")},
-			{Act: ActStart}, {Act: ActStart, BreakGlass: "why"}, {Act: ActPause}, {Act: ActResume}, {Act: ActAbort},
+			{Act: ActValidate, PlanSHA256: []byte("plan")},
+			{Act: ActValidate, Refused: CapacityFailed, Cause: CauseCapacity},
+			{Act: ActApprove, Who: "bob", PlanSHA256: []byte("plan")},
+			{Act: ActStart},
+			{Act: ActStart, BreakGlass: "why"},
+			{Act: ActPause},
+			{Act: ActResume},
+			{Act: ActAbort},
 		} {
 			if to, _, err := Decide(a.concrete(), e.plan.Kind, Rules{Approvals: 1}, d, exploredAt.Add(time.Second)); err == nil {
 				reach(to, string(d.Act))

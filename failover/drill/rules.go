@@ -164,7 +164,7 @@ func (c *checker) busy() {
 func (c *checker) alerts() {
 	var sick []string
 	for _, p := range c.world.Clusters {
-		if !fit(p.Health, c.plan.Kind) && !(p.Health == "DRAINED" && !p.On) {
+		if !fit(p.Health, c.plan.Kind) && (p.Health != "DRAINED" || p.On) {
 			sick = append(sick, fmt.Sprintf("%s is %s", p.Cluster, p.Health))
 		}
 	}

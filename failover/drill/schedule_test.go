@@ -120,7 +120,7 @@ func TestNextIsTheFirstMinuteThatFits(t *testing.T) {
 			shown, before := wallOf(at.In(l)), wallOf(at.Add(-time.Minute).In(l))
 			for w := before.Add(time.Minute); !w.After(shown); w = w.Add(time.Minute) { // what was skipped begins now
 				// what is shown a second time has begun before
-				if fits(w) && !(w.Equal(shown) && Moment(shown, l).Before(at)) {
+				if fits(w) && (!w.Equal(shown) || !Moment(shown, l).Before(at)) {
 					want = at
 				}
 			}
@@ -160,11 +160,20 @@ func TestWindows(t *testing.T) {
 		at   string // UTC
 		open bool
 	}{
-		{night, "2026-12-05T20:59", false}, {night, "2026-12-05T21:00", true}, {night, "2026-12-06T02:59", true}, {night, "2026-12-06T03:00", false},
-		{night, "2026-12-06T22:00", false},                                     // Sunday's night is another
-		{early, "2027-03-28T00:59", false}, {early, "2027-03-28T01:00", false}, // 02:00 to 03:00 is skipped
-		{early, "2027-10-31T00:30", true}, {early, "2027-10-31T01:30", true}, {early, "2027-10-31T02:00", false}, // shown twice
-		{whole, "2026-11-30T00:00", true}, {whole, "2026-11-30T23:59", true}, {whole, "2026-12-01T00:00", false}, {whole, "2026-11-29T23:59", false},
+		{night, "2026-12-05T20:59", false},
+		{night, "2026-12-05T21:00", true},
+		{night, "2026-12-06T02:59", true},
+		{night, "2026-12-06T03:00", false},
+		{night, "2026-12-06T22:00", false}, // Sunday's night is another
+		{early, "2027-03-28T00:59", false},
+		{early, "2027-03-28T01:00", false}, // 02:00 to 03:00 is skipped
+		{early, "2027-10-31T00:30", true},
+		{early, "2027-10-31T01:30", true},
+		{early, "2027-10-31T02:00", false}, // shown twice
+		{whole, "2026-11-30T00:00", true},
+		{whole, "2026-11-30T23:59", true},
+		{whole, "2026-12-01T00:00", false},
+		{whole, "2026-11-29T23:59", false},
 	}
 	for _, tt := range tests {
 		at, err := time.Parse(layout, tt.at)

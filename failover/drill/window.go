@@ -18,8 +18,6 @@ type Window struct {
 	Zone *time.Location
 }
 
-const day = 24 * 60 // minutes
-
 // Open says whether a moment is within the window.
 func (w Window) Open(t time.Time) bool {
 	if w.Zone != nil {

@@ -362,7 +362,7 @@ func TestShelvesAgreeWhateverTheOrderOfComing(t *testing.T) {
 func TestKeysAreReadFromLines(t *testing.T) {
 	ann := newSigner(t, "ann").Key
 	ann.Who = "Ann, SRE on call"
-	keys, err := ParseKeys([]byte("# who may sign\n\n" + ann.String() + "\n" + newSigner(t, "bob").Key.String() + "\n"))
+	keys, err := ParseKeys([]byte("# who may sign\n\n" + ann.String() + "\n" + newSigner(t, "bob").String() + "\n"))
 	if err != nil || len(keys) != 2 || keys[0].Who != ann.Who || keys[0].ID != ann.ID || keys[1].Name != "bob" {
 		t.Errorf("%+v, %v", keys, err)
 	}
@@ -435,12 +435,12 @@ func TestARingFollowsItsFile(t *testing.T) {
 	if _, err := OpenRing(path); err == nil || !strings.Contains(err.Error(), "holds no key") {
 		t.Errorf("a file without a key: %v", err)
 	}
-	write(newSigner(t, "ann").Key.String(), noon.Add(time.Second))
+	write(newSigner(t, "ann").String(), noon.Add(time.Second))
 	r, err := OpenRing(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(newSigner(t, "bob").Key.String(), noon.Add(2*time.Second))
+	write(newSigner(t, "bob").String(), noon.Add(2*time.Second))
 	if keys, err := r.Keys(); err != nil || len(keys) != 1 || keys[0].Name != "bob" {
 		t.Errorf("%v, %v", keys, err)
 	}
