@@ -103,7 +103,7 @@ func TestALeaseThatRunsOutTakesNoMessage(t *testing.T) {
 	w.lease(1, time.Minute, nil) // no lease is longer than 30 s
 	n := w.routers[us]
 	servedBy(t, w.ask(us, "acme", askWhole), "us-b")
-	n.now = func() time.Time { return time.Now().Add(30 * time.Second) }
+	n.clock(t, func() time.Time { return time.Now().Add(30 * time.Second) })
 	servedBy(t, w.ask(us, "acme", askWhole), "us-a")
 	s := n.Report(n.now()).GetDrill()
 	if s.GetSequence() != 0 || !s.GetReverted() || s.GetShiftedPpm() != 0 || s.GetScoped() != 2 || s.GetShifted() != 1 {
@@ -185,7 +185,7 @@ func TestCanariesFindOutDeadPlaces(t *testing.T) {
 	if out, _ := n.places.Cluster("us-a").Ejected(); out {
 		t.Error("it is ejected")
 	}
-	n.now = func() time.Time { return began.Add(time.Minute) }
+	n.clock(t, func() time.Time { return began.Add(time.Minute) })
 	n.stepDrills(n.now())
 	if n.drills.now.Load().dead.Load() != nil {
 		t.Error("what was rehearsed is kept")

@@ -110,8 +110,8 @@ func (l *ledger) LeaseAll(ctx context.Context, calls []ratelimit.In) []ratelimit
 		for j := range c.Path {
 			v := &c.Path[j]
 			l.charged[v.Limit.ID] += v.Used - v.Refund
-			if l.deny {
-				v.Want = 0
+			if l.deny && v.Limit.Kind != ratelimit.Slots && v.Limit.Kind != ratelimit.Money {
+				v.Used += v.Limit.Burst // others have spent it
 			}
 		}
 		lend[i] = c
@@ -119,7 +119,7 @@ func (l *ledger) LeaseAll(ctx context.Context, calls []ratelimit.In) []ratelimit
 	return l.lending.LeaseAll(ctx, lend)
 }
 
-// denies has it lend nothing, or lend again.
+// denies has others spend all that there is of rates, or no more.
 func (l *ledger) denies(yes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -116,6 +116,13 @@ func newWorld(t testing.TB, sites []site, change func(*routerpb.Table)) *world {
 	return w
 }
 
+// clock gives the router another clock, which its admitter reads too.
+func (n *node) clock(t testing.TB, now func() time.Time) {
+	n.rest()
+	n.now = now
+	n.lease(t)
+}
+
 // lease has the router's admitter lease what requests need, until the router runs.
 func (n *node) lease(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
