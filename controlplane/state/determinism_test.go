@@ -36,7 +36,7 @@ var reads = map[string][]string{
 }
 
 // applied are the folders whose code runs inside Apply.
-var appliedBy = []string{".", "../policy", "../audit", "../access", "../account", "../../costmodel"}
+var appliedBy = []string{".", "../policy", "../audit", "../access", "../account", "../../costmodel", "../../failover/drill"}
 
 func parsed(t *testing.T, dir string) map[string]*ast.File {
 	t.Helper()

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -173,7 +174,8 @@ func survivorsOf(before, during []Sample, f *Forecast) []SurvivorReport {
 	each(before, func(s *sum, v float64) { s.before, s.nBefore = s.before+v, s.nBefore+1 })
 	each(during, func(s *sum, v float64) { s.during, s.nDuring, s.peak = s.during+v, s.nDuring+1, max(s.peak, v) })
 	var out []SurvivorReport
-	for id, s := range sums {
+	for _, id := range slices.Sorted(maps.Keys(sums)) {
+		s := sums[id]
 		if s.nDuring == 0 {
 			continue
 		}

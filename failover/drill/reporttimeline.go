@@ -2,6 +2,7 @@ package drill
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -126,7 +127,7 @@ func columnsOf(samples []Sample) ([]ClusterColumn, []string) {
 		}
 	}
 	var clusters []ClusterColumn
-	for id := range peaks {
+	for _, id := range slices.Sorted(maps.Keys(peaks)) {
 		clusters = append(clusters, ClusterColumn{Cluster: id, Drilled: drilled[id]})
 	}
 	slices.SortFunc(clusters, func(a, b ClusterColumn) int {

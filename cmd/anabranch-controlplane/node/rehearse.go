@@ -10,9 +10,7 @@ import (
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
-	"anabranch/failover"
 	"anabranch/sim/report"
-	"anabranch/sim/whatif"
 )
 
 // rehearsals forecasts for the dry runs of drills.
@@ -20,13 +18,7 @@ type rehearsals struct{}
 
 // Rehearse implements [rehearsal.Simulator].
 func (rehearsals) Rehearse(ctx context.Context, of *state.View, change plan.Change, signals signal.Snapshot) (before, after *rehearsal.Figures, note string, err error) {
-	dead := map[fleet.ClusterID]bool{}
-	for _, h := range of.Health() {
-		if (failover.Cluster{State: failover.State(h.GetState()), Share: 1}).Cap() == 0 {
-			dead[fleet.ClusterID(h.GetCluster())] = true
-		}
-	}
-	out, err := whatif.Run(ctx, whatif.Input{Before: of, After: of, Signals: signals, Prices: of.Offers(), Dead: dead, Suppose: change})
+	out, err := whatIf(ctx, of, of, change, signals)
 	if err != nil {
 		return nil, nil, "", err
 	}

@@ -28,17 +28,22 @@ func (s simulator) Suppose(ctx context.Context, of *state.View, change plan.Chan
 }
 
 func (simulator) run(ctx context.Context, before, after *state.View, change plan.Change, signals signal.Snapshot) (was, willBe *rest.Forecast, note string, err error) {
+	out, err := whatIf(ctx, before, after, change, signals)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	return forecast(out, out.Before), forecast(out, out.After), out.Note, nil
+}
+
+// whatIf plays a fleet before and after a change, with the clusters out of use that are now.
+func whatIf(ctx context.Context, before, after *state.View, change plan.Change, signals signal.Snapshot) (whatif.Outcome, error) {
 	dead := map[fleet.ClusterID]bool{}
 	for _, h := range before.Health() {
 		if (failover.Cluster{State: failover.State(h.GetState()), Share: 1}).Cap() == 0 {
 			dead[fleet.ClusterID(h.GetCluster())] = true
 		}
 	}
-	out, err := whatif.Run(ctx, whatif.Input{Before: before, After: after, Signals: signals, Prices: after.Offers(), Dead: dead, Suppose: change})
-	if err != nil {
-		return nil, nil, "", err
-	}
-	return forecast(out, out.Before), forecast(out, out.After), out.Note, nil
+	return whatif.Run(ctx, whatif.Input{Before: before, After: after, Signals: signals, Prices: after.Offers(), Dead: dead, Suppose: change})
 }
 
 // forecast says what a run did in the words of the API; nil: there was none.
