@@ -261,6 +261,12 @@ type past struct {
 	notes  []string
 }
 
+// workOf is work as demand is told: in units of an input token, whether a cache had it or not.
+func workOf(s costmodel.Sum) float64 {
+	const perUnit = 1000 // costmodel counts thousandths
+	return float64(s.Work)/perUnit + (1-costmodel.CachedWeight)*float64(s.Cached)
+}
+
 // pastOf reads the last hour, and the same hour of a week before.
 func pastOf(a account.Account, now time.Time, r drill.Resolved) past {
 	out := past{cold: unmeasured, share: 1}
@@ -272,12 +278,13 @@ func pastOf(a account.Account, now time.Time, r drill.Resolved) past {
 	work := map[int64]float64{}
 	var all, scoped, input, cached, total float64
 	for _, row := range minutes.Rows {
-		work[row.Start.UnixMilli()] += float64(row.Work)
-		all += float64(row.Work)
+		did := workOf(row.Sum)
+		work[row.Start.UnixMilli()] += did
+		all += did
 		if len(r.Tenants) == 0 || slices.Contains(r.Tenants, row.Key.Tenant) {
-			scoped += float64(row.Work)
+			scoped += did
 		}
-		input, cached, total = input+float64(row.Input), cached+float64(row.Cached), total+float64(row.Work)
+		input, cached, total = input+float64(row.Input), cached+float64(row.Cached), total+did
 	}
 	for at, w := range work {
 		if w/60 > out.peak || w/60 == out.peak && at < out.peakAt {
@@ -306,11 +313,11 @@ func (p *past) daily(a account.Account, now time.Time) {
 	current, ratio := 0.0, 1.0
 	for _, row := range hours.Rows {
 		if now.Sub(row.Start) < time.Hour+time.Minute {
-			current = max(current, float64(row.Work)/max(row.Until.Sub(row.Start).Seconds(), 1))
+			current = max(current, workOf(row.Sum)/max(row.Until.Sub(row.Start).Seconds(), 1))
 		}
 	}
 	for _, row := range hours.Rows {
-		mean := float64(row.Work) / max(row.Until.Sub(row.Start).Seconds(), 1)
+		mean := workOf(row.Sum) / max(row.Until.Sub(row.Start).Seconds(), 1)
 		if row.Start.Hour() == now.UTC().Hour() && current > 0 && mean/current > ratio {
 			ratio = mean / current
 			p.peakAt = row.Start.UnixMilli()
