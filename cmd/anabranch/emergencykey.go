@@ -21,6 +21,7 @@ import (
 	sealed "anabranch/api/order/signed"
 	"anabranch/api/routerpb"
 	"anabranch/cmd/anabranch/client"
+	"anabranch/controlplane/rest"
 )
 
 // keyPath is the file of the private key that orders are to be signed with; empty: they are not.
@@ -153,18 +154,13 @@ func (a *app) signed(ctx context.Context, c *client.Client, path string, p *rout
 	return id, taken, nil
 }
 
-// clusterID is which control plane orders are for. It is asked of any node, which needs no quorum to tell.
+// clusterID is which control plane orders are for. Any node tells it, with no quorum and no token.
 func clusterID(ctx context.Context, c *client.Client) (string, error) {
-	var status struct {
-		ClusterID string `json:"clusterId"`
-	}
-	if err := c.JSON(ctx, "/v1/status", nil, &status); err != nil {
+	var what rest.SignedFor
+	if err := c.JSON(ctx, "/v1/emergency/signed", nil, &what); err != nil {
 		return "", fmt.Errorf("ask which control plane this is: %w", err)
 	}
-	if status.ClusterID == "" {
-		return "", errors.New("the control plane that answers is not set up yet")
-	}
-	return status.ClusterID, nil
+	return what.ClusterID, nil
 }
 
 // count gives the next counter of a key: the time in milliseconds, or one more than the last, which is kept beside the

@@ -5,13 +5,13 @@
 package emergency
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -77,15 +77,17 @@ type Book struct {
 
 	mu      sync.Mutex // guards what follows
 	shelf   *signed.Shelf
-	taken   map[string]time.Time // when a message was taken here, by the ID of what it gives or ends
-	changed chan struct{}        // closed when what is handed on changes
-	problem error                // why it is not on disk as it should be; nil: it is
+	cluster string        // of the state, kept since a start without a quorum knows none; empty: not known yet
+	due     []due         // what may not be in the audit trail yet, in the order of taking
+	changed chan struct{} // closed when what is handed on changes
+	problem error         // why it is not on disk as it should be; nil: it is
 }
 
 // kept is a book on disk.
 type kept struct {
-	Shelf json.RawMessage      `json:"shelf"`
-	Taken map[string]time.Time `json:"taken,omitempty"`
+	Cluster string          `json:"cluster,omitempty"`
+	Shelf   json.RawMessage `json:"shelf"`
+	Due     []due           `json:"due,omitempty"`
 }
 
 // New reads what was kept. It starts nothing.
@@ -102,7 +104,7 @@ func New(o Options) (*Book, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	b := &Book{o: o, log: o.Logger.With("component", "emergency"), shelf: &signed.Shelf{}, taken: map[string]time.Time{}, changed: make(chan struct{})}
+	b := &Book{o: o, log: o.Logger.With("component", "emergency"), shelf: &signed.Shelf{}, changed: make(chan struct{})}
 	if err := b.load(); err != nil {
 		// A node that can't read what it kept must serve all the same: other nodes and routers have it too.
 		b.problem = err
@@ -138,8 +140,7 @@ func (b *Book) load() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", b.path(), err)
 	}
-	b.shelf = shelf
-	maps.Copy(b.taken, k.Taken)
+	b.shelf, b.cluster, b.due = shelf, k.Cluster, k.Due
 	return nil
 }
 
@@ -150,7 +151,7 @@ func (b *Book) save() {
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(kept{shelf, b.taken})
+		text, err := json.Marshal(kept{b.cluster, shelf, b.due})
 		if err != nil {
 			return err
 		}
@@ -208,7 +209,7 @@ func (b *Book) take(m *routerpb.SignedOrder, resolve bool) (signed.Message, bool
 		b.log.Error("keys of emergency orders can't be read, those of before hold", "error", err)
 	}
 	view, now := b.o.View(), b.o.Now()
-	s, err := signed.Open(keys, view.ClusterID(), m, now)
+	s, err := signed.Open(keys, b.ClusterID(), m, now)
 	if err != nil {
 		return s, false, err
 	}
@@ -226,21 +227,16 @@ func (b *Book) take(m *routerpb.SignedOrder, resolve bool) (signed.Message, bool
 		}
 		return s, false, err
 	}
-	id := s.Cancel
 	if s.Order != nil {
-		id = s.Order.ID
-		b.log.Warn("signed order given", "id", id, "order", s.Order.String(), "key", s.Key.ID, "actor", s.Key.Name, "reason", s.Order.Reason, "expires", s.Order.Expires)
+		b.log.Warn("signed order given", "id", s.Order.ID, "order", s.Order.String(), "key", s.Key.ID, "actor", s.Key.Name, "reason", s.Order.Reason, "expires", s.Order.Expires)
 	} else {
-		b.log.Warn("signed order withdrawn", "id", id, "key", s.Key.ID, "actor", s.Key.Name)
+		b.log.Warn("signed order withdrawn", "id", s.Cancel, "key", s.Key.ID, "actor", s.Key.Name)
 	}
-	b.taken[noteOf(s)] = now
+	b.owe(s, now)
 	b.save()
 	b.tell()
 	return s, true, nil
 }
-
-// noteOf names a message.
-func noteOf(s signed.Message) string { return signed.ID(s.Key.ID, s.Counter) }
 
 // vain says why an order does nothing. Nil: it does something, or nothing is known yet.
 func vain(view *state.View, o *order.Order) error {
@@ -255,6 +251,17 @@ func vain(view *state.View, o *order.Order) error {
 	}
 	return &signed.Refusal{Code: signed.CodeInvalid, Text: fmt.Sprintf("target %s: the table of this node has no %s %q", o.Target, what, name)}
 }
+
+// ClusterID is the control plane that orders must be signed for: that of the state, or as long as there is none, since
+// the log is not applied before there is a quorum, that of before the start. Empty: not known.
+func (b *Book) ClusterID() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.clusterID(b.o.View())
+}
+
+// clusterID is ClusterID. The lock is held.
+func (b *Book) clusterID(view *state.View) string { return cmp.Or(view.ClusterID(), b.cluster) }
 
 // tell wakes those who hand orders on. The lock is held.
 func (b *Book) tell() {
@@ -313,64 +320,19 @@ func (b *Book) prune() {
 	view, now := b.o.View(), b.o.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	changed, ended := b.shelf.Prune(keys, view.ClusterID(), now)
+	cluster := b.clusterID(view)
+	changed, ended := b.shelf.Prune(keys, cluster, now)
 	changed = b.shelf.End(now, view.EndedOrders(now)...) || changed
 	for _, o := range ended {
 		b.log.Error("signed order does not hold any more: its key is no longer known here", "id", o.ID)
 	}
-	old := func(_ string, at time.Time) bool { return now.Sub(at) > 2*order.MaxTerm }
-	maps.DeleteFunc(b.taken, old)
-	if changed {
+	if known := b.cluster == cluster; changed || !known {
+		b.cluster = cluster
 		b.save()
+	}
+	if changed {
 		b.tell()
 	}
-}
-
-// enter has what was signed entered in the audit trail. Several nodes may try: the state takes each once.
-func (b *Book) enter(ctx context.Context) {
-	view := b.o.View()
-	if view.FeatureLevel() < level || !b.o.Led() {
-		return
-	}
-	b.mu.Lock()
-	messages, taken := b.shelf.Signed(), maps.Clone(b.taken)
-	b.mu.Unlock()
-	for _, m := range messages {
-		if view.OrderEntered(m.Key.ID, m.Counter) || ctx.Err() != nil {
-			continue
-		}
-		b.propose(ctx, command(m, taken[noteOf(m)], b.o.Now()))
-	}
-}
-
-func (b *Book) propose(ctx context.Context, cmd *statepb.Command) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	switch out, err := b.o.Propose(ctx, cmd); {
-	case err != nil:
-		b.log.Info("signed order is not in the audit trail yet", "error", err)
-	case out.GetCode() != "":
-		b.log.Error("signed order is not taken into the audit trail", "code", out.GetCode(), "reason", out.GetMessage())
-	}
-}
-
-// command enters a message that was taken at a time.
-func command(m signed.Message, taken, now time.Time) *statepb.Command {
-	if taken.IsZero() {
-		taken = now
-	}
-	cmd := &statepb.Command{
-		AtUnixMs: now.UnixMilli(),
-		Actor:    &statepb.Actor{Name: m.Key.Name, Role: "emergency", Kind: "key", Credential: m.Key.ID},
-	}
-	if m.Order == nil {
-		cmd.Op = &statepb.Command_EndOrder{EndOrder: &statepb.EndOrder{Id: m.Cancel, Key: m.Key.ID, Counter: m.Counter, GivenUnixMs: taken.UnixMilli()}}
-	} else {
-		cmd.Actor.Reason = m.Order.Reason
-		cmd.Op = &statepb.Command_PutOrder{PutOrder: &statepb.PutOrder{Order: m.Order.Proto(), Key: m.Key.ID, Counter: m.Counter, GivenUnixMs: taken.UnixMilli()}}
-	}
-	cmd.Format = state.FormatOf(cmd)
-	return cmd
 }
 
 // gauges count orders when they are asked.

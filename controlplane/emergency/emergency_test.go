@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -190,8 +191,80 @@ func TestAWithdrawalIsEnteredToo(t *testing.T) {
 	p.led = true
 	p.look()
 	p.look()
-	if got := p.trail(); len(got) != 1 || got[0] != "ann withdraw "+id || len(p.Orders()) != 0 {
+	if got := p.trail(); len(got) != 2 || got[0] != "ann create "+id || got[1] != "ann withdraw "+id || len(p.Orders()) != 0 {
 		t.Errorf("the trail says %v, %d hold", got, len(p.Orders()))
+	}
+	if n := len(p.view.Orders(p.now)); n != 0 {
+		t.Errorf("%d orders hold by quorum: what was taken back is only told of", n)
+	}
+}
+
+func TestWhatIsOverBeforeThereIsAQuorumStandsInTheTrail(t *testing.T) {
+	p := newPost(t)
+	evacuation := p.give(p.evacuation("region/us"))
+	p.now = p.now.Add(time.Minute)
+	o := order.Order{Kind: order.Restore, Target: "region/us", Actor: "x", Reason: "back", At: p.now, Expires: p.now.Add(4 * time.Hour)}
+	restore := p.give(p.sign(&routerpb.SignedPayload{Order: o.Proto()}))
+	o = order.Order{Kind: order.Shed, Priority: 50, Actor: "x", Reason: "full", At: p.now, Expires: p.now.Add(time.Second)}
+	shed := p.give(p.sign(&routerpb.SignedPayload{Order: o.Proto()}))
+	p.now = p.now.Add(2 * time.Hour) // all but the restore are over
+	p.look()
+	p.open()
+	p.led = true
+	p.look()
+	p.look()
+	want := []string{"ann create " + evacuation, "ann create " + restore, "ann create " + shed}
+	if got := p.trail(); !slices.Equal(got, want) {
+		t.Errorf("the trail says %v, want %v", got, want)
+	}
+	if held := p.view.Orders(p.now); len(held) != 1 || held[0].GetOrder().GetId() != restore {
+		t.Errorf("by quorum hold %v", held)
+	}
+	if p.look(); len(p.due) != 1 {
+		t.Errorf("%d are still due: all but what holds are done with", len(p.due))
+	}
+}
+
+func TestWhatWaitsForAQuorumIsBounded(t *testing.T) {
+	p := newPost(t)
+	for range maxDue + 5 {
+		p.owe(signed.Message{Key: signed.Key{ID: "k"}, Counter: p.counter + 1, Cancel: "sk-1"}, p.now)
+		p.counter++
+	}
+	if len(p.due) != maxDue || p.due[0].Counter != 6 {
+		t.Errorf("%d wait, from counter %d", len(p.due), p.due[0].Counter)
+	}
+}
+
+func TestANodeThatStartsWithoutAQuorumTakesOrders(t *testing.T) {
+	p := newPost(t)
+	p.look() // it has been in contact
+	known := p.view
+	p.view = state.Empty() // its log is not applied before there is a quorum
+	p.open()
+	if p.ClusterID() != "c" {
+		t.Fatalf("it knows itself to be of %q", p.ClusterID())
+	}
+	foreign, err := signed.Sign(p.private, &routerpb.SignedPayload{ClusterId: "d", Counter: 900, Cancel: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.Give(foreign); !errors.As(err, new(*signed.Refusal)) || !strings.Contains(err.Error(), "this is c") {
+		t.Errorf("an order for another control plane: %v", err)
+	}
+	id := p.give(p.evacuation("region/us"))
+	p.look()
+	if orders := p.Orders(); len(orders) != 1 || orders[0].ID != id {
+		t.Errorf("%v hold", orders)
+	}
+	p.view, p.led = known, true
+	p.look()
+	if got := p.trail(); len(got) != 1 {
+		t.Errorf("the trail says %v", got)
+	}
+	young, err := New(Options{Dir: t.TempDir(), View: state.Empty, Propose: p.o.Propose, Led: p.o.Led})
+	if err != nil || young.ClusterID() != "" {
+		t.Errorf("a node that was never in contact is of %q, %v", young.ClusterID(), err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,8 @@ import (
 type Emergency interface {
 	// Give takes a signed message; an error is a *[signed.Refusal].
 	Give(*routerpb.SignedOrder) (m signed.Message, fresh bool, err error)
+	// ClusterID is the control plane that orders must be signed for. Empty: the node does not know it yet.
+	ClusterID() string
 	// Ordered is what the orders come to that this node knows of.
 	Ordered(view *state.View, now time.Time) *orders.View
 }
@@ -64,6 +67,12 @@ type SignedAsk struct {
 	Signature string `json:"signature"` // base64
 }
 
+// SignedFor is what an order must say before it is signed.
+type SignedFor struct {
+	// ClusterID of the control plane that it is for.
+	ClusterID string `json:"clusterId"`
+}
+
 // SignedTaken says what became of a signed order on this node.
 type SignedTaken struct {
 	ID string `json:"id"` // of the order that is given, or ended
@@ -85,6 +94,7 @@ func (s *Server) emergencyRoutes(e *echo.Echo) {
 	e.POST("/v1/emergency", s.giveEmergency, s.may(write), timed, s.keyed)
 	e.GET("/v1/emergency/:id", s.getEmergency, s.may(read, anyScope), timed)
 	e.DELETE("/v1/emergency/:id", s.endEmergency, s.may(write), timed, s.keyed)
+	e.GET("/v1/emergency/signed", s.signedFor, timed)
 	e.POST("/v1/emergency/signed", s.giveSigned, timed)
 }
 
@@ -137,7 +147,7 @@ func (s *Server) giveEmergency(c echo.Context) error {
 	now := s.o.Now()
 	o, err := ask.order(now)
 	if err != nil {
-		return newProblem(codeInvalid, err.Error(), policy.Problem{Field: fieldOf(err), Reason: err.Error()})
+		return newProblem(codeInvalid, err.Error(), policy.Problem{Field: cmp.Or(fieldOf(err), "kind"), Reason: err.Error()})
 	}
 	who := actor(c)
 	o.Actor, o.Reason = printable(who.GetName(), orders.MaxText), strings.TrimSpace(ask.Reason)
@@ -149,7 +159,7 @@ func (s *Server) giveEmergency(c echo.Context) error {
 	}
 	o.ID = "new" // the state names it
 	if err := orders.CheckWire(o.Proto(), now); err != nil {
-		return newProblem(codeInvalid, err.Error(), policy.Problem{Field: fieldOf(err), Reason: err.Error()})
+		return newProblem(codeInvalid, err.Error(), policy.Problem{Field: cmp.Or(fieldOf(err), "kind"), Reason: err.Error()})
 	}
 	o.ID = ""
 	who.Reason = o.Reason
@@ -179,16 +189,16 @@ func (a EmergencyAsk) order(now time.Time) (orders.Order, error) {
 	return o, nil
 }
 
-// fieldOf is the field that an error about an order begins with.
+// fieldOf is the field that an error about an order begins with. Empty: it is about none of them.
 func fieldOf(err error) string {
 	field, _, _ := strings.Cut(err.Error(), " ")
 	switch field {
-	case "kind", "target", "epoch", "revision", "priority", "reason", "for", "actor":
+	case "kind", "target", "epoch", "revision", "priority", "reason", "for", "actor", "id":
 		return field
-	case "it":
+	case "it": // ends too soon, or too late
 		return "for"
 	}
-	return "kind"
+	return ""
 }
 
 // command commits a command of the caller.
@@ -237,9 +247,31 @@ func (s *Server) giveSigned(c echo.Context) error {
 	return c.JSON(status, taken)
 }
 
+// signedFor tells without a token what to sign orders for: after a start without a quorum a node knows of no tokens, and
+// is to take orders all the same.
+func (s *Server) signedFor(c echo.Context) error {
+	id, err := s.signable()
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, SignedFor{ClusterID: id})
+}
+
+// signable is the control plane that orders must be signed for, or why none can be.
+func (s *Server) signable() (string, error) {
+	id := ""
+	if s.o.Emergency != nil {
+		id = s.o.Emergency.ClusterID()
+	}
+	if id == "" {
+		return "", newProblem(codeCatchingUp, "This node has never been in contact with a control plane, and can't tell whether an order is for it. Ask another node.").after(time.Second)
+	}
+	return id, nil
+}
+
 func (s *Server) takeSigned(c echo.Context) (*SignedTaken, error) {
-	if s.o.Emergency == nil || s.o.View().ClusterID() == "" {
-		return nil, problemCatchingUp()
+	if _, err := s.signable(); err != nil {
+		return nil, err
 	}
 	var ask SignedAsk
 	if err := strictly(c, &ask, maxSigned); err != nil {
@@ -247,8 +279,11 @@ func (s *Server) takeSigned(c echo.Context) (*SignedTaken, error) {
 	}
 	payload, err1 := base64.StdEncoding.DecodeString(ask.Payload)
 	signature, err2 := base64.StdEncoding.DecodeString(ask.Signature)
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, newProblem(codeInvalidRequest, "payload and signature are base64: send what `anabranch emergency` makes.")
+	for field, err := range map[string]error{"payload": err1, "signature": err2} {
+		if err != nil {
+			return nil, newProblem(codeInvalidRequest, "payload and signature are base64: send what `anabranch emergency` makes.",
+				policy.Problem{Field: field, Reason: "is not base64"})
+		}
 	}
 	m, fresh, err := s.o.Emergency.Give(&routerpb.SignedOrder{Payload: payload, Key: ask.Key, Signature: signature})
 	var r *signed.Refusal
@@ -267,19 +302,35 @@ func (s *Server) takeSigned(c echo.Context) (*SignedTaken, error) {
 	return taken, nil
 }
 
-// problemOfSigned is what a refused signature means to the caller.
+// problemOfSigned is what a refused signature means to the caller, and which field of it, or of what is signed in its
+// payload, is the matter.
 func problemOfSigned(r *signed.Refusal) *Problem {
-	code := codeOrderInvalid
+	detail := strings.ToUpper(r.Text[:1]) + r.Text[1:] + "."
+	code, field := codeOrderInvalid, ""
 	switch r.Code {
-	case signed.CodeNoKeys, signed.CodeKey, signed.CodeSignature, signed.CodeCluster:
-		code = codeSignature
-	case signed.CodeReplayed, signed.CodeExpired:
-		code = codeOrderOver
+	case signed.CodeNoKeys, signed.CodeKey:
+		code, field = codeSignature, "key"
+	case signed.CodeSignature:
+		code, field = codeSignature, "signature"
+	case signed.CodeCluster:
+		code, field = codeSignature, "payload.clusterId"
+	case signed.CodeReplayed:
+		code, field = codeOrderOver, "payload.counter"
+	case signed.CodeExpired:
+		code, field = codeOrderOver, "payload.order.expires"
 	case signed.CodeFull:
-		code = codeLimitReached
+		return newProblem(codeLimitReached, detail)
 	case signed.CodeInvalid:
+		field = "payload"
+		switch of := fieldOf(r); of {
+		case "":
+		case "for":
+			field = "payload.order.expires"
+		default:
+			field = "payload.order." + of
+		}
 	}
-	return newProblem(code, strings.ToUpper(r.Text[:1])+r.Text[1:]+".")
+	return newProblem(code, detail, policy.Problem{Field: field, Reason: r.Text})
 }
 
 // strictly reads a small JSON body, which must hold nothing that is not known.

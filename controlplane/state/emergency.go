@@ -128,7 +128,9 @@ func (v *View) putOrder(cmd *statepb.Command, p *statepb.PutOrder) *statepb.Outc
 		return refuse(CodeInvalid, "order", err.Error())
 	}
 	over := o.GetExpiresUnixMs() <= cmd.GetAtUnixMs()
-	if p.GetKey() == "" {
+	if p.GetKey() != "" {
+		over = over || p.GetEndedUnixMs() != 0 || v.overBefore(o)
+	} else {
 		if over {
 			return refuse(CodeExpired, "order", "the order has ended already")
 		}
@@ -154,8 +156,21 @@ func toldOf(o *order.Order, p *statepb.PutOrder) string {
 	if p.GetKey() != "" {
 		text += fmt.Sprintf("; signed by %s with key %s, counter %d, and taken without quorum at %s",
 			o.Actor, p.GetKey(), p.GetCounter(), time.UnixMilli(p.GetGivenUnixMs()).UTC().Format(time.RFC3339))
+		if p.GetEndedUnixMs() != 0 {
+			text += "; ended before it was entered"
+		}
 	}
 	return text
+}
+
+// overBefore says whether a signed order that is entered late was ended by what was entered before it: a withdrawal, or
+// a restore that was given after it. Nodes enter what they have as they come back, in any order.
+func (v *View) overBefore(o *routerpb.Order) bool {
+	return slices.ContainsFunc(v.emergency.orders, func(p *statepb.PutOrder) bool {
+		x := p.GetOrder()
+		return x.GetId() == o.GetId() ||
+			o.GetKind() == string(order.Evacuate) && x.GetKind() == string(order.Restore) && x.GetTarget() == o.GetTarget() && x.GetAtUnixMs() >= o.GetAtUnixMs()
+	})
 }
 
 // fitOrder refuses an order that would do nothing, or one too many; nil: it may be given.
@@ -299,9 +314,20 @@ func (v *View) endOrder(cmd *statepb.Command, e *statepb.EndOrder) *statepb.Outc
 		v.emergency.orders = v.rememberedOrders(at)
 	} else {
 		action = ActionWithdrawn
+		v.emergency.orders = append(v.rememberedOrders(at), withdrawn(cmd, v.index, e))
 	}
 	v.record(cmd, entry{action: action, kind: KindOrder, name: e.GetId(), reason: reason})
 	return &statepb.Outcome{}
+}
+
+// withdrawn stands for an order that is not known here, so that it does not hold if it is entered later, for as long as
+// it could.
+func withdrawn(cmd *statepb.Command, revision uint64, e *statepb.EndOrder) *statepb.PutOrder {
+	given := max(e.GetGivenUnixMs(), cmd.GetAtUnixMs())
+	return &statepb.PutOrder{
+		Order: &routerpb.Order{Id: e.GetId(), AtUnixMs: given, ExpiresUnixMs: given + (order.MaxTerm + order.MaxSkew).Milliseconds()},
+		Key:   e.GetKey(), Counter: e.GetCounter(), GivenUnixMs: e.GetGivenUnixMs(), Revision: revision, EndedUnixMs: cmd.GetAtUnixMs(),
+	}
 }
 
 // proto is what a snapshot holds of it; nil: nothing.

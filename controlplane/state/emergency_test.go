@@ -217,6 +217,70 @@ func TestASignedOrderThatIsOverIsEnteredAllTheSame(t *testing.T) {
 	}
 }
 
+func TestNodesMayEnterWhatTheyTookInAnyOrder(t *testing.T) {
+	withdrawal := func() *statepb.Command {
+		cancel := end("sk1")
+		cancel.GetEndOrder().Key, cancel.GetEndOrder().Counter, cancel.GetEndOrder().GivenUnixMs = "k1", 8, 2000
+		return cancel
+	}
+	restore := ordered(order.Restore, "region/us")
+	restore.AtUnixMs = 2000
+	for name, c := range map[string]struct {
+		first  *statepb.Command
+		trail  string
+		ended  int // by quorum, for routers and nodes to hear of
+		orders int // that hold after both
+	}{
+		"a withdrawal before its order":          {withdrawal(), "withdraw , create evacuate", 1, 0},
+		"a restore before the evacuation":        {signedBy("k2", 1, restore, 5000), "create restore, create evacuate", 0, 1},
+		"a restore of something else before it":  {signedBy("k2", 1, ordered(order.Restore, "region/eu"), 5000), "create restore, create evacuate", 0, 2},
+		"an earlier restore before it":           {signedBy("k2", 1, before(restore), 5000), "create restore, create evacuate", 0, 2},
+		"another key's withdrawal of another id": {func() *statepb.Command { c := withdrawal(); c.GetEndOrder().Id = "sk3"; return c }(), "withdraw , create evacuate", 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := alarmed(t)
+			from := h.Index()
+			h.carries(c.first)
+			h.carries(signedBy("k1", 7, ordered(order.Evacuate, "region/us"), 6000))
+			if got := h.told(from); got != c.trail {
+				t.Errorf("the trail says %q, want %q", got, c.trail)
+			}
+			at := time.UnixMilli(6000)
+			if n := len(h.Orders(at)); n != c.orders {
+				t.Errorf("%d orders hold, want %d: %v", n, c.orders, h.Orders(at))
+			}
+			if n := len(h.EndedOrders(at)); n != c.ended {
+				t.Errorf("%d orders are told to be over, want %d", n, c.ended)
+			}
+		})
+	}
+}
+
+func before(o *routerpb.Order) *routerpb.Order {
+	o = proto.CloneOf(o)
+	o.AtUnixMs = 500
+	return o
+}
+
+func TestAnOrderThatWasEndedBeforeAQuorumIsOnlyToldOf(t *testing.T) {
+	h := alarmed(t)
+	from := h.Index()
+	cmd := signedBy("k1", 7, ordered(order.Evacuate, "region/us"), 5000)
+	cmd.GetPutOrder().EndedUnixMs = 4000
+	h.carries(cmd)
+	if h.told(from) != "create evacuate" || len(h.Orders(time.UnixMilli(5000))) != 0 || !h.OrderEntered("k1", 7) {
+		t.Errorf("the trail says %q, %v hold", h.told(from), h.Orders(time.UnixMilli(5000)))
+	}
+	if reason := h.Audit(from, 1)[0].GetReason(); !strings.HasSuffix(reason, "; ended before it was entered") {
+		t.Errorf("the trail's reason is %q", reason)
+	}
+	plain := put(ordered(order.Shed, "")) // who has a quorum can't give what is over
+	plain.GetPutOrder().EndedUnixMs = 1
+	if h.carries(plain); len(h.Orders(second1)) != 1 {
+		t.Error("an order by quorum does not hold")
+	}
+}
+
 func TestCountersOfAKeyAreBounded(t *testing.T) {
 	h := alarmed(t)
 	for c := uint64(1); c <= MaxCounters+3; c++ {

@@ -1597,7 +1597,8 @@ type PutOrder struct {
 	Key         string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`     // set: signed by this key, and given without quorum
 	Counter     uint64                 `protobuf:"varint,3,opt,name=counter,proto3" json:"counter,omitempty"`
 	GivenUnixMs int64                  `protobuf:"varint,4,opt,name=given_unix_ms,json=givenUnixMs,proto3" json:"given_unix_ms,omitempty"` // when a node took it that had no quorum
-	// In a snapshot: when it was taken back; 0: it was not. Of what has no key nothing is left then.
+	// When it was taken back; 0: it was not. In a command: of a signed order that is only to be told of in the audit trail.
+	// In a snapshot: of what has no key nothing is left then.
 	EndedUnixMs   int64  `protobuf:"varint,5,opt,name=ended_unix_ms,json=endedUnixMs,proto3" json:"ended_unix_ms,omitempty"`
 	Revision      uint64 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`                                // in a snapshot: of the command that gave it
 	TableRevision uint64 `protobuf:"varint,7,opt,name=table_revision,json=tableRevision,proto3" json:"table_revision,omitempty"` // in a snapshot, of a revert: of the table that it made
