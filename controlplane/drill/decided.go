@@ -20,6 +20,22 @@ const (
 // their own. The zero finding has seen nothing.
 type finding struct {
 	since time.Time // since when enough agree; zero: they don't
+	// sends are the routers that have sent requests to drilled places since the baseline began: no other can tell.
+	sends map[fleet.RouterID]bool
+}
+
+// met notes who sends requests to the drilled places.
+func (f *finding) met(drilled []fleet.ClusterID, signals signal.Snapshot) {
+	if f.sends == nil {
+		f.sends = map[fleet.RouterID]bool{}
+	}
+	for _, o := range signals.Routers {
+		for _, c := range o.Report.GetClusters() {
+			if c.GetRequests() > 0 && slices.Contains(drilled, fleet.ClusterID(c.GetCluster())) {
+				f.sends[o.Router()] = true
+			}
+		}
+	}
 }
 
 // look says whether it is decided now. With fewer than agreeRegions others, all others must agree; what no other
@@ -39,7 +55,7 @@ func (f finding) look(id uint64, homes []fleet.RegionID, signals signal.Snapshot
 			if !o.Connected || o.Freshness(signals.At) != signal.Fresh || d.GetId() != id || !all && slices.Contains(homes, o.Region()) {
 				continue
 			}
-			if d.GetScoped() == 0 && d.GetEjectedUnixMs() == 0 {
+			if !f.sends[o.Router()] && d.GetEjectedUnixMs() == 0 {
 				continue // it sends nothing there, and can't tell
 			}
 			observers++
@@ -56,7 +72,8 @@ func (f finding) look(id uint64, homes []fleet.RegionID, signals signal.Snapshot
 	enough := observers > 0 && float64(agree) >= agreeShare*float64(observers) && len(agreeing) >= min(agreeRegions, len(regions))
 	switch {
 	case !enough:
-		return finding{}, false
+		f.since = time.Time{}
+		return f, false
 	case f.since.IsZero():
 		f.since = signals.At
 	}

@@ -240,7 +240,11 @@ func (r *Runner) renew(ctx context.Context, d *statepb.Drill, events []drill.Hap
 
 // decide notes when what is treated as dead would have been found dead.
 func (r *Runner) decide(l Look, d *statepb.Drill, plan drill.Plan, run drill.Run, resolved drill.Resolved) []drill.Happening {
-	if plan.Kind != drill.Hard && plan.Kind != drill.Tier1 || run.State != drill.Shifting || r.decided {
+	if plan.Kind != drill.Hard && plan.Kind != drill.Tier1 || r.decided {
+		return nil
+	}
+	r.found.met(resolved.Clusters, l.Signals)
+	if run.State != drill.Shifting {
 		return nil
 	}
 	var events []drill.Happening

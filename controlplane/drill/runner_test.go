@@ -36,6 +36,7 @@ type stage struct {
 	deaf     bool               // routers do not obey
 	failing  map[string]uint64  // failures per second by cluster
 	load     map[string]float64 // saturation by cluster
+	local    bool               // each region's requests stay there while its cluster lives
 	isolated time.Duration
 }
 
@@ -147,10 +148,14 @@ func (s *stage) report() {
 		r := &routerpb.Report{AtUnixMs: s.now.UnixMilli(), WindowMs: 1000, Requests: 100}
 		for _, c := range s.regions {
 			id := c + "-a"
-			r.Clusters = append(r.Clusters, &routerpb.ClusterSignal{
+			one := &routerpb.ClusterSignal{
 				Cluster: id, Model: "m", Scraped: c == region, EndpointsTotal: 1, EndpointsReady: 1, Saturation: max(s.load[id], 0.3), CapacityWork: 10_000,
 				Requests: 30, Failures: s.failing[id], LoadWork: 1000,
-			})
+			}
+			if s.local && !one.GetScraped() {
+				one.Requests, one.Failures = 0, 0
+			}
+			r.Clusters = append(r.Clusters, one)
 		}
 		r.Demand = []*routerpb.DemandSignal{{Model: "m", Class: "interactive", RequestsPerS: 10, WorkPerS: 2000}}
 		if d != nil && len(d.GetBaseSha256()) > 0 {
@@ -158,7 +163,7 @@ func (s *stage) report() {
 			if sequence != 0 {
 				g.ShiftedPpm = uint32(effect.Shifted)
 				g.Away = uint64(effect.Shifted / 10_000)
-				if effect.Dead {
+				if effect.Dead && (!s.local || region == "us") {
 					g.EjectedUnixMs = uint64(s.now.UnixMilli())
 				}
 			}
@@ -370,6 +375,17 @@ func TestAHardDrillIsFoundDeadBeforeItsWaysAreInForce(t *testing.T) {
 	s.until(id, drill.Done, 3*time.Minute)
 	if d := s.view.Drill(id); d.GetOutcome() != string(drill.Succeeded) {
 		t.Errorf("%s (%s)%s", d.GetOutcome(), d.GetCause(), s.story(id))
+	}
+}
+
+// As fleets do that prefer what is near: routers elsewhere have nothing to find dead, whatever they serve.
+func TestARegionThatNobodyElseSendsToIsFoundDeadByItsOwnRouters(t *testing.T) {
+	s := newStage(t)
+	s.local = true
+	id := s.begin(strings.Replace(quick, `"kind":"soft"`, `"kind":"hard"`, 1))
+	s.until(id, drill.Shifting, time.Minute)
+	if took := s.until(id, drill.Hold, 10*time.Second); took < agreeFor {
+		t.Errorf("decided after %s", took)
 	}
 }
 
