@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"anabranch/cmd/anabranch/client"
+	"anabranch/failover/drill"
 	"anabranch/sim/report/rehearsal"
 )
 
@@ -174,16 +175,22 @@ run found, and run begins the drill, which --start-at has it do by itself.`,
 
 // drillMade shows a drill with its dry run, and what is next.
 func (a *app) drillMade(d *client.Drill, format string) error {
-	if format != "table" {
-		return a.write(format, d)
-	}
-	if d.Forecast != nil {
+	switch {
+	case format != "table":
+		if err := a.write(format, d); err != nil {
+			return err
+		}
+	case d.Forecast != nil:
 		if err := a.printDryRun(d.Resolved, d.Forecast); err != nil {
 			return err
 		}
 	}
-	if d.Outcome != "" {
+	switch {
+	case d.Outcome == drill.Succeeded: // of plan-only: the dry run is all of it
+	case d.Outcome != "":
 		return fmt.Errorf("drill %s is refused: %s (%s): %s", d.ID, d.Outcome, d.Cause, d.Reason)
+	case format != "table":
+		return nil
 	}
 	next := map[string]string{
 		"DRAFT": "anabranch drill validate " + d.ID, "VALIDATED": "anabranch drill run " + d.ID + " --watch",

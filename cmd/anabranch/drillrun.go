@@ -169,9 +169,13 @@ func (f *drillFollowing) event(ctx context.Context, c *client.Client, name strin
 				f.gates = gatesOf(d)
 			}
 		}
-		if f.format == "table" {
-			return f.printf("%s\n", eventLine(e))
+		if f.format != "table" {
+			return nil
 		}
+		if err := f.printf("%s\n", eventLine(e)); err != nil || e.State != drill.Paused || e.Kind != drill.OfTransition {
+			return err
+		}
+		return f.printf("  `anabranch drill resume %s` has it go on; at %s it is rolled back\n", f.id, e.At.Add(drill.PauseFor).Local().Format("15:04:05"))
 	case "sample":
 		var s drill.Sample
 		if err := json.Unmarshal(data, &s); err != nil {
@@ -234,7 +238,7 @@ func gatesOf(d *client.Drill) gates {
 		g.errors = b.Errors + spec.Abort.ErrorIncrease.Over
 		for _, t := range b.Tiers {
 			if t.P95 > 0 {
-				g.ttft = t.P95 * spec.Abort.TTFTFactor.Over
+				g.ttft = max(t.P95*spec.Abort.TTFTFactor.Over, b.ObjectiveMs)
 				break
 			}
 		}
@@ -281,5 +285,5 @@ func limit(v, scale float64) string {
 	if v == 0 {
 		return ""
 	}
-	return fmt.Sprintf("/%.3g", scale*v)
+	return fmt.Sprintf("/%.4g", scale*v)
 }

@@ -29,6 +29,8 @@ type Baseline struct {
 	// PrefixHits is the share of prompt tokens that were cached; MicrosPerMinute the cost, on average.
 	PrefixHits      float64 `json:"prefixHits"`
 	MicrosPerMinute int64   `json:"microsPerMinute"`
+	// ObjectiveMs is the first-token objective of the top tier when it was measured, for people; 0: there was none.
+	ObjectiveMs float64 `json:"objectiveMs,omitempty"`
 }
 
 // TierBaseline is one tier's part.

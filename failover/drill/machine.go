@@ -104,7 +104,11 @@ type machine struct {
 
 // enter goes to a state; why is for people.
 func (m *machine) enter(to State, step int, why string) {
-	m.run.State, m.run.Step, m.run.Entered, m.run.Reason = to, step, m.now, why
+	reason := why
+	if to == Verify && m.run.Outcome != "" { // why it was rolled back is what people ask for, to its end and after it
+		reason = m.run.Reason + "; " + why
+	}
+	m.run.State, m.run.Step, m.run.Entered, m.run.Reason = to, step, m.now, reason
 	if to != Paused {
 		m.run.Resume = ""
 	}
@@ -299,6 +303,7 @@ func (m *machine) measure() {
 		return
 	}
 	b := Measure(seen)
+	b.ObjectiveMs = m.in.ObjectiveMs
 	m.run.Baseline, m.run.NotAfter = &b, m.now.Add(p.MostTime)
 	if p.Kind == FailbackOnly {
 		m.enter(Failback, 0, m.back(0))
@@ -471,7 +476,7 @@ func (m *machine) compare(settled bool) {
 		outcome, cause, why = Failed, CauseVerify, "it is not again as before: "+b.String()
 	}
 	if settled {
-		outcome, cause, why = m.run.Outcome, m.run.Cause, fmt.Sprintf("%s, by %s; %s", m.run.Outcome, m.run.Cause, why)
+		outcome, cause, why = m.run.Outcome, m.run.Cause, m.run.Reason+"; "+why
 	}
 	m.end(outcome, cause, why)
 }
