@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/cmd/anabranch/client"
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
@@ -151,6 +153,9 @@ func TestAPlanThatOverloadsIsRefused(t *testing.T) {
 	}
 	if _, errs := s.do(exitFailed, "", "drill", "create", "lose-eu"); !strings.Contains(errs, "is refused: CAPACITY_CHECK_FAILED") {
 		t.Errorf("create: %s", errs)
+	}
+	if out, errs := s.do(exitFailed, "", "drill", "create", "lose-eu", "-o", "json"); !strings.Contains(errs, "is refused: CAPACITY_CHECK_FAILED") || !strings.Contains(out, `"outcome": "CAPACITY_CHECK_FAILED"`) {
+		t.Errorf("create -o json: %s%s", out, errs)
 	}
 }
 
@@ -308,4 +313,41 @@ func TestReportsAreWrittenAndVerified(t *testing.T) {
 		t.Errorf("one is changed: %s", errs)
 	}
 	s.do(exitRefused, "", "drill", "report", "7777")
+}
+
+func TestWhatIsFollowedIsToldAsItIsNow(t *testing.T) {
+	var out bytes.Buffer
+	f := &drillFollowing{app: &app{out: &out}, format: "table", id: "7"}
+	for _, e := range []struct{ name, data string }{
+		{"drill", `{"id":"7","state":"PAUSED","cause":"control-plane"}`},
+		{"event", `{"at":"2026-11-30T09:00:00Z","state":"PAUSED","kind":"transition","text":"leader change"}`},
+		{"event", `{"at":"2026-11-30T09:00:01Z","state":"PAUSED","kind":"operator","text":"looked at"}`},
+		{"end", `{"id":"7","state":"DONE","outcome":"SUCCEEDED","reason":"all is again as before"}`},
+	} {
+		if err := f.event(t.Context(), nil, e.name, []byte(e.data)); err != nil && (e.name != "end" || !errors.Is(err, errDrillEnded)) {
+			t.Fatal(err)
+		}
+	}
+	if err := f.end(); err != nil {
+		t.Error(err)
+	}
+	at := time.Date(2026, 11, 30, 9, 5, 0, 0, time.UTC).Local().Format("15:04:05")
+	if got := out.String(); strings.Count(got, "`anabranch drill resume 7` has it go on; at "+at+" it is rolled back\n") != 1 {
+		t.Errorf("what is there to do?\n%s", got)
+	}
+	if !strings.Contains(out.String(), "drill 7: SUCCEEDED: all is again as before\n") {
+		t.Errorf("a cause that is over is told:\n%s", &out)
+	}
+}
+
+func TestFirstTokensAreHeldToTheObjectiveWhereThatIsMore(t *testing.T) {
+	for objective, want := range map[float64]float64{0: 60, 50: 60, 2000: 2000} {
+		d := &client.Drill{
+			Spec:     []byte(`{"abort":{"ttftFactor":{"over":1.5}}}`),
+			Baseline: &drill.Baseline{ObjectiveMs: objective, Tiers: []drill.TierBaseline{{Tier: "top", P95: 40}}},
+		}
+		if g := gatesOf(d); g.ttft != want {
+			t.Errorf("objective %v: %v ms, want %v", objective, g.ttft, want)
+		}
+	}
 }

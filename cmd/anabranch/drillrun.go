@@ -152,9 +152,11 @@ func (f *drillFollowing) event(ctx context.Context, c *client.Client, name strin
 	}
 	switch name {
 	case "drill", "end":
-		if err := json.Unmarshal(data, &f.now); err != nil {
+		var now client.Drill // whole: what it has no word of any more, as the cause of a pause, is over
+		if err := json.Unmarshal(data, &now); err != nil {
 			return fmt.Errorf("read event %s: %w", name, err)
 		}
+		f.now = now
 		if name == "end" {
 			return errDrillEnded
 		}
