@@ -1,12 +1,11 @@
 package failover
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"testing"
+
+	"anabranch/cmd/e2e/programs"
 )
 
 // long asks for the whole measurement.
@@ -24,30 +23,7 @@ func howOften(told string) (kills, others int) {
 	return n, max(1, n*3/10)
 }
 
-// bin is the folder of the commands.
+// bin is the folder of the commands, if any are started.
 var bin string
 
-// TestMain builds the commands once, if any are started: without the race detector, since what is measured is time.
-func TestMain(m *testing.M) {
-	if !long {
-		os.Exit(m.Run())
-	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "anb")
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // of a test
-	bin = dir + string(filepath.Separator)
-	cmd := exec.Command("go", "build", "-o", bin, "../../anabranch", "../../anabranch-controlplane", "../../anabranch-router")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		fmt.Printf("%v\n%s", err, text)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { programs.Main(m, long, &bin) }
