@@ -45,7 +45,9 @@ func (f *fleet) begin(spec map[string]any) *client.Drill {
 			return err
 		})
 	}
-	say("a draft", func(ctx context.Context) (*client.Drill, error) { return f.ann.CreateDrill(ctx, client.NewDrill{Spec: doc}) })
+	say("a draft", func(ctx context.Context) (*client.Drill, error) {
+		return f.ann.CreateDrill(ctx, client.NewDrill{Spec: doc})
+	})
 	id := d.ID
 	say("its dry run", func(ctx context.Context) (*client.Drill, error) { return f.ann.DecideDrill(ctx, id, "validate") })
 	if d.State == drill.Done {
