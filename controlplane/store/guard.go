@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -132,6 +133,22 @@ func (f *fence) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.
 		return errIsolated
 	}
 	return f.Transport.RequestVote(id, to, args, resp)
+}
+
+// InstallSnapshot sends what a peer lacks, whole.
+func (f *fence) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	if f.cut() {
+		return errIsolated
+	}
+	return f.Transport.InstallSnapshot(id, to, args, resp, data)
+}
+
+// TimeoutNow hands the lead over.
+func (f *fence) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	if f.cut() {
+		return errIsolated
+	}
+	return f.Transport.TimeoutNow(id, to, args, resp)
 }
 
 // Close closes the transport if it can be closed.
