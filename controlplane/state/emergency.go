@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"anabranch/api/order"
+	"anabranch/api/residence"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state/statepb"
@@ -193,8 +194,12 @@ func (v *View) fitOrder(o *routerpb.Order, at time.Time) *statepb.Outcome {
 		if v.epochDue {
 			return epochFirst()
 		}
-		if v.tableOf(o) == nil {
+		t := v.tableOf(o)
+		if t == nil {
 			return refuse(CodeNotFound, "order.revision", fmt.Sprintf("table %d is not kept; GET /v1/tables lists those that are", o.GetRevision()))
+		}
+		if _, err := v.narrowed(t); err != nil {
+			return refuse(CodeInvalid, "order.revision", err.Error())
 		}
 	}
 	return nil
@@ -231,11 +236,27 @@ func (v *View) hold(cmd *statepb.Command, p *statepb.PutOrder, at time.Time) {
 	}
 }
 
+// narrowed is an earlier table as it may be gone back to: residency is never widened, neither by what was tightened in the
+// tables since nor by what a rollout under way tightens.
+func (v *View) narrowed(t *routerpb.Table) (*routerpb.Table, error) {
+	for _, newest := range []*routerpb.Table{v.Table(), v.roll.stable, v.roll.fresh} {
+		var err error
+		if t, err = residence.Narrow(t, newest); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
 // goBack publishes an earlier table as a new one. A rollout under way is taken back: the table is everybody's.
 func (v *View) goBack(cmd *statepb.Command, p *statepb.PutOrder) {
 	t := v.tableOf(p.GetOrder())
 	if t == nil {
 		return
+	}
+	t, err := v.narrowed(t)
+	if err != nil {
+		return // of a signed order: routers that serve by it say the same
 	}
 	v.interrupt(cmd, "an emergency order goes back to table "+strconv.FormatUint(t.GetRef().GetRevision(), 10))
 	again := proto.CloneOf(t)

@@ -2,6 +2,8 @@ package state
 
 import (
 	"bytes"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +175,78 @@ func TestARevertTakesARolloutBack(t *testing.T) {
 	if h.Rollout() != nil || share(h.Table()) != 0.5 || h.FreshTable() != nil {
 		t.Errorf("rollout %v, table %v", h.Rollout(), h.Table())
 	}
+}
+
+func TestARevertWidensNoResidency(t *testing.T) {
+	resident := func(of string, places ...string) *routerpb.Table {
+		t := table(0.5)
+		t.Regions[0].Zone = "america"
+		t.Tenants = []*routerpb.Tenant{{Id: of, Residency: places}}
+		return t
+	}
+	for name, signed := range map[string]bool{"by quorum": false, "entered late": true} {
+		t.Run(name, func(t *testing.T) {
+			h := alarmed(t)
+			h.must(&statepb.Publish{Table: resident("acme")})
+			old := h.Table().GetRef().GetRevision()
+			h.must(&statepb.Publish{Table: resident("acme", "america")})
+			o := ordered(order.Revert, "")
+			o.Revision = old
+			cmd := put(o)
+			if signed {
+				cmd = signedBy("k1", 7, o, 1000)
+			}
+			h.carries(cmd)
+			now := h.Table()
+			if now.GetRef().GetRevision() != h.Index() || !slices.Equal(now.GetTenants()[0].GetResidency(), []string{"america"}) {
+				t.Errorf("table %d: acme may be served in %v", now.GetRef().GetRevision(), now.GetTenants()[0].GetResidency())
+			}
+		})
+	}
+	t.Run("nor what a rollout under way tightens", func(t *testing.T) {
+		h := alarmed(t)
+		h.must(&statepb.Publish{Table: resident("acme")})
+		old := h.Table().GetRef().GetRevision()
+		h.do(region("eu", `{}`, 0))
+		h.begin(0.9)
+		h.View = func() *View { // what the rollout brings
+			v := *h.View
+			v.roll.fresh = proto.CloneOf(v.roll.fresh)
+			v.roll.fresh.Tenants = resident("acme", "europe").GetTenants()
+			return &v
+		}()
+		o := ordered(order.Revert, "")
+		o.Revision = old
+		h.carries(put(o))
+		if got := h.Table().GetTenants()[0].GetResidency(); !slices.Equal(got, []string{"europe"}) {
+			t.Errorf("acme may be served in %v", got)
+		}
+	})
+	t.Run("what can't be combined is refused", func(t *testing.T) {
+		h := alarmed(t)
+		many := func(header string) *routerpb.Table {
+			t := table(0.5)
+			for i := range 60 {
+				t.Rules = append(t.Rules, &routerpb.Rule{
+					Id: strconv.Itoa(i), Class: "c", Residency: []string{"us"},
+					Match: []*routerpb.Match{{Headers: []*routerpb.HeaderMatch{{Name: header, Value: strconv.Itoa(i)}}}},
+				})
+			}
+			return t
+		}
+		h.must(&statepb.Publish{Table: many("A")})
+		o := ordered(order.Revert, "")
+		o.Revision = h.Table().GetRef().GetRevision()
+		h.must(&statepb.Publish{Table: many("B")})
+		if out := h.do(put(o)); out.GetCode() != CodeInvalid || !strings.Contains(out.GetMessage(), "at most") {
+			t.Errorf("outcome %v", out)
+		}
+		late := signedBy("k1", 7, o, 1000)
+		before := h.Table()
+		if h.carries(late); h.Table() != before {
+			t.Error("a signed one changes the table")
+		}
+	})
 }
 
 func TestASignedOrderIsEnteredOnce(t *testing.T) {

@@ -148,7 +148,7 @@ func TestASliceForAnotherRegionIsNotRestored(t *testing.T) {
 	if err := moved.Restore(); !errors.Is(err, lastgood.ErrNone) || moved.holder.Load() != nil {
 		t.Errorf("restored %v, %v", moved.revision(), err)
 	}
-	if earlier := moved.find(table.Ref{Epoch: 1, Revision: 5}); earlier != nil {
+	if earlier := moved.find(table.Ref{Epoch: 1, Revision: 5}, nil); earlier != nil {
 		t.Error("an order goes back to it")
 	}
 }

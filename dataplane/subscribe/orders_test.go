@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"anabranch/api/routerpb"
 	"anabranch/dataplane/table"
 )
 
@@ -173,6 +174,48 @@ func TestARevertToWhatIsNotKeptChangesNothing(t *testing.T) {
 	bare.obey(time.Now())
 	if bare.revision() != 2 {
 		t.Errorf("without a disk it holds %d", bare.revision())
+	}
+}
+
+// TestARevertWidensNoResidency: a tenant that may be served in fewer places since than in the table gone back to.
+func TestARevertWidensNoResidency(t *testing.T) {
+	resident := func(revision uint64, places ...string) *table.Table {
+		pb := pushed(1, 1, revision).GetTable()
+		pb.Regions = append(pb.Regions, &routerpb.Region{Id: "us-east-1"})
+		pb.Tenants = []*routerpb.Tenant{{Id: "acme", Tier: "top", KeySha256: [][]byte{make([]byte, 32)}, Residency: places}}
+		built, err := table.Build(pb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return built
+	}
+	disk := t.TempDir()
+	f := client(t, disk)
+	var o orders
+	o.to(f)
+	f.take(resident(1), time.Now())
+	f.take(resident(2, "eu-west-1"), time.Now())
+	o.back(1, 1)
+	allows := func(f fixture, what string) {
+		t.Helper()
+		held := f.o.Holder.Load()
+		acme, found := held.Tenant("acme")
+		if held.Ref.Revision != 1 || !found || !acme.Allows("eu-west-1", "") || acme.Allows("us-east-1", "") {
+			t.Errorf("%s: table %d lets acme be served in %v", what, held.Ref.Revision, acme)
+		}
+	}
+	f.obey(time.Now())
+	allows(f, "when the order comes")
+	again := client(t, disk)
+	o.to(again)
+	if err := again.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	allows(again, "after a restart")
+	o.revert.Store(nil)
+	again.obey(time.Now())
+	if held := again.revision(); held != 2 {
+		t.Errorf("holds %d when the order is over", held)
 	}
 }
 

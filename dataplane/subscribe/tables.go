@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"anabranch/api/delta"
+	"anabranch/api/residence"
 	"anabranch/api/routerpb"
 	"anabranch/dataplane/subscribe/lastgood"
 	"anabranch/dataplane/table"
@@ -55,7 +56,7 @@ func (c *Client) Restore() error {
 	c.contact.Store(at.UnixNano())
 	c.o.Logger.Info("restored table from disk", "epoch", built.Ref.Epoch, "revision", built.Ref.Revision, "saved_at", at)
 	if ref, reverts := c.o.Revert(); reverts && !is(built.Ref, ref) {
-		if earlier := c.find(ref); earlier != nil {
+		if earlier := c.find(ref, built); earlier != nil {
 			c.wait(built)
 			built = earlier
 		}
@@ -83,9 +84,9 @@ func (c *Client) load(suspects []table.Ref) (*table.Table, time.Time, error) {
 	return built, saved.At, err
 }
 
-// find reads a kept table that an order goes back to. Nil: it can't be served by, which is told
-// once.
-func (c *Client) find(ref table.Ref) *table.Table {
+// find reads a kept table that an order goes back to, with residency as narrow as in the newest table that this router
+// knows. Nil: it can't be served by, which is told once.
+func (c *Client) find(ref table.Ref, newest *table.Table) *table.Table {
 	if c.o.LastGood == nil || c.lost == ref {
 		return nil
 	}
@@ -95,6 +96,9 @@ func (c *Client) find(ref table.Ref) *table.Table {
 		if why := foreign(saved.Table, c.o.Region); why != nil {
 			err = errors.New(why.Message)
 		}
+	}
+	if err == nil {
+		saved.Table, err = residence.Narrow(saved.Table, newest.Proto())
 	}
 	if err == nil {
 		built, err = table.Build(saved.Table)
@@ -274,10 +278,12 @@ func (c *Client) obey(now time.Time) {
 	held := c.o.Holder.Load()
 	switch {
 	case reverts && held != nil && !is(held.Ref, ref):
-		if earlier := c.find(ref); earlier != nil {
-			if c.waiting == nil {
-				c.wait(held)
-			}
+		newest := c.waiting
+		if newest == nil {
+			newest = held
+		}
+		if earlier := c.find(ref, newest); earlier != nil {
+			c.wait(newest)
 			c.o.Logger.Warn("going back by order", "from", held.Ref.Revision, "epoch", earlier.Ref.Epoch, "revision", earlier.Ref.Revision)
 			c.swap(earlier)
 		}
