@@ -58,11 +58,20 @@ space: ## See whether there is room on disk for what tests build.
 		fi; \
 	done
 
+# Simulations have one goroutine each and are ten times slower under -race: there they are tested in the short form,
+# and whole without it. What is judged by a clock on the wall goes last and one after the other, with nothing compiled
+# beside it.
+SIMULATIONS := $(addprefix ./,failover/drill sim sim/ours sim/quotas sim/rival sim/scenario sim/workload sim/world)
+CLOCKED     := ./cmd/e2e/... ./cmd/anabranch-controlplane/... ./controlplane/store/... ./dataplane
+
 .PHONY: test
 test: space deps web/dist/index.html lint ## Everything that CI checks.
 	cd web && npm run --silent check && npm run --silent test
-	CGO_ENABLED=1 go test -race -vet=off -timeout 20m ./...
-	go test -vet=off -run 'CapacityIsToldFromAnyLoad|OracleIsNoWorse|LeasesKeepToTheEnvelope|FaultsStayWithinTheirBounds|^TestScenarios$$' ./sim/ours ./sim/rival ./sim/quotas ./controlplane/plan # some of their cases only under -race
+	CGO_ENABLED=1 go test -race -vet=off -timeout 20m $$(go list ./... | grep -vxF "$$(go list $(SIMULATIONS) $(CLOCKED))")
+	CGO_ENABLED=1 go test -race -vet=off -short $(SIMULATIONS)
+	go test -vet=off $(SIMULATIONS)
+	CGO_ENABLED=1 go test -race -vet=off -p 1 -timeout 20m $(CLOCKED)
+	go test -vet=off -run '^TestScenarios$$' ./controlplane/plan # the long ones are not played under -race
 	CGO_ENABLED=1 go test -race -vet=off -tags kubernetes -run Kubernetes ./cmd/anabranch-router
 
 .PHONY: test-short

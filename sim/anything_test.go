@@ -231,6 +231,9 @@ func (s shelf) write(t *rapid.T, revision uint64) (policy.Kind, bool) {
 // Whatever operators may write, in whatever order, and whatever routers report: the planner makes a
 // table that routers accept, and the same one each time that it is asked.
 func TestNoSetOfResourcesBlocksPublishing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	base := fleetOfAll(t)
 	accepted := map[policy.Kind]int{}
 	rapid.Check(t, func(rt *rapid.T) {

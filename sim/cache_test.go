@@ -226,6 +226,9 @@ func (d *desk) compare(prompt int) (believed, held int) {
 // The index, told by events alone, never says more of a prompt than the engine has, whatever else goes
 // on there, but for the one block of text whose end lies in tokens that are no full block.
 func TestBookNeverSaysTooMuch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	associated := uint64(0)
 	rapid.Check(t, func(rt *rapid.T) {
 		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
@@ -255,6 +258,9 @@ func TestBookNeverSaysTooMuch(t *testing.T) {
 // One after the other there is no doubt: the index says what the engine has, with what a router
 // guesses besides, to within a block.
 func TestBookIsExactWithoutRivals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 2))
 		lib := newLibrary(t, rnd, 12, 24<<10)
@@ -280,6 +286,9 @@ func TestBookIsExactWithoutRivals(t *testing.T) {
 
 // At ten requests a second, each next to others, nearly all that bring something new are told apart.
 func TestBookTellsPromptsApart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	lib := newLibrary(t, rnd, 500, 24<<10)
 	d := newDesk(t, lib, 25_000, kvevents.NewGlossary(0))

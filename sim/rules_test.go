@@ -147,7 +147,11 @@ func TestRoutersObeyWhatOperatorsMayWrite(t *testing.T) {
 			}
 		}
 	})
-	if accepted < 15 || sent < 100 {
+	least := 15
+	if testing.Short() {
+		least = 3 // of a fifth of the sets
+	}
+	if accepted < least || sent < 6*least {
 		t.Errorf("only %d policies were accepted and %d requests sent: nothing is shown", accepted, sent)
 	}
 }

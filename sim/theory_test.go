@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -51,7 +50,7 @@ type queueing struct {
 func simulate(t *testing.T, n int, load float64, draw service) *queueing {
 	t.Helper()
 	requests := 200_000
-	if raced() {
+	if testing.Short() {
 		requests = 30_000
 	}
 	rnd := rand.New(rand.NewPCG(4, uint64(n*100)+uint64(load*10)))
@@ -85,13 +84,6 @@ func simulate(t *testing.T, n int, load float64, draw service) *queueing {
 	warm := requests / 10
 	q.waits, q.textbook = q.waits[warm:], q.textbook[warm:]
 	return q
-}
-
-// raced says whether the race detector is on, which makes it all some thirty times slower; the checks are
-// the same then, with fewer requests.
-func raced() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // mean of values in order of time, and its standard error by means of 50 batches.

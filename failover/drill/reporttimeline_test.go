@@ -81,6 +81,9 @@ func long(clusters int) []Sample {
 }
 
 func TestFourHoursFit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, c := range []struct{ clusters, step int }{{6, 1}, {60, 0}} {
 		in := hard()
 		in.Samples = long(c.clusters)

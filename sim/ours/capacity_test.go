@@ -75,7 +75,7 @@ func reported(t *testing.T, m sizes, spec *world.Spec, rate float64) float64 {
 func TestCapacityIsToldFromAnyLoad(t *testing.T) {
 	t.Parallel()
 	shares := []float64{0.3, 0.6, 0.9}
-	if racing {
+	if testing.Short() {
 		shares = shares[:1]
 	}
 	for _, m := range mixes {
@@ -97,6 +97,9 @@ func TestCapacityIsToldFromAnyLoad(t *testing.T) {
 
 // A batch smaller than is usual, and that nobody tells, is found when it is full.
 func TestCapacityOfASmallBatchIsKnownOnceItWasFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	m := mixes[1].sizes
 	truth := most(t, m, 64)
 	if got := reported(t, m, two(64, 1), 1.2*truth/m.work()); got < 0.85*truth || got > 1.15*truth {

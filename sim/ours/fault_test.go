@@ -39,6 +39,9 @@ func (f fault) play(t *testing.T) *world.Result {
 const second = time.Second
 
 func TestADeadClusterIsLeftAndComesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r := fault{
 		pods: []int{3, 3}, rate: 20, last: 150 * second, from: "us",
 		events: []world.Event{{At: 20 * second, For: 30 * second, Kind: world.Lost, Cluster: "us-a"}},
@@ -102,6 +105,9 @@ func TestAClusterThatHangsIsLeft(t *testing.T) {
 }
 
 func TestARegionThatDiesTakesNobodyElseAlong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r := fault{
 		pods: []int{3, 3, 3}, rate: 30, last: 120 * second,
 		events: []world.Event{{At: 30 * second, For: 30 * second, Kind: world.Lost, Region: "eu"}},
@@ -115,6 +121,9 @@ func TestARegionThatDiesTakesNobodyElseAlong(t *testing.T) {
 }
 
 func TestARegionThatIsPartedServesItsOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r := fault{
 		pods: []int{3, 3}, rate: 20, last: 60 * second,
 		events: []world.Event{{At: 20 * second, For: 20 * second, Kind: world.Partition, Region: "eu"}},
@@ -157,6 +166,9 @@ func TestResidencyHoldsWhateverDies(t *testing.T) {
 }
 
 func TestQuotasHoldOverAllRegions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	play := func(events ...world.Event) (tokens [3]int, r *world.Result) {
 		r = fault{
 			pods: []int{3, 3, 3}, rate: 30, last: 180 * second, tenant: "globex", events: events,
@@ -192,6 +204,9 @@ func TestQuotasHoldOverAllRegions(t *testing.T) {
 }
 
 func TestNoLeaderIsNoLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r := fault{
 		pods: []int{3, 3}, rate: 20, last: 120 * second,
 		events: []world.Event{{At: 30 * second, For: 40 * second, Kind: world.NoLeader}},
@@ -230,6 +245,9 @@ func TestAClusterDiesWhileNobodyLeads(t *testing.T) {
 }
 
 func TestPodsThatComeAreUsedAndThoseThatGoAreNot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r := fault{
 		pods: []int{2}, rate: 15, last: 150 * second,
 		events: []world.Event{
@@ -253,6 +271,9 @@ func TestPodsThatComeAreUsedAndThoseThatGoAreNot(t *testing.T) {
 }
 
 func TestABrownOutIsRelieved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r := fault{
 		pods: []int{4, 4}, rate: 40, last: 120 * second, from: "us",
 		events: []world.Event{{At: 30 * second, Kind: world.Slow, Cluster: "us-a", Pod: -1, Factor: 4}},
@@ -268,6 +289,9 @@ func TestABrownOutIsRelieved(t *testing.T) {
 
 // Where nothing is told of a cluster to others its own region uses it all the same.
 func TestABlackoutHarmsNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r := fault{
 		pods: []int{3, 3}, rate: 20, last: 90 * second,
 		events: []world.Event{{At: 20 * second, For: 50 * second, Kind: world.Blackout, Region: "us"}},
@@ -282,6 +306,9 @@ func TestABlackoutHarmsNobody(t *testing.T) {
 
 // Measurements that come late don't let all go to one pod.
 func TestLateMeasurementsDoNotHerd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r := fault{
 		pods: []int{6}, rate: 60, last: 60 * second,
 		change: func(s *world.Spec) { s.Scrape = world.Feed{Interval: second, Delay: second} },

@@ -123,6 +123,9 @@ func TestAllIsAnsweredWhereThereIsRoom(t *testing.T) {
 }
 
 func TestPromptsAreFoundAgainWhereTheyAre(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	spec := fleetOf(4)
 	spec.Clusters[0].Pods[0].Options.Blocks = 40 * 4096 / 16
 	load := func() workload.Source {
@@ -149,6 +152,9 @@ func TestPromptsAreFoundAgainWhereTheyAre(t *testing.T) {
 }
 
 func TestEqualSeedsGiveEqualResults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	play := func(seed uint64) []byte {
 		spec := fleetOf(2, 2, 2)
 		spec.Regions[0].Routers, spec.Jitter, spec.Scrape.Loss, spec.Tell.Loss = 2, 0.2, 0.05, 0.1
@@ -189,6 +195,9 @@ func TestEqualSeedsGiveEqualResults(t *testing.T) {
 }
 
 func TestFixedWeightsAreKeptTo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	spec := fleetOf(4, 4)
 	p := New(Options{Fixed: map[fleet.ClusterID]float64{"us-a": 1, "eu-a": 3}})
 	r := run(t, spec, steady(t, 40, 50*time.Second, "", 50, workload.Origin{Region: "us"}), p, world.Options{Seed: 1})
@@ -219,6 +228,9 @@ func TestTrafficStaysAtHomeWhereThereIsRoom(t *testing.T) {
 }
 
 func TestOverloadSpills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	spec := fleetOf(1, 6)
 	r := run(t, spec, steady(t, 40, time.Minute, "", 50, workload.Origin{Region: "us"}), New(Options{}), world.Options{Seed: 1})
 	if by := count(r, 0, forever); by[world.OK] < len(r.Records)*99/100 {
@@ -263,6 +275,9 @@ func TestHigherPrioritiesGoFirst(t *testing.T) {
 }
 
 func TestMoneyCountsWhereThePolicySays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	far := func(cost float64, events ...world.Event) float64 {
 		spec := fleetOf(4, 4)
 		spec.RTT = map[[2]fleet.RegionID]time.Duration{{"us", "eu"}: 80 * time.Millisecond}

@@ -47,7 +47,7 @@ func TestFewRequestsWaitNearALimit(t *testing.T) {
 func TestLeasesKeepToTheEnvelopeAndUseTheLimit(t *testing.T) {
 	var used, n float64
 	seeds := uint64(20)
-	if racing {
+	if testing.Short() {
 		seeds = 4
 	}
 	for seed := range seeds {
@@ -74,7 +74,7 @@ func TestFaultsStayWithinTheirBounds(t *testing.T) {
 	from, to := 4*time.Second, 7*time.Second
 	s.Time = 10 * time.Second
 	rows := Rows(s, from, to)
-	if racing {
+	if testing.Short() {
 		rows = rows[len(rows)-3:] // a region's own outage, two, and all at once
 	}
 	for _, row := range rows {

@@ -12,6 +12,9 @@ import (
 // TestMishaps plays all policies through what may happen to a fleet. They differ in how well they come
 // through; none may go on sending to what is dead, and all come back.
 func TestMishaps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	const start, length = 5 * time.Second, 5 * time.Second
 	for _, c := range []struct {
 		name   string
@@ -59,6 +62,9 @@ func TestMishaps(t *testing.T) {
 // TestHang: a hung cluster's gauges stand still, so who believes them goes on sending. A bound on silence
 // tells, and then the cluster is ejected.
 func TestHang(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	spec := three()
 	spec.Warmup, spec.Timeout = 0, 10*time.Second
 	spec.Events = []world.Event{{At: 10 * time.Second, Kind: world.Hang, Cluster: "c-ap-northeast-1"}}

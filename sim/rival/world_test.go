@@ -114,6 +114,9 @@ func mixed() *world.Spec {
 // TestUniformLoad is the sanity of it all: with nothing to gain by prefixes or places, who counts does
 // better than who doesn't.
 func TestUniformLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	got := map[string]figures{}
 	for _, name := range Names() {
 		f := play(t, one(4, 400_000), uniform(40, 2000), name, Options{})
@@ -145,6 +148,9 @@ func TestUniformLoad(t *testing.T) {
 // TestOracleIsNoWorse: what knows everything loses to none on the worlds that it should be a reference
 // for, but for what chance may do.
 func TestOracleIsNoWorse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -160,11 +166,7 @@ func TestOracleIsNoWorse(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			known := play(t, c.spec(), c.load, "oracle", Options{})
-			others := blind()
-			if racing {
-				others = []string{"greedy", "weighted"}
-			}
-			for _, name := range others {
+			for _, name := range blind() {
 				other := play(t, c.spec(), c.load, name, Options{})
 				if known.mean > other.mean*105/100 || known.p99 > other.p99*105/100 {
 					t.Errorf("mean %v and P99 %v, of %s %v and %v", known.mean, known.p99, name, other.mean, other.p99)
@@ -175,6 +177,9 @@ func TestOracleIsNoWorse(t *testing.T) {
 }
 
 func TestPrefixPoliciesFindPrompts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	none := play(t, one(4, 200_000), shared(12, 1200, 60), "random", Options{}).hits
 	for _, name := range []string{"prefix-hash", "weighted", "aws-gig", "spill", "greedy", "oracle"} {
 		if got := play(t, one(4, 200_000), shared(12, 1200, 60), name, Options{}).hits; got < 0.9 || none > 0.6 {
@@ -207,6 +212,9 @@ func TestResidencyInARun(t *testing.T) {
 
 // TestRegionLost: what was under way there is lost, and after that all goes elsewhere.
 func TestRegionLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	spec := three()
 	spec.Warmup = 0
 	spec.Events = []world.Event{{At: 20 * time.Second, Kind: world.Lost, Region: "ap-northeast-1"}}
@@ -225,6 +233,9 @@ func TestRegionLost(t *testing.T) {
 }
 
 func TestSameSeedSameRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, name := range Names() {
 		a := play(t, three(), uniform(60, 700, everywhere...), name, Options{})
 		b := play(t, three(), uniform(60, 700, everywhere...), name, Options{})
@@ -236,6 +247,9 @@ func TestSameSeedSameRun(t *testing.T) {
 
 // TestSearchHelps: on a fleet where distance decides, the weights that are found beat the even ones, and the guard the usual.
 func TestSearchHelps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	load := uniform(75, 900, everywhere...)
 	score := func(f figures) float64 { return f.mean.Seconds() }
 	best, trials, err := Search(t.Context(), "aws-gig", Options{}, 25, func(_ context.Context, o Options) (float64, error) {

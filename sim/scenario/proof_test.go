@@ -45,6 +45,9 @@ func proofOf(t *testing.T, v PlayedVariant) string {
 }
 
 func TestAProofSaysWhatDoesNotImprove(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, tt := range []struct {
 		name string
 		runs [][]report.Figures

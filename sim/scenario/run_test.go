@@ -21,6 +21,9 @@ func play(t *testing.T, doc string, o Options) *Played {
 }
 
 func TestPoliciesAreComparedInEachVariant(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	var told []float64
 	p := play(t, small, Options{Policies: []string{"random", Ours}, Seeds: 2, Parallel: 2, Progress: func(done float64) { told = append(told, done) }})
 	if len(p.Variants) != 2 {
@@ -96,6 +99,9 @@ goals:
 }
 
 func TestParametersAreSearchedBeforeTheyAreCompared(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	doc := strings.Replace(small, "vary:", "search: [spill]\nvary:", 1)
 	p := play(t, doc, Options{Policies: []string{"spill", "random"}, Seeds: 1, Variants: []string{"fast"}})
 	v := p.Variants[0]
@@ -108,6 +114,9 @@ func TestParametersAreSearchedBeforeTheyAreCompared(t *testing.T) {
 }
 
 func TestAPartOfTheWorkload(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	p := play(t, small, Options{Policies: []string{"random"}, Seeds: 1, Requests: 7, Variants: []string{"slow"}})
 	if got := p.Variants[0].Report.Runs[0].Ends.Requests; got != 7 {
 		t.Errorf("%v requests, want 7", got)

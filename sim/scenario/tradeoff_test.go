@@ -38,6 +38,9 @@ seeds: 2
 `
 
 func TestATradeoffTellsWhatMoneyBuys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, variant := range []string{"plain", "with-a-policy"} {
 		s := parse(t, priced)
 		told := 0.0

@@ -25,6 +25,9 @@ func gapsOf(list []Request) (mean, cv float64) {
 }
 
 func TestArrivalsHaveRateAndVariation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	for _, c := range []struct {
 		name      string
 		arrivals  Arrivals
@@ -136,6 +139,9 @@ func TestShiftGoesBothWays(t *testing.T) {
 }
 
 func TestBurstsKeepTheMeanRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	spec := Bursty{Traffic: Traffic{Seed: 4, Arrivals: Arrivals{Rate: 20, Burst: Burst{On: 10 * time.Second, Off: 30 * time.Second, Quiet: 0.1}}}}
 	list := take(t, spec, 200_000, 0)
 	mean, _ := gapsOf(list)

@@ -21,6 +21,9 @@ func servegen(t testing.TB, o TraceOptions) *Clients {
 }
 
 func TestServeGenKeepsTheRates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	list := drain(t, servegen(t, TraceOptions{Seed: 1}), 1e7, 0)
 	got, want := map[string][24]float64{}, map[string][24]float64{}
 	for _, row := range strings.Fields(string(load(t, "servegen_clients.csv")))[1:] {
@@ -57,6 +60,9 @@ func TestServeGenKeepsTheRates(t *testing.T) {
 }
 
 func TestServeGenIsAsBurstyAsItsClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	o := TraceOptions{Seed: 1, ModelMap: map[string]fleet.ModelID{"large": "big"}}
 	list := drain(t, servegen(t, o), 1e7, 0)
 	_, cv := gapsOf(list)
@@ -93,6 +99,9 @@ func TestServeGenLengthsFollowTheirTables(t *testing.T) {
 }
 
 func TestServeGenMapsClientsAndTurnsItsDays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	o := TraceOptions{
 		Seed: 3, Regions: []Origin{{Region: "us", Shift: 5 * time.Hour}, {Region: "eu", Shift: -2 * time.Hour}},
 		RegionMap: map[string]fleet.RegionID{"small/a": "us", "small/b": "us", "large/a": "eu"},
@@ -122,6 +131,9 @@ func TestServeGenMapsClientsAndTurnsItsDays(t *testing.T) {
 }
 
 func TestServeGenWindowIsACutOfTheDay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	day := drain(t, servegen(t, TraceOptions{Seed: 1}), 1e7, 0)
 	inside := 0
 	for _, r := range day {

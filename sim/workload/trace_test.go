@@ -395,6 +395,9 @@ func TestTracesAreReadAlongTheWay(t *testing.T) {
 }
 
 func TestAShiftHoldsBackABoundedNumber(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s, err := Mooncake(&endless{}, TraceOptions{Regions: []Origin{{Region: "eu", Shift: 10 * 24 * time.Hour}}})
 	if err != nil {
 		t.Fatal(err)

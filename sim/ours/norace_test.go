@@ -1,5 +1,0 @@
-//go:build !race
-
-package ours
-
-const racing = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package quotas
-
-const racing = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package rival
-
-const racing = false
