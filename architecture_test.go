@@ -14,6 +14,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -88,8 +89,20 @@ func (s source) extra() bool {
 	return false
 }
 
+// sources are all Go files of the tree, parsed once for all tests.
 func sources(t *testing.T) []source {
 	t.Helper()
+	out, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 20 {
+		t.Fatalf("found only %d Go files: the test looks in the wrong folder", len(out))
+	}
+	return out
+}
+
+var parsed = sync.OnceValues(func() ([]source, error) {
 	var out []source
 	set := token.NewFileSet()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -114,14 +127,8 @@ func sources(t *testing.T) []source {
 		out = append(out, source{path: slash, dir: filepath.ToSlash(filepath.Dir(path)), file: file})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(out) < 20 {
-		t.Fatalf("found only %d Go files: the test looks in the wrong folder", len(out))
-	}
-	return out
-}
+	return out, err
+})
 
 func layer(dir string) int {
 	first, _, _ := strings.Cut(dir, "/")
