@@ -279,7 +279,8 @@ func TestWritesGoOnWithoutTheLeaderAndSurviveARestart(t *testing.T) {
 	if first != http.StatusCreated {
 		t.Fatalf("create with a key on a follower: %d %v", first, made)
 	}
-	at := gone.Addresses()
+	at, drilled := gone.Addresses(), drillOf(t, rest[0])
+	drilled.killed = time.Now()
 	gone.stop()
 	// The bound is 3 s for a kill; a failing test means 9 s.
 	limit := time.Now().Add(9 * time.Second)
@@ -300,6 +301,8 @@ func TestWritesGoOnWithoutTheLeaderAndSurviveARestart(t *testing.T) {
 			t.Errorf("the same key with another body on %s: %d %v", m.ID(), other, doc)
 		}
 	}
+
+	drilled.survives(t, rest[1])
 
 	o := gone.options
 	o.RaftListener, o.Raft = nil, at.Raft
