@@ -227,9 +227,9 @@ func (f *fleet) well() {
 			Clusters []struct{ Name, Health, Reason string }
 		}
 		var s struct {
-			Routers     int
-			Drill       *struct{ ID, State string }
-			Convergence struct{ Rollout *json.RawMessage }
+			Routers []struct{ Connected bool }
+			Drill   *struct{ ID, State string }
+			Rollout *struct{}
 		}
 		if err := f.admin.JSON(f.t.Context(), "/v1/fleet", nil, &v); err != nil {
 			return err
@@ -237,8 +237,8 @@ func (f *fleet) well() {
 		if err := f.admin.JSON(f.t.Context(), "/v1/status", nil, &s); err != nil {
 			return err
 		}
-		if s.Routers < len(f.record.Routers) || s.Drill != nil {
-			return fmt.Errorf("%d routers, drill %+v", s.Routers, s.Drill)
+		if len(s.Routers) < len(f.record.Routers) || s.Drill != nil || s.Rollout != nil {
+			return fmt.Errorf("%d routers, drill %+v, rollout %v", len(s.Routers), s.Drill, s.Rollout != nil)
 		}
 		for _, c := range v.Clusters {
 			if c.Health != "HEALTHY" {
