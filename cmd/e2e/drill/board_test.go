@@ -1,16 +1,10 @@
 package drill
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
-
-// overloadRPS is more than what is left without usRegion should bear, by far less than what breaks anything.
-const overloadRPS = 150
-
-var errRoom = errors.New("there is room")
 
 // board holds what was measured beside what is wanted, in the order in which it came.
 type board struct{ rows []*row }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -153,6 +154,44 @@ func (f *fleet) drive(rps float64) (stop func() load.Summary) {
 		}
 		return sum
 	}
+}
+
+// burden asks for so many answers a second, of 1,500 tokens each: much work by few requests. They begin to be sent until
+// stop is called, which drops those that are under way.
+func (f *fleet) burden(rps int) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var loops sync.WaitGroup
+	ask := func(router dev.RouterRecord, model string) {
+		body := fmt.Sprintf(`{"model":%q,"max_tokens":1500,"ignore_eos":true,"messages":[{"role":"user","content":"tell me all"}]}`, model)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, router.HTTP+"/v1/chat/completions", strings.NewReader(body))
+		if err != nil {
+			return
+		}
+		req.Header.Set("Authorization", "Bearer "+f.record.Tenants["acme"].Key)
+		req.Header.Set("Content-Type", "application/json")
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body) // what becomes of one is not judged here
+			_ = resp.Body.Close()
+		}
+	}
+	loops.Go(func() {
+		tick := time.NewTicker(time.Second / time.Duration(rps))
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			loops.Go(func() {
+				ask(f.record.Routers[i%len(f.record.Routers)], f.record.Models[i/len(f.record.Routers)%len(f.record.Models)])
+			})
+		}
+	})
+	return sync.OnceFunc(func() {
+		cancel()
+		loops.Wait()
+	})
 }
 
 // do breaks or heals something.
