@@ -28,17 +28,22 @@ func plan(kind string, target string, changes map[string]any) map[string]any {
 // it came to.
 func (f *fleet) begin(spec map[string]any) *client.Drill {
 	f.t.Helper()
-	doc, err := json.Marshal(spec)
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	var d *client.Drill
 	say := func(what string, act func(ctx context.Context) (*client.Drill, error)) {
 		f.t.Helper()
-		f.await(90*time.Second, what, func() (err error) {
+		var was drill.State
+		if d != nil {
+			was = d.State
+		}
+		f.await(2*time.Minute, what, func() error {
 			ctx, cancel := context.WithTimeout(f.t.Context(), 40*time.Second)
 			defer cancel()
 			next, err := act(ctx)
+			if err != nil && d != nil { // it may be done, and only the answer lost
+				if now, found := f.ann.Drill(ctx, d.ID); found == nil && now.State != was {
+					next, err = now, nil
+				}
+			}
 			if err == nil {
 				d = next
 			}
@@ -46,18 +51,23 @@ func (f *fleet) begin(spec map[string]any) *client.Drill {
 		})
 	}
 	say("a draft", func(ctx context.Context) (*client.Drill, error) {
-		return f.ann.CreateDrill(ctx, client.NewDrill{Spec: doc})
+		return f.ann.CreateDrill(ctx, client.NewDrill{Spec: written(spec)})
 	})
-	id := d.ID
-	say("its dry run", func(ctx context.Context) (*client.Drill, error) { return f.ann.DecideDrill(ctx, id, "validate") })
+	say("its dry run", func(ctx context.Context) (*client.Drill, error) { return f.ann.DecideDrill(ctx, d.ID, "validate") })
 	if d.State == drill.Done {
 		return d
 	}
 	say("its approval", func(ctx context.Context) (*client.Drill, error) {
-		return f.bob.ApproveDrill(ctx, id, d.PlanSHA256, false)
+		return f.bob.ApproveDrill(ctx, d.ID, d.PlanSHA256, false)
 	})
-	say("its start", func(ctx context.Context) (*client.Drill, error) { return f.ann.DecideDrill(ctx, id, "start") })
+	say("its start", func(ctx context.Context) (*client.Drill, error) { return f.ann.DecideDrill(ctx, d.ID, "start") })
 	return d
+}
+
+// written is a spec as JSON.
+func written(spec map[string]any) json.RawMessage {
+	doc, _ := json.Marshal(spec) // words and numbers
+	return doc
 }
 
 // reach waits until a drill has come to a state, or to its end, and resumes it wherever another leader has

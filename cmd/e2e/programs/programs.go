@@ -2,6 +2,7 @@
 package programs
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,7 +33,7 @@ func Main(m *testing.M, wanted bool, told *string) {
 }
 
 func build(folder string) error {
-	cmd := exec.Command("go", "build", "-o", folder, "../../anabranch", "../../anabranch-controlplane", "../../anabranch-router")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-o", folder, "../../anabranch", "../../anabranch-controlplane", "../../anabranch-router")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the commands: %w\n%s", err, text)
