@@ -255,22 +255,30 @@ func tokensHoldEverywhere(t *testing.T, members []*member) {
 	holds(http.StatusUnauthorized)
 }
 
+// led are who leads and who does not.
+func led(t *testing.T, members []*member) (leader *member, rest []*member) {
+	t.Helper()
+	members[0].await(t, "led", func() bool {
+		leader, rest = nil, nil
+		for _, m := range members {
+			if m.store.IsLeader() {
+				leader = m
+			} else {
+				rest = append(rest, m)
+			}
+		}
+		return leader != nil && len(rest) == len(members)-1
+	})
+	return leader, rest
+}
+
 func TestWritesGoOnWithoutTheLeaderAndSurviveARestart(t *testing.T) {
 	t.Parallel()
 	members := cluster(t, 3)
 	if status, _ := members[0].call(t, http.MethodPost, "/v1/regions", region("before"), nil); status != http.StatusCreated {
 		t.Fatal(status)
 	}
-	id, _ := members[0].store.Leader()
-	var gone *member
-	var rest []*member
-	for _, m := range members {
-		if m.ID() == id {
-			gone = m
-		} else {
-			rest = append(rest, m)
-		}
-	}
+	_, rest := led(t, members)
 	for _, m := range members { // keys are in force once all nodes are known to keep them
 		m.await(t, "at a level with keys", func() bool { return m.store.View().FeatureLevel() >= 2 })
 	}
@@ -279,7 +287,9 @@ func TestWritesGoOnWithoutTheLeaderAndSurviveARestart(t *testing.T) {
 	if first != http.StatusCreated {
 		t.Fatalf("create with a key on a follower: %d %v", first, made)
 	}
-	at, drilled := gone.Addresses(), drillOf(t, rest[0])
+	drilled := drillOf(t, rest[0])
+	gone, rest := led(t, members) // a slow machine may have changed its leader meanwhile
+	at := gone.Addresses()
 	drilled.killed = time.Now()
 	gone.stop()
 	// The bound is 3 s for a kill; a failing test means 9 s.
