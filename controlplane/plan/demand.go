@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
@@ -58,9 +59,14 @@ type demand struct {
 	// displaced says why weights must move at once, or "".
 	displaced string
 	// cold is how many times as much work a request is where no cache knows it. Lost: a site that it used is out of use,
-	// so that what went there comes to others cold.
-	cold float64
-	lost bool
+	// so that what went there comes to others cold, since a time.
+	cold  float64
+	lost  bool
+	since time.Duration
+	// manner is how it goes to the solution, and least what is to be shed of it at least, so that no survivor of a loss has
+	// too much. Nil: nothing.
+	manner manner
+	least  []*routerpb.Shed
 	// unknown is the part of it that is shed, which caches are not taken to know any more.
 	unknown float64
 	// urgent is the part of the way to the goals of routes, 0..1, that is not to wait for growth.
@@ -131,8 +137,9 @@ type route struct {
 	capacity, served float64
 	cold             bool
 	// known is the share that its caches know the sessions of, and moved how many times as much work what is above
-	// that is now, see displace. Moved 1 or below: all is alike.
+	// that is now, see displace. Moved 1 or below: all is alike. Apart: the solution knows it.
 	known, moved float64
+	apart        bool
 	// crossed: the share of the solution has some of that.
 	crossed bool
 	// was is its entry in the list in force; nil: there is none.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 	"anabranch/failover"
 	"anabranch/failover/shift"
 )
@@ -15,18 +16,28 @@ const aftermath = 10 * shift.WarmAfter
 
 // displace finds what a lost site did and others have to do now: the sessions come to caches that don't know them, and
 // are more work there until they do. What a site's caches know is what it has done of the demand lately, beside the
-// others. Losses that nobody says the time of are over.
+// others. Losses that nobody says the time of are over. What makes room for it elsewhere comes cold there too: it is
+// counted so where survivors have too much, see cut, and moves by itself as caches fill.
 func displace(demands []*demand, in Input) {
 	returns(demands, in.Now)
+	last := time.Duration(math.MaxInt64)
 	for _, d := range demands {
-		since, lost := d.loses(in.Now)
-		if d.lost = lost; !lost || d.cold <= 1 {
+		if d.since, d.lost = d.loses(in.Now); d.lost {
+			last = min(last, d.since)
+		}
+	}
+	for _, d := range demands {
+		since := d.since
+		if !d.lost {
+			since = last
+		}
+		if since >= aftermath || d.cold <= 1 || d.before == nil {
 			continue
 		}
 		d.know()
 		for _, r := range d.routes {
 			if !direct(r.site.spec) {
-				r.moved = r.movedFactor(d, since)
+				r.moved, r.apart = r.movedFactor(d, since), d.lost
 			}
 		}
 	}
@@ -98,26 +109,22 @@ func refused(demands []*demand) bool {
 // movedFactor is how many times as much work what has moved to a site is, so long after the loss: caches fill by the
 // work that is done of it, of which what is shed is none.
 func (r *route) movedFactor(d *demand, since time.Duration) float64 {
-	does := max(r.before-r.known, 0) * r.use * (1 - d.refusedPart()) // of its capacity
+	does := max(r.before-r.known, 0) * r.use * (1 - d.refuses(d.before.GetShed())) // of its capacity
 	filled := min(since.Seconds()*does/shift.WarmAfter.Seconds(), r.warmth())
 	return 1 + (d.cold-1)*(1-filled)
 }
 
-// refusedPart is the part of the demand that routers are told to shed by the table in force.
-func (d *demand) refusedPart() float64 {
+// refuses is the part of the demand that is shed where routers are told to shed so much.
+func (d *demand) refuses(all []*routerpb.Shed) float64 {
 	sum := 0.0
-	for _, s := range d.before.GetShed() {
-		for _, t := range d.tiers {
-			if t.priority == s.GetPriority() {
-				sum += t.part * s.GetPart()
-			}
-		}
+	for _, s := range all {
+		sum += d.tierPart(s.GetPriority()) * s.GetPart()
 	}
 	return min(sum, 1)
 }
 
-// split says whether some of what may go to a site is cold there.
-func (r *route) split() bool { return r.moved > 1 && r.known < 1 }
+// split says whether some of what a loss moves to a site is cold there.
+func (r *route) split() bool { return r.apart && r.moved > 1 && r.known < 1 }
 
 // coldest is how many times as much work what has moved is where it is most; 1: nothing has, or caches are warm.
 func (d *demand) coldest() float64 {

@@ -1,13 +1,9 @@
 package plan
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"anabranch/api/fleet"
 	"anabranch/failover"
@@ -172,76 +168,4 @@ func TestARampIsAlsoByWork(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Whatever is lost, of whatever fleet: nobody is planned above what it can do with cold caches, what is shed taken off,
-// and nothing goes where it may not.
-func TestNoSurvivorIsPlannedAboveItsHeadroom(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		b := emptyBench(t)
-		b.write("Region", "us", "zone: us\n  peerURLs: [https://us:1]\n  rttMs: {eu: 80, ap: 160}")
-		b.write("Region", "eu", "zone: eu\n  peerURLs: [https://eu:1]\n  rttMs: {ap: 120}")
-		b.write("Region", "ap", "zone: ap\n  peerURLs: [https://ap:1]")
-		b.write("Model", "m", "{}")
-		var names []string
-		for _, region := range []string{"us", "eu", "ap"} {
-			for i := range rapid.IntRange(1, 2).Draw(r, "clusters") {
-				names = append(names, fmt.Sprintf("%s-%d", region, i))
-				does := float64(rapid.IntRange(4, 20).Draw(r, "does")) * 1000
-				b.cluster(names[len(names)-1], region, does, fmt.Sprintf("priorWork: %g", does))
-			}
-			b.ask(region, float64(rapid.IntRange(0, 14).Draw(r, "asks"))*1000)
-		}
-		legal := map[string]bool{"us": true, "eu": true, "ap": true}
-		if rapid.IntRange(0, 2).Draw(r, "island") == 0 {
-			stays := rapid.SampledFrom([]string{"us", "eu", "ap"}).Draw(r, "stays")
-			b.write("TrafficPolicy", "p", fmt.Sprintf("residency: [%s, eu]", stays))
-			legal = map[string]bool{stays: true, "eu": true}
-		}
-		b.tiers = map[int32]float64{-10: 0.3, 0: 0.2, 50: 0.3, 100: 0.2}
-		factor := rapid.SampledFrom([]float64{0, 0.5, 0.8}).Draw(r, "hit")
-		b.cold = func(fleet.ModelID) (shift.Cold, bool) { return shift.Cold{Prefill: 0.5, Hit: factor}, true }
-		for range 3 {
-			b.plan()
-			b.report()
-		}
-		b.evacuate(rapid.SampledFrom(names).Draw(r, "lost"))
-		in := b.input()
-		in.Previous, in.Cold = b.table, b.cold
-		w := survey(in)
-		demands := w.demands(in)
-		displace(demands, in)
-		b.plan()
-		load := map[*site]float64{}
-		for _, d := range demands {
-			refused := 0.0
-			for _, list := range b.table.GetWeights() {
-				if list.GetSource() != string(d.source) {
-					continue
-				}
-				for _, s := range list.GetShed() {
-					refused += s.GetPart() * b.tiers[s.GetPriority()]
-				}
-			}
-			for _, x := range d.routes {
-				share := b.shares(string(d.source))[string(x.site.id)]
-				if share > 0 && !legal[string(x.site.region)] {
-					r.Fatalf("%s goes to %s, which is not legal", d.source, x.site.id)
-				}
-				load[x.site] += (1 - refused) * d.work * shift.Share(share, x.known, x.moved) / x.capacity
-			}
-		}
-		for s, x := range load {
-			if s.capOf("m") <= 0 {
-				continue // nowhere else is legal: the last good weights
-			}
-			if x > 1.25 { // of 3,000 fleets one in a hundred is above 1.01, and one at 1.19: see DESIGN.md
-				var why strings.Builder
-				for _, source := range []string{"us", "eu", "ap"} {
-					fmt.Fprintf(&why, "\n%s %v: %s", source, b.shares(source), b.reasons["m/"+string(fleet.DefaultClass)+"/"+source])
-				}
-				r.Fatalf("%s has %.3f of what it can do%s", s.id, x, why.String())
-			}
-		}
-	})
 }

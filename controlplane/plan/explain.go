@@ -182,6 +182,7 @@ func Explain(in Input, ask Ask) (Explanation, error) {
 	w := survey(in)
 	demands := w.demands(in)
 	w.decide(demands, in)
+	w.settle(demands, in)
 	out := Explanation{Model: ask.Model, Demands: []ExplainedDemand{}}
 	asked := slices.DeleteFunc(slices.Clone(demands), func(d *demand) bool {
 		return d.model != ask.Model || ask.Class != "" && d.class != ask.Class || ask.Source != "" && d.source != ask.Source
@@ -189,7 +190,6 @@ func Explain(in Input, ask Ask) (Explanation, error) {
 	search := newSearch(in, demands, ask.Effort, len(asked))
 	loads := w.loads(demands)
 	for _, d := range asked {
-		d.settle(w, in)
 		e := w.explain(d, in, loads)
 		e.Clusters = slices.DeleteFunc(e.Clusters, func(r ExplainedRoute) bool { return ask.Cluster != "" && r.Cluster != ask.Cluster })
 		out.Demands = append(out.Demands, e)

@@ -98,8 +98,8 @@ func Compute(in Input) Output {
 	w.decide(demands, in)
 	reasons := make([]*statepb.WeightReason, 0, len(demands))
 	table.Weights = make([]*routerpb.Weights, 0, len(demands))
+	w.settle(demands, in)
 	for _, d := range demands {
-		d.settle(w, in)
 		table.Weights = append(table.Weights, d.weights())
 		reasons = append(reasons, &statepb.WeightReason{
 			Model: string(d.model), Class: string(d.class), Source: string(d.source), Text: d.why,

@@ -40,11 +40,45 @@ func (d *demand) refuse(in Input) {
 		d.refused = was
 	case len(was) == 0 && d.excess() < shedFirst:
 		d.refused = nil
-	case len(was) > 0 && math.Abs(d.depth(last(was))-d.depth(priority, part)) < shedBand-shedGrain/2:
+	case len(was) > 0 && math.Abs(d.deep(was)-d.depth(priority, part)) < shedBand-shedGrain/2:
 		d.refused = was
 	default:
 		d.refused = ladder(priority, part)
 	}
+	if least := d.deep(d.least); least > d.deep(d.refused) {
+		d.refused = d.least
+		if more := d.deep(was) - least; more > 0 && more < shedBand-shedGrain/2 {
+			d.refused = was
+		}
+	}
+}
+
+// refusing is what is shed by what has been decided until now.
+func (d *demand) refusing() []*routerpb.Shed {
+	if d.deep(d.least) > d.deep(d.refused) {
+		return d.least
+	}
+	return d.refused
+}
+
+// tierPart is the part of the demand of a priority.
+func (d *demand) tierPart(priority int32) float64 {
+	for _, t := range d.tiers {
+		if t.priority == priority {
+			return t.part
+		}
+	}
+	return 0
+}
+
+// partOf is which part of a priority is shed.
+func partOf(all []*routerpb.Shed, priority int32) float64 {
+	for _, s := range all {
+		if s.GetPriority() == priority {
+			return s.GetPart()
+		}
+	}
+	return 0
 }
 
 // cut is the highest priority of which the solution sheds anything, and which part of that. 0: nothing is shed.
@@ -61,11 +95,7 @@ func (d *demand) cut() (priority int32, part float64) {
 func (d *demand) excess() float64 {
 	sum := 0.0
 	for _, s := range d.shed {
-		for _, t := range d.tiers {
-			if t.priority == s.priority {
-				sum += s.part * t.part
-			}
-		}
+		sum += s.part * d.tierPart(s.priority)
 	}
 	return sum
 }
@@ -82,6 +112,15 @@ func (d *demand) depth(priority int32, part float64) float64 {
 		}
 	}
 	return sum
+}
+
+// deep is how many tiers that there is demand of a list sheds.
+func (d *demand) deep(all []*routerpb.Shed) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	s := all[len(all)-1]
+	return d.depth(s.GetPriority(), s.GetPart())
 }
 
 // guessed: nobody has measured what some place can do that the demand may go to. Of a provider what is written
@@ -114,15 +153,6 @@ func ladder(priority int32, part float64) []*routerpb.Shed {
 		}
 	}
 	return append(out, &routerpb.Shed{Priority: priority, Part: part})
-}
-
-// last is the highest priority that a ladder sheds, and which part of it; of none 0.
-func last(all []*routerpb.Shed) (priority int32, part float64) {
-	if len(all) == 0 {
-		return 0, 0
-	}
-	s := all[len(all)-1]
-	return s.GetPriority(), s.GetPart()
 }
 
 // told says what routers are told to shed, or "".

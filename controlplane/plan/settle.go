@@ -50,10 +50,10 @@ func (d *demand) settle(w *world, in Input) {
 	switch {
 	case d.displaced != "" && !in.Warm && d.keepUsable(before):
 		d.take(before, "held until enough routers have reported; "+d.displaced)
-	case d.displaced != "" && furthest < quantum/2 && d.same(), d.displaced == "" && furthest <= deadBand && !d.unprobed():
+	case d.displaced != "" && furthest < quantum/2 && d.same(), d.displaced == "" && furthest <= d.band() && !d.unprobed():
 		d.keep(in, "in force: "+d.describe())
 	case d.displaced != "":
-		if !d.lost { // what a lost site did moves at once, and the solution knows how cold it comes
+		if !d.lost && d.manner == paced { // what a lost site did moves at once, and the solution knows how cold it comes
 			d.warmUp(target)
 		}
 		d.take(target, "moved at once, "+d.displaced+": "+d.describe())
@@ -67,11 +67,23 @@ func (d *demand) settle(w *world, in Input) {
 		d.keep(in, d.deaf())
 	case newcomer != "":
 		d.keep(in, "held: a router in "+string(newcomer)+" has only just begun to report")
+	case d.manner == waiting && d.work > 0:
+		d.keep(in, "held: survivors of a loss have no room for what load moves: "+d.describe())
+	case d.manner == together && d.work > 0:
+		d.take(target, "moved at once, to make room on survivors of a loss: "+d.describe())
 	case furthest <= deadBand:
 		d.take(d.reprobed(before, target), "in force but for probes: "+d.describe())
 	default:
 		d.approach(before, target, in)
 	}
+}
+
+// band is how far shares may be from the solution and stay.
+func (d *demand) band() float64 {
+	if d.manner == together && d.work > 0 {
+		return quantum / 2
+	}
+	return deadBand
 }
 
 // last holds on to the last good weights where health bars every site. An operator's order, be it
