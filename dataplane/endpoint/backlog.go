@@ -20,25 +20,32 @@ type backlog struct {
 	others     int        // with tokens left
 	head, tail *queued    // of others, those with tokens left
 	at         time.Time
+	streams    *queued // those without a first token, in no order
 }
 
 // queued is one request's part of a backlog.
 type queued struct {
 	left          float64 // tokens
+	whole         float64 // tokens that there were at first
 	stream        bool
-	before, after *queued // in the line of those that are not streamed
+	before, after *queued // of the streams, or in the line of those that are not streamed
 }
 
 func (b *backlog) add(q *queued, now time.Time, rate float64, servers int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rate = rate
+	q.whole = q.left
 	if q.stream {
 		if b.count == 0 {
 			b.since = now
 		}
 		b.exact += q.left
 		b.count++
+		if q.after = b.streams; q.after != nil {
+			q.after.before = q
+		}
+		b.streams = q
 		return
 	}
 	b.drain(now, rate, servers)
@@ -65,6 +72,15 @@ func (b *backlog) took(q *queued, now time.Time) {
 		return
 	}
 	b.since = now
+	if q.after != nil {
+		q.after.before = q.before
+	}
+	if q.before != nil {
+		q.before.after = q.after
+	} else {
+		b.streams = q.after
+	}
+	q.before, q.after = nil, nil
 	b.exact -= q.left
 	if b.count--; b.count == 0 {
 		b.exact = 0 // whatever rounding has left
@@ -122,6 +138,23 @@ func (b *backlog) expected() time.Duration {
 		return 0
 	}
 	return seconds(b.exact / float64(b.count) / b.rate)
+}
+
+// longest is how long the longest of the prompts takes that are not known to be computed, at the rate last used;
+// 0 if there is none. Those that are not streamed are in line for as long as the rate is believed to need.
+func (b *backlog) longest() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rate <= 0 {
+		return 0
+	}
+	most := 0.0
+	for _, first := range [...]*queued{b.streams, b.head} {
+		for q := first; q != nil; q = q.after {
+			most = max(most, q.whole)
+		}
+	}
+	return seconds(most / b.rate)
 }
 
 // drain takes out what the rate has done since it was last asked.

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"time"
 
 	"anabranch/api/fleet"
@@ -19,7 +20,31 @@ const (
 	gapSlack     = 20
 	stallFloor   = 10 * time.Second
 	stallCeiling = time.Minute
+	// doubtShare of the floor may pass without a token of any request at an endpoint until a canary looks.
+	// If it gets nothing either, the endpoint is dead at knownShare of the floor where it is known how long
+	// first tokens take there, and at blindShare where it is not: the rest of the floor is for the request to
+	// come that meets the silence, and for a look to see it.
+	doubtShare, knownShare, blindShare = 0.3, 0.7, 0.9
 )
+
+func partOf(of float64, d time.Duration) time.Duration { return time.Duration(of * float64(d)) }
+
+// patience is how long requests may be at the endpoint with nothing to show, and a canary beside them, until it
+// counts as dead: less than the floor, which is what a request alone is given, but never less than twice what the
+// slowest first tokens took there (of a hundred; while fewer are known, twice that of twenty counts as it), or four
+// times what the longest prompt there is believed to take.
+func (e *Endpoint) patience(now time.Time) time.Duration {
+	var tail time.Duration
+	for m := range e.paces.all() {
+		took := e.FirstToken(m, now)
+		tail = max(tail, cmp.Or(took.P99, tailSlack*took.P95))
+	}
+	least := blindShare
+	if tail > 0 {
+		least = knownShare
+	}
+	return max(partOf(least, e.floor()), tailSlack*tail, predictedSlack*e.backlog.longest())
+}
 
 // SilenceBound is how long a request may go without its first token here before its attempt is
 // given up: the class's floor, or longer where answers have taken longer or this one is predicted

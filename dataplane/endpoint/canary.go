@@ -55,7 +55,7 @@ func (r *Registry) probing(ctx context.Context, b *breaker, send func(context.Co
 // canary asks an endpoint for one token.
 func (r *Registry) canary(ctx context.Context, e *Endpoint) (failover.Outcome, string) {
 	began := r.opt.Now()
-	within, cancel := context.WithTimeout(ctx, e.floor()/2)
+	within, cancel := context.WithTimeout(ctx, e.ProbeWithin(began))
 	defer cancel()
 	err := r.ask(within, e)
 	now := r.opt.Now()

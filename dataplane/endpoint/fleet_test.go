@@ -32,6 +32,7 @@ type fakeFleet struct {
 type server struct {
 	refuse  bool   // connections
 	hang    bool   // canaries get nothing, until they give up
+	mute    bool   // nor do scrapes
 	status  int    // of canaries; 0: 200
 	after   string // Retry-After of canaries
 	metrics string // empty: those of an idle server
@@ -82,7 +83,7 @@ func (f *fakeFleet) RoundTrip(req *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}}, nil
 	}
 	switch {
-	case canary && s.hang:
+	case canary && s.hang, s.mute:
 		<-req.Context().Done()
 		return nil, context.Cause(req.Context())
 	case canary:

@@ -174,10 +174,9 @@ func (e *Endpoint) unseen(now time.Time) {
 	}
 }
 
-// stuck says whether requests are there and nothing has come of any for half the time that
-// silence is given: time to look with a canary.
+// stuck says whether requests are there and nothing has come of any for long enough to look with a canary.
 func (e *Endpoint) stuck(now time.Time) bool {
-	return e.silent(now) >= e.floor()/2
+	return e.silent(now) >= partOf(doubtShare, e.floor())
 }
 
 // silent is for how long requests have been there with nothing to show; 0 if there are none.

@@ -113,8 +113,16 @@ func (e *Endpoint) suspect(now time.Time) {
 // should pass.
 func (e *Endpoint) ProbeDue(now time.Time, rnd float64) bool { return e.breaker.probe(now, rnd) }
 
-// ProbeWithin is how long a canary waits for its answer.
-func (e *Endpoint) ProbeWithin() time.Duration { return e.floor() / 2 }
+// ProbeWithin is how long a canary waits for its answer that is sent now: half of the floor, or less if the
+// silence of requests there is to be judged before. One that waited on would put the judgement off; another one
+// has waited before it then.
+func (e *Endpoint) ProbeWithin(now time.Time) time.Duration {
+	most := e.floor() / 2
+	if silent := e.silent(now); silent > 0 {
+		return min(max(e.patience(now)-silent, most/5), most)
+	}
+	return most
+}
 
 // Probed takes in how a canary went that was sent at began; what says for people what was wrong.
 func (e *Endpoint) Probed(o failover.Outcome, what string, began, now time.Time) {
@@ -131,8 +139,13 @@ func (e *Endpoint) heard(o failover.Outcome, what string, began, now time.Time) 
 		if e.flowed.Load() > began.UnixNano() {
 			return failover.Ignored, "slow, but tokens flow" // it waits in line
 		}
-		if e.silent(now) >= e.floor() {
-			e.breaker.eject(fmt.Sprintf("no token for %s, and none for a canary", e.floor()), now)
+		switch silent := e.silent(now); {
+		case silent == 0: // no request is there that it could be waiting behind
+		case silent < e.patience(now):
+			e.breaker.doubt()
+			return failover.Ignored, "silent, but not for long enough" // it may wait behind a long prompt
+		default:
+			e.breaker.eject(fmt.Sprintf("no token for %s, and none for a canary", silent.Round(100*time.Millisecond)), now)
 		}
 	default:
 	}

@@ -156,7 +156,7 @@ func TestAHungPlaceIsEjectedStepByStep(t *testing.T) {
 	if !e.ProbeDue(*now, 0.5) {
 		t.Fatal("a request shows nothing and no canary goes")
 	}
-	e.Probed(failover.Silence, "no answer", *now, now.Add(e.ProbeWithin()))
+	e.Probed(failover.Silence, "no answer", *now, now.Add(e.ProbeWithin(*now)))
 	if out, why := e.Ejected(); !out || why == "" {
 		t.Errorf("ejected %t, %q", out, why)
 	}
@@ -172,7 +172,7 @@ func TestACanaryThatWaitsInALineThatMovesAccusesNobody(t *testing.T) {
 		t.Fatal("no canary goes")
 	}
 	call.FirstToken(now.Add(time.Second))
-	e.Probed(failover.Silence, "no answer", *now, now.Add(e.ProbeWithin()))
+	e.Probed(failover.Silence, "no answer", *now, now.Add(e.ProbeWithin(*now)))
 	if out, why := e.Ejected(); out || e.ProbeDue(*now, 0.5) {
 		t.Errorf("ejected %t, %q, or asked again", out, why)
 	}

@@ -201,11 +201,11 @@ func (ro *router) canary(e *endpoint.Endpoint, cluster, pod int, v *world.View) 
 	engine := v.Truth.Engine(cluster, pod)
 	switch {
 	case v.Truth.Hangs(cluster):
-		k.outcome, k.what, k.ends = failover.Silence, "no answer", ro.now.Add(e.ProbeWithin())
+		k.outcome, k.what, k.ends = failover.Silence, "no answer", ro.now.Add(e.ProbeWithin(ro.now))
 	case engine == nil:
 		k.outcome, k.what = failover.ConnectFailure, "connection refused"
 	case engine.Stats().Waiting > 0:
-		k.outcome, k.what, k.ends = failover.Silence, "no answer yet", ro.now.Add(e.ProbeWithin())
+		k.outcome, k.what, k.ends = failover.Silence, "no answer yet", ro.now.Add(e.ProbeWithin(ro.now))
 	}
 	return k
 }

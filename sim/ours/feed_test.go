@@ -127,9 +127,9 @@ func TestWhatComesOfACanary(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check("one with a queue", failover.Silence, e.ProbeWithin())
+	check("one with a queue", failover.Silence, e.ProbeWithin(ro.now))
 	s.hangs[0] = true
-	check("one that hangs", failover.Silence, e.ProbeWithin())
+	check("one that hangs", failover.Silence, e.ProbeWithin(ro.now))
 	s.hangs[0] = false
 	delete(s.engines, [2]int{0, 0})
 	check("one that is not there", failover.ConnectFailure, 0)
