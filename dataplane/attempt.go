@@ -215,7 +215,7 @@ func (r *Router) done(call *endpoint.Call, t *try) {
 	}
 	call.Done(endpoint.Result{
 		Outcome: outcome, FirstToken: result.FirstByte, Usage: own, Output: events,
-		Busy: busy, RetryAfter: retryAfter(result), RateLimit: result.RateLimit,
+		Busy: busy, Missing: wasUnknown(result), RetryAfter: retryAfter(result), RateLimit: result.RateLimit,
 		Saturation: served.Saturation, HasSaturation: served.HasSaturation,
 	}, now)
 	r.gate.Freed()

@@ -90,6 +90,7 @@ type clusterCollector struct{ r *Router }
 
 var (
 	clusterEjected    = gauge("anabranch_router_cluster_ejected", "1 while this router sends nothing to a cluster, on its own evidence.", "cluster")
+	modelEjected      = gauge("anabranch_router_cluster_model_ejected", "1 while this router sends no requests for a model to a cluster of its region, on its own evidence.", "cluster", "model")
 	clusterBusy       = gauge("anabranch_router_cluster_busy", "1 while a cluster has no room, as it said.", "cluster")
 	clusterMute       = gauge("anabranch_router_cluster_unanswered", "1 while requests go without an answer at a cluster, so that others are used instead: to all tenants, or to one whose requests alone these were.", "cluster", "to")
 	clusterDrained    = gauge("anabranch_router_cluster_drained", "1 while an operator keeps new requests away from a cluster, by the table.", "cluster")
@@ -105,7 +106,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (c *clusterCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		clusterEjected, clusterBusy, clusterMute, clusterDrained, clusterCap, modelCap, clusterInFlight, clusterSaturation, clusterEndpoints, clusterAge, clusterEjections,
+		clusterEjected, modelEjected, clusterBusy, clusterMute, clusterDrained, clusterCap, modelCap, clusterInFlight, clusterSaturation, clusterEndpoints, clusterAge, clusterEjections,
 	} {
 		to <- d
 	}
@@ -129,6 +130,12 @@ func (c *clusterCollector) Collect(to chan<- prometheus.Metric) {
 		e := place.Evidence(now)
 		tell(clusterEjected, truth(e.Ejected))
 		tell(clusterBusy, truth(e.Busy))
+		if !place.Remote {
+			for _, m := range spec.Models {
+				out, _ := place.EjectedOf(m)
+				tell(modelEjected, truth(out), string(m))
+			}
+		}
 		if !place.Remote {
 			row, mute := place.Unanswered(now)
 			tell(clusterMute, truth(mute && row.All), toWhom(true))

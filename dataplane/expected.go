@@ -41,6 +41,11 @@ func (r *Router) signalAge(id fleet.ClusterID) int64 {
 	return -1
 }
 
+func lacks(e *endpoint.Endpoint, model fleet.ModelID) bool {
+	out, _ := e.Lacks(model)
+	return out
+}
+
 // passedOver says why endpoints of a cluster are not among those that the next attempt may go to.
 func (x *trip) passedOver(all, among []*endpoint.Endpoint, now time.Time) []Skip {
 	var skips []Skip
@@ -57,6 +62,8 @@ func (x *trip) passedOver(all, among []*endpoint.Endpoint, now time.Time) []Skip
 			reason = "ejected: " + why
 		case x.trail.Was(e):
 			reason = "tried"
+		case lacks(e, x.load.Model):
+			reason = "does not answer for the model"
 		case e.Busy(now):
 			reason = "busy"
 		}

@@ -115,6 +115,8 @@ type EndpointStatus struct {
 	Ejected  bool   `json:"ejected"`
 	Reason   string `json:"reason,omitempty"`
 	InFlight int64  `json:"inFlight"`
+	// Lacks are models that it is not used for, while it is for others.
+	Lacks []fleet.ModelID `json:"lacks,omitempty"`
 	// Ramp is its share of its usual traffic, less than 1 while it starts slowly.
 	Ramp float64 `json:"ramp"`
 	// Signals are fresh, stale or absent, and SignalAgeMs old; -1: there are none.
@@ -211,6 +213,9 @@ func endpointStatus(e *endpoint.Endpoint, models []fleet.ModelID, now time.Time)
 	s.Ejected, s.Reason = e.Ejected()
 	var typical endpoint.Load
 	for _, m := range models {
+		if lacks(e, m) {
+			s.Lacks = append(s.Lacks, m)
+		}
 		rates := e.Rates(m)
 		if rates == nil {
 			continue // of a table that is just being replaced

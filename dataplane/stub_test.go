@@ -19,6 +19,7 @@ type stub struct {
 	*httptest.Server
 	serve    atomic.Pointer[http.HandlerFunc]
 	canaries atomic.Pointer[http.HandlerFunc] // nil: a token
+	canary   atomic.Pointer[[]byte]           // body of the last canary
 	requests atomic.Int64                     // without canaries
 	left     atomic.Int64                     // whose ctx ended first
 	seen     atomic.Pointer[http.Header]
@@ -43,6 +44,7 @@ func (s *stub) handle(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\nvllm:kv_cache_usage_perc 0\n")
 		return
 	case r.Header.Get(endpoint.CanaryHeader) != "":
+		s.canary.Store(&body)
 		if h := s.canaries.Load(); h != nil {
 			(*h)(w, r)
 			return

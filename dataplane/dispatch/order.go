@@ -206,7 +206,7 @@ func (t *Trail) promise(l *endpoint.Load, target *route.Target, places *endpoint
 	if cluster == nil || target.Remote && t.WasIn(target.Cluster.ID) {
 		return poor
 	}
-	if dead, _ := cluster.Ejected(); dead {
+	if dead, _ := cluster.EjectedOf(l.Model); dead {
 		return poor
 	}
 	if t.Last.Unknown {
@@ -224,6 +224,9 @@ func (t *Trail) promise(l *endpoint.Load, target *route.Target, places *endpoint
 	best := poor
 	for _, e := range cluster.Endpoints() {
 		if dead, _ := e.Ejected(); dead || t.Was(e) {
+			continue
+		}
+		if lacks, _ := e.Lacks(l.Model); lacks {
 			continue
 		}
 		switch {

@@ -132,6 +132,13 @@ func (b *breaker) probe(now time.Time, rnd float64) bool {
 	return true
 }
 
+// first says whether the last canary is the first in a row that failed.
+func (b *breaker) first() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed == 1
+}
+
 // idle: neither ejected nor in doubt, so that nothing has to be done until the next kick.
 func (b *breaker) idle() bool {
 	b.mu.Lock()

@@ -49,6 +49,8 @@ type Result struct {
 	// That is never a failure, whatever Outcome says.
 	Busy       bool
 	RetryAfter time.Duration
+	// Missing: the place answered that it does not know what was asked for.
+	Missing bool
 	// RateLimit is what a provider says is left; zero if it didn't.
 	RateLimit inference.RateLimit
 	// Saturation is what the router of another region says of the cluster's load, where
@@ -204,7 +206,7 @@ func (c *Call) leave(r Result, unsaid bool, now time.Time) (met moment) {
 		e.busy.backOff(r.RetryAfter, now)
 	}
 	e.told(limits{RateLimit: r.RateLimit, at: c.began, order: c.order}, now)
-	e.breaker.record(r.Outcome, now)
+	e.record(c.load.Model, r.Outcome, r.Missing && c.load.Adapter == "", now)
 	c.judge(r, unsaid, now)
 	if r.Outcome == failover.OK && r.FirstToken > 0 {
 		e.flows(now)

@@ -22,10 +22,17 @@ const (
 	CanaryPause = 100 * time.Millisecond
 )
 
+// probed is a place that canaries look at.
+type probed interface {
+	idle() bool
+	// ProbeDue says whether a canary should go now, and if so counts it as sent.
+	ProbeDue(now time.Time, rnd float64) bool
+}
+
 // probing looks at one place with canaries until ctx ends: when it is in doubt, and when it is
-// ejected and a probe is due. Send makes one and says how it went, for people with a few words, and
-// probed takes that in.
-func (r *Registry) probing(ctx context.Context, b *breaker, send func(context.Context) (failover.Outcome, string), probed func(failover.Outcome, string, time.Time)) {
+// ejected and a probe is due. A kick wakes it when it is idle. Send makes one and says how it went, for people with a
+// few words, and took takes that in.
+func (r *Registry) probing(ctx context.Context, b probed, kick <-chan struct{}, send func(context.Context) (failover.Outcome, string), took func(failover.Outcome, string, time.Time)) {
 	timer := time.NewTimer(CanaryPause)
 	defer timer.Stop()
 	for {
@@ -33,15 +40,15 @@ func (r *Registry) probing(ctx context.Context, b *breaker, send func(context.Co
 			select {
 			case <-ctx.Done():
 				return
-			case <-b.kick:
+			case <-kick:
 			}
 		}
-		if b.probe(r.opt.Now(), r.opt.Random()) {
+		if b.ProbeDue(r.opt.Now(), r.opt.Random()) {
 			outcome, what := send(ctx)
 			if ctx.Err() != nil {
 				return
 			}
-			probed(outcome, what, r.opt.Now())
+			took(outcome, what, r.opt.Now())
 		}
 		timer.Reset(CanaryPause)
 		select {
@@ -74,13 +81,13 @@ func (a answered) Error() string { return fmt.Sprintf("answered %d", int(a)) }
 // errFull: the place says that it has no room now, and when to come back.
 var errFull = errors.New("answered that it has no room")
 
-// ask sends the canary. Any answer but a 5xx means that the place is alive; one that says when to come
-// back is no fault.
+// ask sends the canary. Any answer but a 5xx means that the place is alive, but that it does not have the model; one
+// that says when to come back is no fault.
 func (r *Registry) ask(ctx context.Context, e *Endpoint) error {
 	spec := e.Cluster.Spec()
-	model := ""
-	if len(spec.Models) > 0 {
-		model = spec.NameOf(string(spec.Models[0]))
+	model := string(e.asks.model)
+	if model != "" {
+		model = spec.NameOf(model)
 	}
 	body, err := json.Marshal(map[string]any{
 		"model": model, "max_tokens": 1, "messages": []map[string]string{{"role": "user", "content": "ping"}},
@@ -104,6 +111,8 @@ func (r *Registry) ask(ctx context.Context, e *Endpoint) error {
 		return errFull
 	case resp.StatusCode >= http.StatusInternalServerError:
 		return answered(resp.StatusCode)
+	case refuses(resp):
+		return errMissing
 	}
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
 	return err

@@ -83,17 +83,21 @@ func (c *Cluster) Ejected() (bool, string) {
 // mayEject says whether one more endpoint may be ejected for how requests went, without a canary's
 // word, and counts it as such: at most half of them, rounded down, and never the last one in use. A
 // request that breaks every server that it comes to must not take the cluster down.
-func (c *Cluster) mayEject(b *breaker) bool {
+// Of gives the breaker of an endpoint that is meant, its own or that of one model.
+func (c *Cluster) mayEject(b *breaker, of func(*Endpoint) *breaker) bool {
 	c.ejecting.Lock()
 	defer c.ejecting.Unlock()
 	list := c.Endpoints()
 	byRequests, others := 0, 0
 	for _, e := range list {
-		if e.breaker == b {
+		its := of(e)
+		if its == b || its == nil {
 			continue
 		}
-		if e.breaker.byRequests.Load() {
+		if its.byRequests.Load() {
 			byRequests++
+		} else if dead, _ := its.ejected(); dead {
+			continue
 		} else if out, _ := e.Ejected(); !out {
 			others++
 		}
@@ -164,7 +168,7 @@ func (c *Cluster) Predict(l *Load, now time.Time) time.Duration {
 	return c.look(now).wait + c.Prefill(l, now)
 }
 
-// Candidates appends the endpoints that may take the request, those ejected or skipped left out,
+// Candidates appends the endpoints that may take the request, those ejected, without its model or skipped left out,
 // and themselves as values to choose by; the two lists correspond. Those that are busy come only
 // where there are no others. Skip nil skips none.
 func (c *Cluster) Candidates(l *Load, now time.Time, skip func(*Endpoint) bool, to []*Endpoint, as []pick.Candidate) ([]*Endpoint, []pick.Candidate) {
@@ -172,6 +176,9 @@ func (c *Cluster) Candidates(l *Load, now time.Time, skip func(*Endpoint) bool, 
 	for _, busy := range [...]bool{false, true} {
 		for _, e := range c.Endpoints() {
 			if out, _ := e.Ejected(); out || e.Busy(now) != busy || skip != nil && skip(e) {
+				continue
+			}
+			if lacks, _ := e.Lacks(l.Model); lacks {
 				continue
 			}
 			to, as = append(to, e), append(as, e.Candidate(l, now))

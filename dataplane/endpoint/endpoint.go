@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,17 +24,22 @@ type Endpoint struct {
 	// Class of GPU; empty for a gateway or provider, and where none is known.
 	Class string
 
-	hash    uint64 // of cluster and ID
-	breaker *breaker
-	rates   perModel[Rates] // of the cluster's models
-	paces   perModel[pace]  // likewise
-	index   *prefix.Index
-	holder  *prefix.Holder
-	trust   trust
-	ramp    ramp
-	busy    busy
-	yield   yield // of a gateway
-	watch   watch // whose looks come one at a time
+	hash      uint64 // of cluster and ID
+	breaker   *breaker
+	rates     perModel[Rates]   // of the cluster's models
+	paces     perModel[pace]    // likewise
+	models    perModel[breaker] // likewise, where there are several
+	counting  sync.Mutex        // held while they are counted
+	lacking   atomic.Int32      // of these, how many are ejected
+	asks      asking
+	missed404 atomic.Int64 // Unix ns when a request was last told that its model is not there, and a canary asked
+	index     *prefix.Index
+	holder    *prefix.Holder
+	trust     trust
+	ramp      ramp
+	busy      busy
+	yield     yield // of a gateway
+	watch     watch // whose looks come one at a time
 
 	events    *kvevents.Feed // nil: it doesn't publish what its cache holds
 	eventsURL string         // where it does
@@ -91,6 +97,9 @@ func (e *Endpoint) Ejected() (bool, string) {
 	}
 	if e.empty.Load() {
 		return true, "the gateway has no ready endpoint"
+	}
+	if n := e.lacking.Load(); n > 0 && int(n) == len(e.models.all()) {
+		return true, "none of its models answers"
 	}
 	return false, ""
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -39,9 +40,12 @@ type server struct {
 	noPage  bool   // metrics answer 500
 	none    bool   // metrics answer 404
 
+	broken map[string]string // models, and what canaries that ask for them are answered: a status, and a body after it
+
 	canaries, scrapes int
-	model             string      // of the last canary
-	headers           http.Header // of the last request
+	asked             map[string]int // canaries by model
+	model             string         // of the last canary
+	headers           http.Header    // of the last request
 }
 
 func (f *fakeFleet) set(host string, change func(*server)) {
@@ -95,7 +99,20 @@ func (f *fakeFleet) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err := json.Unmarshal(body, &asked); err != nil {
 			return nil, err
 		}
-		f.set(req.URL.Hostname(), func(s *server) { s.model = asked.Model })
+		f.set(req.URL.Hostname(), func(s *server) {
+			if s.model = asked.Model; s.asked == nil {
+				s.asked = make(map[string]int)
+			}
+			s.asked[asked.Model]++
+		})
+		if said := s.broken[asked.Model]; said != "" {
+			status, body, _ := strings.Cut(said, " ")
+			code, err := strconv.Atoi(status)
+			if err != nil {
+				return nil, err
+			}
+			return answer(code, body)
+		}
 		if s.status != 0 {
 			resp, err := answer(s.status, "{}")
 			if s.after != "" {

@@ -83,14 +83,13 @@ func (r *Registry) Report(now time.Time) *routerpb.Report {
 	out := &routerpb.Report{AtUnixMs: now.UnixMilli(), ClockUnixMs: now.UnixMilli(), WindowMs: uint64(max(span.Milliseconds(), 1))}
 	for _, c := range r.all() {
 		v := c.look(now)
-		ejected, reason := c.gone(now)
 		for _, model := range c.spec.Load().Models {
 			w := c.windows.of(model)
 			if w == nil {
 				continue // has just come or gone
 			}
 			s := c.signal(model, w, v, span, now)
-			s.Ejected, s.EjectReason = ejected, reason
+			s.Ejected, s.EjectReason = c.gone(model, now)
 			out.Clusters = append(out.Clusters, s)
 		}
 	}
@@ -98,11 +97,11 @@ func (r *Registry) Report(now time.Time) *routerpb.Report {
 	return out
 }
 
-// gone says whether the control plane should count the cluster as ejected here. One that all tenants
+// gone says whether the control plane should count a model of the cluster as ejected here. One that all tenants
 // leave alone since it answers nobody is, until a request may try it: were it told so then too, no
 // weight, and with it no request, would ever come back.
-func (c *Cluster) gone(now time.Time) (out bool, reason string) {
-	if out, reason = c.Ejected(); out {
+func (c *Cluster) gone(model fleet.ModelID, now time.Time) (out bool, reason string) {
+	if out, reason = c.EjectedOf(model); out {
 		return out, reason
 	}
 	if a := c.Answering("", now); !a.Unanswered || a.Trial {
@@ -117,13 +116,26 @@ func (c *Cluster) signal(model fleet.ModelID, w *window, v *loadView, span time.
 	return &routerpb.ClusterSignal{
 		Cluster: string(c.ID), Model: string(model),
 		Scraped: v.scraped, AgeMs: v.ageMs,
-		EndpointsTotal: uint32(v.total), EndpointsReady: uint32(v.ready),
+		EndpointsTotal: uint32(v.total), EndpointsReady: uint32(max(v.ready-c.lacking(model), 0)),
 		Waiting: v.waiting, Running: v.running, KvUsage: v.kv, Saturation: v.saturation,
 		CapacityWork: c.capacity(model, w.weight.load()),
 		LoadWork:     w.work.drain() / span.Seconds(),
 		Requests:     w.requests.Swap(0), Failures: w.failures.Swap(0),
 		TtftP50Ms: ms(q[0]), TtftP95Ms: ms(q[1]),
 	}
+}
+
+// lacking counts the model servers in use that a model is not asked of.
+func (c *Cluster) lacking(model fleet.ModelID) (n int) {
+	for _, e := range c.Endpoints() {
+		if out, _ := e.Ejected(); out {
+			continue
+		}
+		if lacks, _ := e.Lacks(model); lacks {
+			n += e.ready(e.signals.Load())
+		}
+	}
+	return n
 }
 
 // ms is a duration in milliseconds.

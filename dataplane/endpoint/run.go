@@ -35,7 +35,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		for _, c := range r.all() {
 			if wanted[c] = c.Remote; c.Remote && running[c] == nil {
 				start(c, func(ctx context.Context) {
-					r.probing(ctx, c.breaker, func(ctx context.Context) (failover.Outcome, string) { return r.probeCluster(ctx, c) }, c.Probed)
+					r.probing(ctx, c, c.breaker.kick, func(ctx context.Context) (failover.Outcome, string) { return r.probeCluster(ctx, c) }, c.Probed)
 				})
 			}
 			for _, e := range c.Endpoints() {
@@ -44,7 +44,7 @@ func (r *Registry) Run(ctx context.Context) error {
 					start(e,
 						func(ctx context.Context) { r.scrape(ctx, e) }, e.follow,
 						func(ctx context.Context) {
-							r.probing(ctx, e.breaker, func(ctx context.Context) (failover.Outcome, string) { return r.canary(ctx, e) }, e.probed)
+							r.probing(ctx, e, e.breaker.kick, func(ctx context.Context) (failover.Outcome, string) { return r.canary(ctx, e) }, e.probed)
 						})
 				}
 			}

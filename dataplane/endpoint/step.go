@@ -111,7 +111,13 @@ func (e *Endpoint) suspect(now time.Time) {
 // ProbeDue says whether a canary should go there now, and if so counts it as sent. rnd is evenly spread
 // over [0,1). While one is under way no other should go, and from the end of one to the next [CanaryPause]
 // should pass.
-func (e *Endpoint) ProbeDue(now time.Time, rnd float64) bool { return e.breaker.probe(now, rnd) }
+func (e *Endpoint) ProbeDue(now time.Time, rnd float64) bool {
+	model, due := e.turn(now, rnd)
+	if due {
+		e.asks.model = model
+	}
+	return due
+}
 
 // ProbeWithin is how long a canary waits for its answer that is sent now: half of the floor, or less if the
 // silence of requests there is to be judged before. One that waited on would put the judgement off; another one
@@ -154,7 +160,7 @@ func (e *Endpoint) heard(o failover.Outcome, what string, began, now time.Time) 
 
 // probed counts a canary; one that brings the place back begins its slow start.
 func (e *Endpoint) probed(o failover.Outcome, what string, now time.Time) {
-	if e.breaker.probed(o, what, now) {
+	if e.breaker.probed(e.answersFor(e.asks.model, o, what, now), what, now) {
 		e.ramp.start(now)
 		e.Cluster.unanswered.restored(now)
 	}
@@ -175,3 +181,5 @@ func (c *Cluster) Probed(o failover.Outcome, what string, now time.Time) {
 		c.breaker.probed(o, what, now)
 	}
 }
+
+func (c *Cluster) idle() bool { return c.breaker.idle() }

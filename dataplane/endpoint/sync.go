@@ -127,6 +127,7 @@ func (r *Registry) update(c *Cluster, spec *table.Cluster, t *table.Table) {
 		if e := named[w.ID]; e != nil && e.is(&w) {
 			e.breaker.configure(cfg)
 			r.serves(e, spec.Models)
+			e.judges(spec.Models, cfg)
 			list = append(list, e)
 			continue
 		}
@@ -155,8 +156,9 @@ func (r *Registry) newEndpoint(c *Cluster, w table.Endpoint, cfg failover.EjectC
 	if c.Spec().Kind == table.KindProvider {
 		e.breaker.costly = true
 	} else {
-		e.breaker.permit = c.mayEject
+		e.breaker.permit = func(b *breaker) bool { return c.mayEject(b, func(e *Endpoint) *breaker { return e.breaker }) }
 	}
+	e.judges(c.Spec().Models, cfg)
 	return e
 }
 
