@@ -114,7 +114,7 @@ func (r *Runner) wait(ctx context.Context, l Look, d *statepb.Drill) {
 	if !ok {
 		return
 	}
-	in := drill.Inputs{Plan: plan, Rules: policy.DrillRulesOf(l.View), World: drill.World{Active: activeName(l.View)}}
+	in := drill.Inputs{Plan: plan, Rules: policy.DrillRulesOf(l.View), World: drill.World{Active: activeName(l.View), Order: forbids(l.View, l.Signals.At)}}
 	if s := l.View.SeriesApproval(d.GetSeries(), d.GetSpec(), l.Signals.At); s != nil && d.GetSeries() != "" {
 		in.SeriesUntil = time.UnixMilli(s.GetUntilUnixMs())
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/api/order"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
@@ -209,6 +211,16 @@ func (s *stage) story(id uint64) string {
 // begin makes a drill, has it validated and approved, and starts it.
 func (s *stage) begin(spec string) uint64 {
 	s.t.Helper()
+	id := s.begun(spec)
+	if s.view.Drill(id).GetState() == string(drill.Scheduled) {
+		s.do("ann", &statepb.Command{Op: &statepb.Command_DecideDrill{DecideDrill: &statepb.DecideDrill{Id: id, Act: state.DrillStart}}})
+	}
+	return id
+}
+
+// begun makes a drill, and has it validated and approved.
+func (s *stage) begun(spec string) uint64 {
+	s.t.Helper()
 	parsed, err := SpecOf([]byte(spec))
 	if err != nil {
 		s.t.Fatal(err)
@@ -225,7 +237,6 @@ func (s *stage) begin(spec string) uint64 {
 	s.do("ann", &statepb.Command{Op: &statepb.Command_DecideDrill{DecideDrill: found.Decision(id)}})
 	if d := s.view.Drill(id); d.GetState() == string(drill.Pending) {
 		s.do("bob", &statepb.Command{Op: &statepb.Command_DecideDrill{DecideDrill: &statepb.DecideDrill{Id: id, Act: state.DrillApprove, PlanSha256: d.GetPlanSha256()}}})
-		s.do("ann", &statepb.Command{Op: &statepb.Command_DecideDrill{DecideDrill: &statepb.DecideDrill{Id: id, Act: state.DrillStart}}})
 	}
 	return id
 }
@@ -326,6 +337,8 @@ func TestWhatEndsADrillBeforeItsTime(t *testing.T) {
 		"routers fall silent":  {func(s *stage) { s.silent["eu"] = true }, drill.Failed, drill.CauseSight, 30 * time.Second},
 		"an operator drains":   {func(s *stage) { s.drain("eu-a") }, drill.Interrupted, drill.CauseOperator, 2 * time.Second},
 		"something fails over": {func(s *stage) { s.sick("ap-a", "FAILING_OVER") }, drill.Interrupted, drill.CauseIncident, 2 * time.Second},
+		"drills are stopped":   {func(s *stage) { s.order(order.StopDrills, "") }, drill.Interrupted, drill.CauseOperator, 2 * time.Second},
+		"a region is left":     {func(s *stage) { s.order(order.Evacuate, "region/ap") }, drill.Interrupted, drill.CauseOperator, 2 * time.Second},
 		"changes are frozen": {func(s *stage) {
 			s.now = s.now.Add(time.Millisecond)
 			s.do("ann", &statepb.Command{Op: &statepb.Command_SteerChange{SteerChange: &statepb.SteerChange{Act: state.ActFreeze}}})
@@ -346,6 +359,42 @@ func TestWhatEndsADrillBeforeItsTime(t *testing.T) {
 			s.until(id, drill.Done, 2*time.Minute)
 		})
 	}
+}
+
+// order gives an emergency order for five minutes.
+func (s *stage) order(kind order.Kind, target string) uint64 {
+	s.t.Helper()
+	s.now = s.now.Add(time.Millisecond)
+	o := order.Order{Kind: kind, Target: target, Actor: "ann", Reason: "test", At: s.now, Expires: s.now.Add(5 * time.Minute)}
+	return s.do("ann", &statepb.Command{Op: &statepb.Command_PutOrder{PutOrder: &statepb.PutOrder{Order: o.Proto()}}})
+}
+
+func TestNoDrillBeginsWhileAnEmergencyOrderStands(t *testing.T) {
+	s := newStage(t)
+	s.order(order.Restore, "region/ap") // which takes nothing away
+	id := s.begin(quick)
+	s.until(id, drill.Precheck, 10*time.Second)
+	s.do("ann", &statepb.Command{Op: &statepb.Command_DecideDrill{DecideDrill: &statepb.DecideDrill{Id: id, Act: state.DrillAbort, Why: "over"}}})
+	s.until(id, drill.Done, 2*time.Minute)
+
+	// One that is due while the order stands ends without having begun.
+	due := s.begin(quick)
+	stop := s.order(order.StopDrills, "")
+	s.until(due, drill.Done, 10*time.Second)
+	if d := s.view.Drill(due); d.GetOutcome() != string(drill.Blocked) || d.GetCause() != string(drill.CauseOperator) || d.GetStartedUnixMs() != 0 ||
+		!strings.Contains(d.GetReason(), fmt.Sprintf("emergency order %d: stop-drills by ann, until", stop)) {
+		t.Errorf("%s (%s): %s", d.GetOutcome(), d.GetCause(), d.GetReason())
+	}
+
+	// Nobody starts one, and is told what stands against it.
+	late := s.begun(quick)
+	out := s.apply(&statepb.Command{Op: &statepb.Command_DecideDrill{DecideDrill: &statepb.DecideDrill{Id: late, Act: state.DrillStart}}})
+	if out.GetCode() != state.CodePrecondition || !strings.Contains(out.GetMessage(), fmt.Sprintf("emergency order %d of ann stops drills until", stop)) {
+		t.Errorf("a start under the order: %v", out)
+	}
+	s.do("bob", &statepb.Command{Op: &statepb.Command_EndOrder{EndOrder: &statepb.EndOrder{Id: strconv.FormatUint(stop, 10)}}})
+	s.do("ann", &statepb.Command{Op: &statepb.Command_DecideDrill{DecideDrill: &statepb.DecideDrill{Id: late, Act: state.DrillStart}}})
+	s.until(late, drill.Precheck, 10*time.Second)
 }
 
 func (s *stage) drain(cluster string) {

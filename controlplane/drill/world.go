@@ -10,6 +10,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/api/order"
+	"anabranch/api/routerpb"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state"
@@ -130,11 +131,28 @@ func (r *Runner) order(v *state.View, at time.Time) string {
 	}
 	for _, p := range v.Orders(at) {
 		if o := p.GetOrder(); o.GetKind() == string(order.StopDrills) || o.GetAtUnixMs() > v.ActiveDrill().GetStartedUnixMs() {
-			return fmt.Sprintf("emergency order %s: %s %s by %s", o.GetId(), o.GetKind(), o.GetTarget(), o.GetActor())
+			return worded(o)
 		}
 	}
 	if f := v.Frozen(); f != nil && f.GetAtUnixMs() > v.ActiveDrill().GetStartedUnixMs() {
 		return "changes were frozen by " + f.GetActor()
+	}
+	return ""
+}
+
+// worded is an emergency order for people.
+func worded(p *routerpb.Order) string {
+	o := order.FromProto(p)
+	return fmt.Sprintf("emergency order %s: %s by %s", o.ID, &o, o.Actor)
+}
+
+// forbids words the emergency order that no drill begins under at a time: that drills stop, or any that somebody needed
+// since something is wrong. A restore alone takes nothing away. Empty: there is none.
+func forbids(v *state.View, at time.Time) string {
+	for _, p := range v.Orders(at) {
+		if p.GetOrder().GetKind() != string(order.Restore) {
+			return worded(p.GetOrder()) + ", until " + time.UnixMilli(p.GetOrder().GetExpiresUnixMs()).UTC().Format(time.RFC3339)
+		}
 	}
 	return ""
 }
@@ -157,7 +175,7 @@ func objective(v *state.View) float64 {
 // world is what safety rules are judged by.
 func world(l Look, d *statepb.Drill, resolved drill.Resolved) drill.World {
 	v := l.View
-	w := drill.World{}
+	w := drill.World{Order: forbids(v, l.Signals.At)}
 	if r := v.Rollout(); r != nil {
 		w.Rollout = strconv.FormatUint(r.GetId(), 10)
 	} else if v.Pending() && v.ActiveDrill().GetId() != d.GetId() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -44,6 +45,9 @@ func (v *View) decideDrill(cmd *statepb.Command, c *statepb.DecideDrill) *statep
 	case DrillStart:
 		if active := v.ActiveDrill(); active != nil {
 			out = refuse(CodeExists, "id", fmt.Sprintf("drill %d is under way", active.GetId()))
+		} else if o := v.Ordered(moment(cmd.GetAtUnixMs())).StopDrills(); o != nil {
+			out = refuse(CodePrecondition, "id", fmt.Sprintf("emergency order %s of %s stops drills until %s: end it first, by `anabranch emergency cancel %s`",
+				o.ID, o.Actor, o.Expires.UTC().Format(time.RFC3339), o.ID))
 		}
 	case DrillApprove:
 		if c.GetSeries() && d.GetSeries() == "" {

@@ -75,7 +75,7 @@ const (
 	Failed         Outcome = "FAILED"                // an abort signal, which Cause names
 	Interrupted    Outcome = "INTERRUPTED"           // a real incident, or an operator
 	CapacityFailed Outcome = "CAPACITY_CHECK_FAILED" // the dry run would overload survivors
-	Blocked        Outcome = "BLOCKED"               // Cause: window, rule, alert, rollout, drill
+	Blocked        Outcome = "BLOCKED"               // Cause: window, rule, alert, rollout, drill, operator
 	Expired        Outcome = "EXPIRED"               // nobody approved or started it in time
 )
 

@@ -193,6 +193,8 @@ func (m *machine) scheduled() {
 		m.end(Expired, CauseUnapproved, "its approval did not last until its start")
 	case m.in.World.Active != "":
 		m.end(Blocked, CauseDrill, m.in.World.Active+" is under way, and at most one drill is")
+	case m.in.World.Order != "":
+		m.end(Blocked, CauseOperator, m.in.World.Order)
 	default:
 		m.enter(Precheck, 0, "its time has come")
 	}

@@ -93,6 +93,8 @@ type World struct {
 	// Rollout names a rollout in flight, Active another drill that is under way; empty: there is none.
 	Rollout string
 	Active  string
+	// Order words the emergency order that no drill begins under; empty: there is none.
+	Order string
 	// ErrorBudget is the share that is left, 0..1; nil: nobody knows, as there were too few requests.
 	ErrorBudget *float64
 	// LastMoved is when the last drill that may have moved traffic ended; zero: there was none.
@@ -150,6 +152,9 @@ func (c *checker) block(cause Cause, format string, args ...any) {
 func (c *checker) busy() {
 	if c.world.Active != "" {
 		c.block(CauseDrill, "%s is under way, and at most one drill is", c.world.Active)
+	}
+	if c.world.Order != "" {
+		c.block(CauseOperator, "%s", c.world.Order)
 	}
 	if c.world.Rollout != "" {
 		c.block(CauseRollout, "rollout %s is in flight", c.world.Rollout)
