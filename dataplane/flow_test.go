@@ -204,7 +204,7 @@ func TestOrdersEvacuateAndRestore(t *testing.T) {
 	}
 	served("us-a")
 	w.ordered(override.Order{Kind: override.Evacuate, Target: "us-a"})
-	if rec := served("us-b"); len(rec.Removed) != 2 || rec.Removed[0].Cluster != "us-a" || !strings.HasPrefix(rec.Removed[0].Reason, "evacuated: order o0 by sre") {
+	if rec := served("us-b"); len(rec.Removed) != 2 || rec.Removed[0].Cluster != "us-a" || !strings.HasPrefix(rec.Removed[0].Reason, "evacuated: emergency order o0 by sre") {
 		t.Errorf("removed %v", rec.Removed)
 	}
 	w.ordered(override.Order{Kind: override.Evacuate, Target: "us-a"}, override.Order{Kind: override.Evacuate, Target: "us-b"}, override.Order{Kind: override.Restore, Target: "us-c"})

@@ -187,7 +187,16 @@ func (v *View) Evacuated(cluster fleet.ClusterID, region fleet.RegionID) (reason
 	if o == nil || v.restored.of(cluster, region) != nil {
 		return "", false
 	}
-	return "order " + o.ID + " by " + o.Actor, true
+	return "emergency order " + o.ID + " by " + o.Actor, true
+}
+
+// Of is the order that holds for a cluster of a region: one that restores it, else one that evacuates it. With an empty
+// cluster it is the region's as a whole. Nil: there is none.
+func (v *View) Of(cluster fleet.ClusterID, region fleet.RegionID) *Order {
+	if v == nil {
+		return nil
+	}
+	return cmp.Or(v.restored.of(cluster, region), v.evacuated.of(cluster, region))
 }
 
 // Restored says whether a cluster of a region is to be used though an operator has drained it by

@@ -159,8 +159,29 @@ func TestWhoIsOverruledByWhom(t *testing.T) {
 
 func TestAReasonNamesTheOrderAndItsActor(t *testing.T) {
 	v := Set{}.With(DoorSocket, ordered(t, "a7 evacuate us-a 0 30")...).At(noon)
-	if reason, yes := v.Evacuated("us-a", "us"); !yes || reason != "order a7 by ann" {
+	if reason, yes := v.Evacuated("us-a", "us"); !yes || reason != "emergency order a7 by ann" {
 		t.Errorf("%q, %v", reason, yes)
+	}
+}
+
+func TestTheOrderOfAPlaceIsTheOneThatHolds(t *testing.T) {
+	give := func(id string, kind Kind, target string) Order {
+		return Order{ID: id, Kind: kind, Target: target, Actor: "ann", Reason: "x", At: time.Unix(0, 0), Expires: time.Unix(9, 0)}
+	}
+	v := Set{}.With(DoorSocket, give("1", Evacuate, "region/us"), give("2", Restore, "cluster/us-a"), give("3", Evacuate, "cluster/eu-a")).At(time.Unix(1, 0))
+	for _, c := range []struct{ cluster, region, want string }{
+		{"us-a", "us", "2"}, {"us-b", "us", "1"}, {"", "us", "1"}, {"eu-a", "eu", "3"}, {"", "eu", ""}, {"eu-b", "eu", ""},
+	} {
+		got := ""
+		if o := v.Of(fleet.ClusterID(c.cluster), fleet.RegionID(c.region)); o != nil {
+			got = o.ID
+		}
+		if got != c.want {
+			t.Errorf("%s of %s: %q, want %q", c.cluster, c.region, got, c.want)
+		}
+	}
+	if o := (*View)(nil).Of("us-a", "us"); o != nil {
+		t.Errorf("nil has %v", o)
 	}
 }
 

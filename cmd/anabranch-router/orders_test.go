@@ -67,7 +67,7 @@ func TestOrdersByTheCommandLine(t *testing.T) {
 	if !strings.HasPrefix(rest, " evacuate us-east-1-a until ") {
 		t.Errorf("order: %q", out)
 	}
-	if why, yes := b.Current().Evacuated("us-east-1-a", "us-east-1"); !yes || why != "order "+id+" by ann" {
+	if why, yes := b.Current().Evacuated("us-east-1-a", "us-east-1"); !yes || why != "emergency order "+id+" by ann" {
 		t.Errorf("evacuated: %q, %v", why, yes)
 	}
 	do("order", "freeze", "--reason", "x")

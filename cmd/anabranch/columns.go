@@ -30,7 +30,7 @@ var headers = map[policy.Kind][]string{
 // the status tells of them.
 func (a *app) resources(kind policy.Kind, items []client.Item) error {
 	header := append(append([]string{"NAME"}, headers[kind]...), "REVISION")
-	health, signals := false, false
+	health, signals, ordered := false, false, false
 	rows := make([][]string, 0, len(items))
 	for _, i := range items {
 		columns, err := columnsOf(kind, i.Metadata.Name, i.Spec)
@@ -42,7 +42,9 @@ func (a *app) resources(kind policy.Kind, items []client.Item) error {
 		health = health || h != ""
 		from := signalsOf(i.Status)
 		signals = signals || from != ""
-		rows = append(rows, append(row, dash(h), dash(from)))
+		emergency := emergencyOf(i.Status)
+		ordered = ordered || emergency != ""
+		rows = append(rows, append(row, dash(h), dash(from), dash(emergency)))
 	}
 	if health {
 		header = append(header, "HEALTH")
@@ -51,7 +53,14 @@ func (a *app) resources(kind policy.Kind, items []client.Item) error {
 		header = append(header, "SIGNALS")
 	}
 	for i := range rows {
+		emergency := rows[i][len(rows[i])-1]
 		rows[i] = rows[i][:len(header)]
+		if ordered {
+			rows[i] = append(rows[i], emergency)
+		}
+	}
+	if ordered {
+		header = append(header, "EMERGENCY ORDER")
 	}
 	return a.table(header, rows)
 }
@@ -66,6 +75,18 @@ func healthOf(status json.RawMessage) string {
 	}
 	h, _ := s.Health.(string)
 	return h
+}
+
+// emergencyOf finds the emergency order in a status; empty: none holds.
+func emergencyOf(status json.RawMessage) string {
+	var s struct {
+		Emergency any `json:"emergency"`
+	}
+	if err := json.Unmarshal(status, &s); err != nil {
+		return ""
+	}
+	words, _ := s.Emergency.(string)
+	return words
 }
 
 // columnsOf shows what holds, with the defaults of what the resource leaves out.

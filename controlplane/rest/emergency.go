@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"anabranch/api/fleet"
 	orders "anabranch/api/order"
 	"anabranch/api/order/signed"
 	"anabranch/api/routerpb"
@@ -98,13 +99,28 @@ func (s *Server) emergencyRoutes(e *echo.Echo) {
 	e.POST("/v1/emergency/signed", s.giveSigned, timed)
 }
 
+// ordered is what the orders come to that this node knows of.
+func (s *Server) ordered(view *state.View, now time.Time) *orders.View {
+	if s.o.Emergency != nil {
+		return s.o.Emergency.Ordered(view, now)
+	}
+	return view.Ordered(now)
+}
+
+// emergency words the order that holds for a cluster of a region, or with no cluster for the region. Empty: there is
+// none.
+func (n standing) emergency(cluster fleet.ClusterID, region fleet.RegionID) string {
+	o := n.orders.Of(cluster, region)
+	if o == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s by %s until %s, order %s", o, o.Actor, o.Expires.UTC().Format(time.RFC3339), o.ID)
+}
+
 // emergencies are the orders that hold, as this node knows, oldest first.
 func (s *Server) emergencies(view *state.View) []EmergencyOrder {
 	now := s.o.Now()
-	ordered := view.Ordered(now)
-	if s.o.Emergency != nil {
-		ordered = s.o.Emergency.Ordered(view, now)
-	}
+	ordered := s.ordered(view, now)
 	routers := s.o.Signals.Snapshot(now).Routers
 	out := []EmergencyOrder{}
 	for _, g := range ordered.Given() {
@@ -297,7 +313,7 @@ func (s *Server) takeSigned(c echo.Context) (*SignedTaken, error) {
 	taken := &SignedTaken{ID: m.Cancel, Fresh: fresh, Key: m.Key.ID, Actor: m.Key.Name, Quorum: leader != ""}
 	if m.Order != nil {
 		taken.ID, taken.Expires = m.Order.ID, m.Order.Expires
-		taken.OverruledBy = s.o.Emergency.Ordered(s.o.View(), s.o.Now()).Overruled(m.Order.ID)
+		taken.OverruledBy = s.ordered(s.o.View(), s.o.Now()).Overruled(m.Order.ID)
 	}
 	return taken, nil
 }

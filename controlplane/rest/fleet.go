@@ -35,7 +35,9 @@ type FleetRegion struct {
 	Name string `json:"name"`
 	Zone string `json:"zone"`
 	// Health is the worst of its clusters'; UNKNOWN without any.
-	Health            string   `json:"health"`
+	Health string `json:"health"`
+	// Emergency words the emergency order for the region as a whole that holds; empty: there is none.
+	Emergency         string   `json:"emergency,omitempty"`
 	RequestsPerSecond float64  `json:"requestsPerSecond"`
 	FailuresPerSecond float64  `json:"failuresPerSecond"`
 	InFlight          int64    `json:"inFlight"`
@@ -53,7 +55,9 @@ type FleetCluster struct {
 	Reason  string    `json:"reason"`
 	Cap     float64   `json:"cap"`
 	Drained bool      `json:"drained"`
-	Models  []string  `json:"models"`
+	// Emergency words the emergency order for the cluster or its region that holds; empty: there is none.
+	Emergency string   `json:"emergency,omitempty"`
+	Models    []string `json:"models"`
 	ClusterSignals
 }
 
@@ -112,7 +116,7 @@ func (n standing) fleetRegion(r *policy.Resource) FleetRegion {
 	sum := n.regionSignals(r.Metadata.Name)
 	_, health := n.regionHealth(r.Metadata.Name)
 	out := FleetRegion{
-		Name: r.Metadata.Name, Zone: r.Spec.(*policy.RegionSpec).Zone, Health: health,
+		Name: r.Metadata.Name, Zone: r.Spec.(*policy.RegionSpec).Zone, Health: health, Emergency: n.emergency("", fleet.RegionID(r.Metadata.Name)),
 		RequestsPerSecond: sum.RequestsPerSecond, FailuresPerSecond: sum.FailuresPerSecond,
 		InFlight: sum.InFlight, QuotaStoreOK: sum.QuotaStoreOK, Routers: []Router{},
 	}
@@ -126,14 +130,14 @@ func (n standing) fleetRegion(r *policy.Resource) FleetRegion {
 
 func (n standing) fleetCluster(c *policy.Resource) FleetCluster {
 	spec := c.Spec.(*policy.ClusterSpec)
-	st := n.cluster(c.Metadata.Name)
+	st := n.cluster(c)
 	models := spec.Models
 	if models == nil {
 		models = []string{}
 	}
 	return FleetCluster{
 		Name: c.Metadata.Name, Region: spec.Region, Type: spec.Type, Health: st.Health, Since: st.Since,
-		Reason: st.Reason, Cap: st.Cap, Drained: spec.Drained, Models: models, ClusterSignals: st.Signals,
+		Reason: st.Reason, Cap: st.Cap, Drained: spec.Drained, Emergency: st.Emergency, Models: models, ClusterSignals: st.Signals,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	orders "anabranch/api/order"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
@@ -35,10 +36,12 @@ type Weight struct {
 // RegionStatus is the status of a Region.
 type RegionStatus struct {
 	// Health is the worst of its clusters'; UNKNOWN without any.
-	Health   string          `json:"health"`
-	Clusters []ClusterHealth `json:"clusters"`
-	Weights  []Weight        `json:"weights"`
-	Signals  RegionSignals   `json:"signals"`
+	Health string `json:"health"`
+	// Emergency words the emergency order for the region as a whole that holds; empty: there is none.
+	Emergency string          `json:"emergency,omitempty"`
+	Clusters  []ClusterHealth `json:"clusters"`
+	Weights   []Weight        `json:"weights"`
+	Signals   RegionSignals   `json:"signals"`
 }
 
 // ClusterHealth names a cluster and its state of health.
@@ -64,9 +67,11 @@ type ClusterStatus struct {
 	Since  time.Time `json:"since,omitzero"`
 	Reason string    `json:"reason"`
 	// Cap is the part of its weight that its health allows, 0..1; 0 while no table names it.
-	Cap     float64        `json:"cap"`
-	Weights []Weight       `json:"weights"`
-	Signals ClusterSignals `json:"signals"`
+	Cap float64 `json:"cap"`
+	// Emergency words the emergency order for the cluster or its region that holds; empty: there is none.
+	Emergency string         `json:"emergency,omitempty"`
+	Weights   []Weight       `json:"weights"`
+	Signals   ClusterSignals `json:"signals"`
 }
 
 // ClusterSignals is what routers report of a cluster, together, or what nodes of the control plane
@@ -109,10 +114,12 @@ type Observer struct {
 type standing struct {
 	view    *state.View
 	signals signal.Snapshot
+	orders  *orders.View
 }
 
 func (s *Server) standing(view *state.View) standing {
-	return standing{view, s.o.Signals.Snapshot(s.o.Now())}
+	now := s.o.Now()
+	return standing{view, s.o.Signals.Snapshot(now), s.ordered(view, now)}
 }
 
 // dresser gives a function that answers a copy of a resource with its status; kinds without one come
@@ -131,7 +138,7 @@ func (s *Server) dresser(view *state.View) func(*policy.Resource) *policy.Resour
 		if r.Kind == policy.KindRegion {
 			out.Status = n.region(r.Metadata.Name)
 		} else {
-			out.Status = n.cluster(r.Metadata.Name)
+			out.Status = n.cluster(r)
 		}
 		return &out
 	}
@@ -155,7 +162,7 @@ func (n standing) regionHealth(name string) (clusters []ClusterHealth, worst str
 }
 
 func (n standing) region(name string) RegionStatus {
-	st := RegionStatus{Weights: []Weight{}, Signals: n.regionSignals(name)}
+	st := RegionStatus{Weights: []Weight{}, Signals: n.regionSignals(name), Emergency: n.emergency("", fleet.RegionID(name))}
 	st.Clusters, st.Health = n.regionHealth(name)
 	mine := map[string]bool{}
 	for _, c := range st.Clusters {
@@ -191,11 +198,13 @@ func (n standing) regionSignals(name string) RegionSignals {
 	return out
 }
 
-func (n standing) cluster(name string) ClusterStatus {
+func (n standing) cluster(c *policy.Resource) ClusterStatus {
+	name := c.Metadata.Name
 	h := n.health(name)
 	st := ClusterStatus{
 		Health: h.GetState(), Reason: h.GetReason(), Cap: n.cap(name),
-		Weights: []Weight{}, Signals: n.clusterSignals(name),
+		Emergency: n.emergency(fleet.ClusterID(name), fleet.RegionID(c.Spec.(*policy.ClusterSpec).Region)),
+		Weights:   []Weight{}, Signals: n.clusterSignals(name),
 	}
 	if h.GetSinceUnixMs() > 0 {
 		st.Since = time.UnixMilli(h.GetSinceUnixMs()).UTC()
