@@ -68,7 +68,7 @@ func met(c *routerpb.ClusterSignal) *routerpb.ClusterSignal {
 func (x *session) reported(r *routerpb.Report) {
 	view := x.s.o.View()
 	kept, struck := within(r, x.region, view)
-	kept = x.s.limits.of(view.Table()).inForce(kept)
+	kept = rehearsed(x.s.limits.of(view.Table()).inForce(kept), view)
 	x.seen.Report, x.seen.Received = kept, x.s.o.Now()
 	if struck > 0 {
 		x.s.metrics.struck(struck)
