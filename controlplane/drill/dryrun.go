@@ -16,6 +16,7 @@ import (
 	"anabranch/controlplane/state"
 	"anabranch/costmodel"
 	"anabranch/failover/drill"
+	"anabranch/failover/shift"
 )
 
 // simulateWithin bounds a simulation.
@@ -242,16 +243,6 @@ func verdict(survivors []drill.Survivor) string {
 	return drill.VerdictOf(worst)
 }
 
-// coldFactor is how much more work a request is where no cache knows its prompt: prefill is the share of prompts in the
-// work while caches are warm, hit the share of their tokens that is found there. Unmeasured is that of 0.3 and 0.7.
-func coldFactor(prefill, hit float64) float64 {
-	const mostHit = 0.95
-	f, h := min(max(prefill, 0), 1), min(max(hit, 0), mostHit)
-	return 1 - f + f/(1-h)
-}
-
-const unmeasured = 1.7
-
 // past is what the account says of the hour before.
 type past struct {
 	peak   float64 // work per second, all of it, in the busiest minute
@@ -269,7 +260,7 @@ func workOf(s costmodel.Sum) float64 {
 
 // pastOf reads the last hour, and the same hour of a week before.
 func pastOf(a account.Account, now time.Time, r drill.Resolved) past {
-	out := past{cold: unmeasured, share: 1}
+	out := past{cold: shift.Unmeasured.Factor(), share: 1}
 	minutes, err := a.Ask(account.Query{From: now.Add(-time.Hour), Until: now, Step: account.ByMinute, By: costmodel.ByTenant})
 	if err != nil || len(minutes.Rows) == 0 {
 		out.notes = append(out.notes, "The account knows nothing of the last hour: the demand of now is taken for the peak, and caches for unmeasured.")
@@ -295,9 +286,7 @@ func pastOf(a account.Account, now time.Time, r drill.Resolved) past {
 		out.share = scoped / all
 	}
 	if input > 0 && total > 0 {
-		hit := cached / input
-		warm := total - cached
-		out.cold = coldFactor((input-cached)/max(warm, 1), hit)
+		out.cold = shift.Cold{Prefill: (input - cached) / max(total-cached, 1), Hit: cached / input}.Factor()
 	}
 	out.daily(a, now)
 	return out

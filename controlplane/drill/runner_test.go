@@ -20,6 +20,7 @@ import (
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
 	"anabranch/failover/drill"
+	"anabranch/failover/shift"
 )
 
 var start = time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
@@ -496,7 +497,7 @@ func TestADryRunThatWouldOverloadSurvivorsRefuses(t *testing.T) {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	e := plan.Rehearsal(in.Plan, plan.Drill{Kind: drill.Soft, Clusters: []fleet.ClusterID{"us-a"}}, 4)
-	all := survivors(in, e, drill.Resolved{Clusters: []fleet.ClusterID{"us-a"}}, drill.Soft, 1, unmeasured)
+	all := survivors(in, e, drill.Resolved{Clusters: []fleet.ClusterID{"us-a"}}, drill.Soft, 1, shift.Unmeasured.Factor())
 	if verdict(all) != drill.VerdictBlock {
 		t.Errorf("four times as much is %s: %+v", verdict(all), all)
 	}

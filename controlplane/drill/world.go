@@ -210,26 +210,8 @@ func world(l Look, d *statepb.Drill, resolved drill.Resolved) drill.World {
 		}
 		w.Clusters = append(w.Clusters, p)
 	}
-	w.ErrorBudget = budget(l)
+	w.ErrorBudget = budget(v.Account(), l)
 	return w
-}
-
-// allowed is the share of requests that may fail in the long run; the error budget is what of it is left.
-const allowed = 0.01
-
-// budget is the share of the error budget that is left by the last ten seconds of all routers; nil: too few requests.
-func budget(l Look) *float64 {
-	const few = 20
-	var requests, failures float64
-	for _, r := range l.View.List(policy.KindRegion) {
-		region := l.Signals.Region(fleet.RegionID(r.Metadata.Name))
-		requests, failures = requests+region.RequestsPerS*10, failures+region.FailuresPerS*10
-	}
-	if requests < few {
-		return nil
-	}
-	left := max(1-failures/requests/allowed, 0)
-	return &left
 }
 
 // baseOf names the table that routers have before a drill.

@@ -26,7 +26,8 @@ type DrillRulesSpec struct {
 	Windows []DrillWindow `json:"windows,omitempty"`
 	// Blackouts are when none may run.
 	Blackouts []DrillBlackout `json:"blackouts,omitempty"`
-	// MinErrorBudget is the share of the error budget that must be left, above 0 and at most 1, default 0.25.
+	// MinErrorBudget is the share of the error budget that must be left, above 0 and at most 1, default 0.25. The budget is a
+	// hundredth of all answers of the last seven days: with 0.25 at most 0.75 % of them may have failed.
 	MinErrorBudget float64 `json:"minErrorBudget,omitempty"`
 	// IntervalHours is how long after a drill that moved traffic the next may begin, above 0 and at most 8,760, default 24.
 	IntervalHours float64 `json:"intervalHours,omitempty"`

@@ -26,7 +26,8 @@ type Rules struct {
 	Windows [][]Window
 	// Blackouts may not be touched.
 	Blackouts []Blackout
-	// MinErrorBudget is the share of the error budget, 0..1, that must be left; 0: any.
+	// MinErrorBudget is the share of the error budget, 0..1, that must be left: of failures that the answers of the last seven
+	// days may have had, see [World.ErrorBudget]. 0: any.
 	MinErrorBudget float64
 	// Interval is how long after the last drill that moved traffic the next may begin.
 	Interval time.Duration
@@ -95,7 +96,8 @@ type World struct {
 	Active  string
 	// Order words the emergency order that no drill begins under; empty: there is none.
 	Order string
-	// ErrorBudget is the share that is left, 0..1; nil: nobody knows, as there were too few requests.
+	// ErrorBudget is the share that is left, 0..1, of the failures, one in a hundred, that the answers of the last seven days may
+	// have had; nil: nobody knows, as there were too few.
 	ErrorBudget *float64
 	// LastMoved is when the last drill that may have moved traffic ended; zero: there was none.
 	LastMoved time.Time
