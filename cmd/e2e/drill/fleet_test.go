@@ -114,6 +114,21 @@ func (f *fleet) rule() {
 	})
 }
 
+// drain has no traffic go to a cluster any more.
+func (f *fleet) drain(cluster string) {
+	f.t.Helper()
+	f.await(time.Minute, "drain "+cluster, func() error {
+		_, etag, err := f.admin.Get(f.t.Context(), policy.KindCluster, cluster)
+		if err != nil {
+			return err
+		}
+		_, err = f.admin.Do(f.t.Context(), client.Call{
+			Method: http.MethodPatch, Path: "/v1/clusters/" + cluster, IfMatch: etag, Body: []byte(`{"spec":{"drained":true}}`),
+		})
+		return err
+	})
+}
+
 // logs tells the ends of what the control plane and the routers have written.
 func (f *fleet) logs() {
 	files, _ := filepath.Glob(f.folder.Log("*")) // of this test's making
