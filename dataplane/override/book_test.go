@@ -41,7 +41,7 @@ func open(t *testing.T, dir string, ns *atomic.Int64) *desk {
 	}
 	var err error
 	d.Book, err = New(Options{
-		Dir: dir, Registerer: d.registry, Logger: slog.New(slog.NewTextHandler(&d.logs, nil)),
+		Dir: dir, Keys: ringIn(t, dir), Registerer: d.registry, Logger: slog.New(slog.NewTextHandler(&d.logs, nil)),
 		Now:   func() time.Time { return time.Unix(0, ns.Load()).UTC() },
 		Table: func() *table.Table { return held },
 		Kept: func() ([]table.Ref, error) {
