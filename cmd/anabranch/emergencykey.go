@@ -54,8 +54,11 @@ out ends the key, and the orders that it gave.`,
 		}
 		public := private.Public().(ed25519.PublicKey) //nolint:forcetypeassert // package ed25519 says so
 		line := sealed.Key{ID: sealed.KeyID(public), Name: name, Who: who, Public: public}.String()
-		if _, err := sealed.ParseKeys([]byte(line)); err != nil {
+		switch read, err := sealed.ParseKeys([]byte(line)); {
+		case err != nil:
 			return fmt.Errorf("--name or --who: %w", err)
+		case len(read) != 1 || read[0].Name != name || read[0].Who != who:
+			return fmt.Errorf("--name %q or --who %q would not be read as it is written: give one word as the name, and one line of single-spaced text as who", name, who)
 		}
 		text, err := sealed.EncodePrivate(private)
 		if err != nil {
