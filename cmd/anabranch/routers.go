@@ -71,21 +71,8 @@ type items struct {
 
 // everyPage reads a list to its end.
 func everyPage(ctx context.Context, c *client.Client, path string, query url.Values) (items, error) {
-	list := items{Items: []json.RawMessage{}}
-	for {
-		var page struct {
-			items
-			NextCursor string `json:"nextCursor"`
-		}
-		if err := c.JSON(ctx, path, query, &page); err != nil {
-			return list, err
-		}
-		list.Items = append(list.Items, page.Items...)
-		if page.NextCursor == "" {
-			return list, nil
-		}
-		query.Set("cursor", page.NextCursor)
-	}
+	list, err := client.All[json.RawMessage](ctx, c, path, query)
+	return items{list}, err
 }
 
 // row is a router for people: the table that it holds, what it said of the last, and how old its last

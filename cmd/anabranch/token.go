@@ -149,22 +149,9 @@ For each its role, scope and end, and how its secret begins: the secrets themsel
 		if err != nil {
 			return err
 		}
-		var list struct {
-			Items []json.RawMessage `json:"items"`
-		}
-		for query := (url.Values{}); ; {
-			var page struct {
-				Items      []json.RawMessage `json:"items"`
-				NextCursor string            `json:"nextCursor"`
-			}
-			if err := c.JSON(cmd.Context(), "/v1/tokens", query, &page); err != nil {
-				return err
-			}
-			list.Items = append(list.Items, page.Items...)
-			if page.NextCursor == "" {
-				break
-			}
-			query.Set("cursor", page.NextCursor)
+		list, err := everyPage(cmd.Context(), c, "/v1/tokens", nil)
+		if err != nil {
+			return err
 		}
 		if *format != "table" {
 			return a.write(*format, list)

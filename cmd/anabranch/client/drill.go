@@ -81,21 +81,7 @@ func (c *Client) Drill(ctx context.Context, id string) (*Drill, error) {
 
 // Drills reads the drills that a query asks for, newest first, page after page.
 func (c *Client) Drills(ctx context.Context, query url.Values) ([]Drill, error) {
-	query, all := cloned(query), []Drill{}
-	for {
-		var page struct {
-			Items      []Drill `json:"items"`
-			NextCursor string  `json:"nextCursor"`
-		}
-		if err := c.JSON(ctx, "/v1/drills", query, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Items...)
-		if page.NextCursor == "" || page.NextCursor == query.Get("cursor") {
-			return all, nil
-		}
-		query.Set("cursor", page.NextCursor)
-	}
+	return All[Drill](ctx, c, "/v1/drills", query)
 }
 
 // NewDrill is what a drill is made of: either Plan or Spec. StartAt zero: somebody starts it.

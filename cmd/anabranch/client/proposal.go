@@ -125,21 +125,7 @@ func proposalPath(id string) string { return "/v1/proposals/" + url.PathEscape(i
 
 // Proposals reads the proposals that a query asks for, newest first, page after page.
 func (c *Client) Proposals(ctx context.Context, query url.Values) ([]Proposal, error) {
-	query, all := cloned(query), []Proposal{}
-	for {
-		var page struct {
-			Items      []Proposal `json:"items"`
-			NextCursor string     `json:"nextCursor"`
-		}
-		if err := c.JSON(ctx, "/v1/proposals", query, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Items...)
-		if page.NextCursor == "" || page.NextCursor == query.Get("cursor") {
-			return all, nil
-		}
-		query.Set("cursor", page.NextCursor)
-	}
+	return All[Proposal](ctx, c, "/v1/proposals", query)
 }
 
 func cloned(q url.Values) url.Values {
