@@ -37,6 +37,22 @@ func Of(all map[Place]Cluster, at Place) Cluster {
 	return all[Place{Cluster: at.Cluster}]
 }
 
+// severities are the states from good to bad, for people. UNKNOWN is what the control plane has not judged yet.
+var severities = []State{Healthy, Degraded, Pinned, Ramping, Recovering, Suspect, "UNKNOWN", Frozen, Draining, Drained, FailingOver, Evacuated}
+
+// Severity counts states from 0, HEALTHY, to 11, EVACUATED, so that the worst of several can be told: HEALTHY,
+// DEGRADED, PINNED, RAMPING, RECOVERING, SUSPECT, UNKNOWN, FROZEN, DRAINING, DRAINED, FAILING_OVER, EVACUATED. One of a
+// newer version counts as UNKNOWN; the empty one is healthy.
+func Severity(s State) int {
+	if s == "" {
+		return 0
+	}
+	if i := slices.Index(severities, s); i >= 0 {
+		return i
+	}
+	return slices.Index(severities, "UNKNOWN")
+}
+
 // goodness orders states of equal cap from the best to the worst, for [Summary].
 var goodness = []State{"", Healthy, Pinned, Ramping, Degraded, Suspect, Frozen, FailingOver, Recovering, Draining, Evacuated, Drained}
 

@@ -65,18 +65,6 @@ func (a *app) resources(kind policy.Kind, items []client.Item) error {
 	return a.table(header, rows)
 }
 
-// healthOf finds the health in a status; empty: it tells of none.
-func healthOf(status json.RawMessage) string {
-	var s struct {
-		Health any `json:"health"`
-	}
-	if err := json.Unmarshal(status, &s); err != nil {
-		return ""
-	}
-	h, _ := s.Health.(string)
-	return h
-}
-
 // emergencyOf finds the emergency order in a status; empty: none holds.
 func emergencyOf(status json.RawMessage) string {
 	var s struct {

@@ -46,7 +46,8 @@ func (a *app) describe() *cobra.Command {
 		Use:   "describe KIND NAME",
 		Short: "Show a resource with its state, what is related to it, and its last changes",
 		Long: `Show a resource as it was written, what the fleet says of it, which resources it names and which name it,
-what is strange about it, and its last changes from the audit trail; of a tenant how its limits stand, too.`,
+what is strange about it, and its last changes from the audit trail; of a tenant how its limits stand, too,
+and of a cluster how its health, and that of its models, changed.`,
 		Example: `  anabranch describe cluster us-east-1-a
   anabranch describe tenant acme`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeResources,
@@ -106,6 +107,11 @@ func (a *app) described(ctx context.Context, c *client.Client, kind policy.Kind,
 			if err := a.printf("\n%s %s: %s\n    fix: %s\n", a.tinted("33", "warning:"), w.Field, w.Reason, w.Fix); err != nil {
 				return err
 			}
+		}
+	}
+	if kind == policy.KindCluster {
+		if err := a.printTransitions(ctx, c, name, item.Status); err != nil {
+			return err
 		}
 	}
 	return a.printEvents(ctx, c, kind, name)

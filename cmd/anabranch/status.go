@@ -67,6 +67,7 @@ func (a *app) printStatus(raw json.RawMessage) error {
 			Name   string      `json:"name"`
 			Reason string      `json:"reason"`
 		} `json:"brokenGlass"`
+		Unwell    []unwell         `json:"unwell"`
 		Emergency []emergencyOrder `json:"emergency"`
 		Routers   []router         `json:"routers"`
 	}
@@ -86,6 +87,7 @@ func (a *app) printStatus(raw json.RawMessage) error {
 		changes = "held back"
 	}
 	var also strings.Builder
+	also.WriteString(linesOf(s.Unwell))
 	for i := range s.Emergency {
 		o := &s.Emergency[i]
 		fmt.Fprintf(&also, "EMERGENCY %s by %s until %s: %s\n", &o.Order, o.Actor, o.Expires.Local().Format(time.RFC3339), o.Reason)

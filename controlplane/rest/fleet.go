@@ -34,7 +34,7 @@ type Fleet struct {
 type FleetRegion struct {
 	Name string `json:"name"`
 	Zone string `json:"zone"`
-	// Health is the worst of its clusters'; UNKNOWN without any.
+	// Health is the worst of its clusters', of any model; UNKNOWN without any.
 	Health string `json:"health"`
 	// Emergency words the emergency order for the region as a whole that holds; empty: there is none.
 	Emergency         string   `json:"emergency,omitempty"`
@@ -58,6 +58,8 @@ type FleetCluster struct {
 	// Emergency words the emergency order for the cluster or its region that holds; empty: there is none.
 	Emergency string   `json:"emergency,omitempty"`
 	Models    []string `json:"models"`
+	// ModelHealth is that of each of its models, of which the best stands for Health.
+	ModelHealth []ModelHealth `json:"modelHealth"`
 	ClusterSignals
 }
 
@@ -137,7 +139,7 @@ func (n standing) fleetCluster(c *policy.Resource) FleetCluster {
 	}
 	return FleetCluster{
 		Name: c.Metadata.Name, Region: spec.Region, Type: spec.Type, Health: st.Health, Since: st.Since,
-		Reason: st.Reason, Cap: st.Cap, Drained: spec.Drained, Emergency: st.Emergency, Models: models, ClusterSignals: st.Signals,
+		Reason: st.Reason, Cap: st.Cap, Drained: spec.Drained, Emergency: st.Emergency, Models: models, ModelHealth: st.Models, ClusterSignals: st.Signals,
 	}
 }
 

@@ -137,6 +137,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"NewMember": NewMember{}, "TransferOrder": TransferOrder{}, "Transferred": Transferred{},
 		"RegionStatus": RegionStatus{}, "ClusterHealth": ClusterHealth{}, "RegionSignals": RegionSignals{}, "ClusterStatus": ClusterStatus{},
 		"ClusterSignals": ClusterSignals{}, "Endpoints": Endpoints{}, "Observer": Observer{}, "Weight": Weight{},
+		"ModelHealth": ModelHealth{}, "ModelState": ModelState{}, "Votes": Votes{}, "UnwellPlace": UnwellPlace{},
 		"Fleet": Fleet{}, "FleetRegion": FleetRegion{}, "FleetCluster": FleetCluster{}, "FleetWeights": FleetWeights{}, "FleetWeight": FleetWeight{},
 	}
 	for _, k := range policy.Kinds() {

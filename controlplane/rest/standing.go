@@ -1,7 +1,7 @@
 package rest
 
 import (
-	"slices"
+	"cmp"
 	"time"
 
 	"anabranch/api/fleet"
@@ -16,12 +16,6 @@ import (
 // unknownHealth is the health of a cluster that the leader has not judged yet.
 const unknownHealth = "UNKNOWN"
 
-// severity orders states of health from good to bad, for the worst of a region.
-var severity = []string{
-	"HEALTHY", "DEGRADED", "PINNED", "RAMPING", "RECOVERING", "SUSPECT", unknownHealth, "FROZEN",
-	"DRAINING", "DRAINED", "FAILING_OVER", "EVACUATED",
-}
-
 // Weight is what part, 0..1, of a source region's requests a place should get, and got over the
 // last ten seconds (of all classes together).
 type Weight struct {
@@ -35,7 +29,7 @@ type Weight struct {
 
 // RegionStatus is the status of a Region.
 type RegionStatus struct {
-	// Health is the worst of its clusters'; UNKNOWN without any.
+	// Health is the worst of its clusters', of any model; UNKNOWN without any.
 	Health string `json:"health"`
 	// Emergency words the emergency order for the region as a whole that holds; empty: there is none.
 	Emergency string          `json:"emergency,omitempty"`
@@ -44,10 +38,14 @@ type RegionStatus struct {
 	Signals   RegionSignals   `json:"signals"`
 }
 
-// ClusterHealth names a cluster and its state of health.
+// ClusterHealth names a cluster and its state of health: as a whole, which is that of its best model, and the worst of
+// any model.
 type ClusterHealth struct {
 	Name   string `json:"name"`
 	Health string `json:"health"`
+	Worst  string `json:"worst"`
+	// Models that differ from the whole.
+	Models []ModelState `json:"models"`
 }
 
 // RegionSignals is what a region's routers report, together.
@@ -69,9 +67,12 @@ type ClusterStatus struct {
 	// Cap is the part of its weight that its health allows, 0..1; 0 while no table names it.
 	Cap float64 `json:"cap"`
 	// Emergency words the emergency order for the cluster or its region that holds; empty: there is none.
-	Emergency string         `json:"emergency,omitempty"`
-	Weights   []Weight       `json:"weights"`
-	Signals   ClusterSignals `json:"signals"`
+	Emergency string `json:"emergency,omitempty"`
+	// Worst is the worst state of any of its models; Health is that of the best.
+	Worst   string         `json:"worst"`
+	Models  []ModelHealth  `json:"models"`
+	Weights []Weight       `json:"weights"`
+	Signals ClusterSignals `json:"signals"`
 }
 
 // ClusterSignals is what routers report of a cluster, together, or what nodes of the control plane
@@ -146,19 +147,19 @@ func (s *Server) dresser(view *state.View) func(*policy.Resource) *policy.Resour
 
 // regionHealth is the health of the region's clusters, and the worst of it.
 func (n standing) regionHealth(name string) (clusters []ClusterHealth, worst string) {
-	clusters, worst = []ClusterHealth{}, unknownHealth
-	severest := -1
+	clusters, worst = []ClusterHealth{}, ""
 	for _, c := range n.view.List(policy.KindCluster) {
 		if c.Spec.(*policy.ClusterSpec).Region != name {
 			continue
 		}
-		health := n.health(c.Metadata.Name).GetState()
-		clusters = append(clusters, ClusterHealth{c.Metadata.Name, health})
-		if at := slices.Index(severity, health); at > severest {
-			severest, worst = at, health
+		whole, worstOf, differ := n.worstOf(c)
+		clusters = append(clusters, ClusterHealth{c.Metadata.Name, whole, worstOf, differ})
+		if worst == "" {
+			worst = worstOf
 		}
+		worst = worse(worst, worstOf)
 	}
-	return clusters, worst
+	return clusters, cmp.Or(worst, unknownHealth)
 }
 
 func (n standing) region(name string) RegionStatus {
@@ -202,13 +203,11 @@ func (n standing) cluster(c *policy.Resource) ClusterStatus {
 	name := c.Metadata.Name
 	h := n.health(name)
 	st := ClusterStatus{
-		Health: h.GetState(), Reason: h.GetReason(), Cap: n.cap(name),
+		Health: h.GetState(), Since: sinceOf(h), Reason: h.GetReason(), Cap: n.described(name).GetHealthCap(),
 		Emergency: n.emergency(fleet.ClusterID(name), fleet.RegionID(c.Spec.(*policy.ClusterSpec).Region)),
-		Weights:   []Weight{}, Signals: n.clusterSignals(name),
+		Models:    n.modelHealth(c), Weights: []Weight{}, Signals: n.clusterSignals(name),
 	}
-	if h.GetSinceUnixMs() > 0 {
-		st.Since = time.UnixMilli(h.GetSinceUnixMs()).UTC()
-	}
+	_, st.Worst, _ = n.worstOf(c)
 	for _, w := range n.view.Table().GetWeights() {
 		for _, c := range w.GetClusters() {
 			if c.GetCluster() == name {
@@ -249,13 +248,14 @@ func (n standing) health(cluster string) *statepb.ClusterHealth {
 	return &statepb.ClusterHealth{Cluster: cluster, State: unknownHealth}
 }
 
-func (n standing) cap(cluster string) float64 {
+// described is the cluster as the table in force has it; nil: it does not.
+func (n standing) described(cluster string) *routerpb.Cluster {
 	for _, c := range n.view.Table().GetClusters() {
 		if c.GetId() == cluster {
-			return c.GetHealthCap()
+			return c
 		}
 	}
-	return 0
+	return nil
 }
 
 func (n standing) observed(w *routerpb.Weights, c *routerpb.ClusterWeight) float64 {

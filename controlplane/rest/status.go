@@ -24,6 +24,8 @@ type Status struct {
 	FeatureLevel uint32 `json:"featureLevel"`
 	// Frozen: weights are held because too much changed at once, or an operator has frozen changes.
 	Frozen bool `json:"frozen"`
+	// Unwell are the clusters, and the models on them that fare otherwise, which are not HEALTHY: the worst first, at most 100.
+	Unwell []UnwellPlace `json:"unwell"`
 	// Freeze is what an operator said to the latter; nil: nobody did.
 	Freeze *Freeze `json:"freeze"`
 	// Rollout is the id of the one under way; nil: none.
@@ -52,7 +54,7 @@ func (s *Server) status(c echo.Context) error {
 		Ready: s.o.Ready(), Version: s.o.Version, TableRevision: view.Table().GetRef().GetRevision(), FeatureLevel: view.FeatureLevel(), Routers: []Router{},
 	}
 	st.Freeze, st.HeldBack, st.Returned = s.freezeOf(view), view.Pending(), view.ReturnedNow()
-	st.Frozen = st.Freeze != nil
+	st.Frozen, st.Unwell = st.Freeze != nil, unwell(view)
 	st.Emergency = s.emergencies(view)
 	scope := identity(c).Scope
 	st.PendingProposals, st.BrokenGlass = s.pendingProposals(scope, view), s.brokenGlass(scope, view)

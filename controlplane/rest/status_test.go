@@ -72,10 +72,14 @@ func TestTheFleetAtAGlance(t *testing.T) {
   ],
   "clusters": [
     {"name": "c-eu", "region": "eu", "type": "gateway", "health": "RAMPING", "since": "2026-11-29T12:00:00Z", "reason": "step 4", "cap": 0.25, "drained": true, "models": ["m"],
+     "modelHealth": [{"model": "m", "health": "RAMPING", "since": "2026-11-29T12:00:00Z", "reason": "step 4", "cap": 0.25, "endpoints": {"total": 0, "ready": 0},
+      "votes": {"usable": 0, "ejected": 1}, "ejecting": [{"router": "r-us", "region": "us", "ejected": true, "reason": "3 connect failures"}]}],
      "from": "", "sources": [], "freshness": "absent", "ageMs": -1, "endpoints": {"total": 0, "ready": 0}, "saturation": 0, "waiting": 0, "running": 0, "kvUsage": 0, "ttftP95Ms": 0,
      "capacityWork": 0, "loadWork": 0, "requestsPerSecond": 10, "failuresPerSecond": 1,
      "observers": [{"router": "r-us", "region": "us", "ejected": true, "reason": "3 connect failures"}]},
     {"name": "c-us", "region": "us", "type": "endpoints", "health": "HEALTHY", "since": "2026-11-29T12:00:00Z", "reason": "", "cap": 1, "drained": false, "models": ["m"],
+     "modelHealth": [{"model": "m", "health": "HEALTHY", "since": "2026-11-29T12:00:00Z", "reason": "", "cap": 1, "endpoints": {"total": 1, "ready": 1},
+      "votes": {"usable": 1, "ejected": 0}, "ejecting": []}],
      "from": "routers", "sources": [], "freshness": "fresh", "ageMs": 2000, "endpoints": {"total": 1, "ready": 1}, "saturation": 0.7, "waiting": 3, "running": 5, "kvUsage": 0.5, "ttftP95Ms": 210,
      "capacityWork": 900, "loadWork": 450, "requestsPerSecond": 30, "failuresPerSecond": 1,
      "observers": [{"router": "r-us", "region": "us", "ejected": false, "reason": ""}]}
