@@ -160,6 +160,9 @@ func TestWhateverHappensTheFleetStaysUpAndComesBack(t *testing.T) {
 		runs = 5000
 	}
 	for seed := range uint64(runs) {
+		if seed%500 == 499 {
+			t.Logf("%d stories", seed+1)
+		}
 		x := explore(seed)
 		for range 150 {
 			if x.rnd.IntN(6) == 0 {

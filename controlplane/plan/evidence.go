@@ -16,6 +16,7 @@ import (
 // they are configured with, of which each model counts for a like part: of some none may have been measured yet.
 func Evidence(resources Lookup, s signal.Snapshot) map[failover.Place]failover.Evidence {
 	w := &world{resources: resources, policies: traffic(resources)}
+	config := FailoverConfig(resources)
 	routers := 0
 	for _, o := range s.Routers {
 		if o.Freshness(s.At) == signal.Fresh {
@@ -58,7 +59,7 @@ func Evidence(resources Lookup, s signal.Snapshot) map[failover.Place]failover.E
 	}
 	for at, in := range out {
 		// A probe by each router is no traffic.
-		in.Quiet = fresh[at] <= max(float64(routers), quietShare*all[at.Model])
+		in.Quiet = fresh[at] <= max(float64(routers), config(at).WithDefaults().QuietShare*all[at.Model])
 		out[at] = in
 	}
 	return out
@@ -124,9 +125,6 @@ func polled(sights []failover.Sight, polls []signal.Poll) []failover.Sight {
 	}
 	return sights
 }
-
-// quietShare of all requests for a model is what a cluster may still get of them and count as empty.
-const quietShare = 0.01
 
 // maxTTFTMs bounds what a router may report as time to the first token, an hour.
 const maxTTFTMs = 3_600_000

@@ -104,17 +104,23 @@ func TestNumbersThatAreNoneDoNotPoisonEvidence(t *testing.T) {
 func TestAClusterIsQuietWhenOnlyProbesArrive(t *testing.T) {
 	tests := map[string]struct {
 		toCluster, all uint64
+		policy         string
 		quiet          bool
 	}{
-		"nothing":              {0, 0, true},
-		"a probe by each":      {2, 2, true},
-		"a little of a little": {3, 50, false},
-		"one in a hundred":     {10, 1000, true},
-		"more than that":       {11, 1000, false},
+		"nothing":              {0, 0, "", true},
+		"a probe by each":      {2, 2, "", true},
+		"a little of a little": {3, 50, "", false},
+		"one in a hundred":     {10, 1000, "", true},
+		"more than that":       {11, 1000, "", false},
+		"as policy has it":     {100, 1000, "models: [m]\n  failover: {quietShare: 0.1}", true},
+		"more than it has":     {101, 1000, "models: [m]\n  failover: {quietShare: 0.1}", false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
+			if tt.policy != "" {
+				b.write("TrafficPolicy", "p", tt.policy)
+			}
 			b.hear("r-us", "us", 0, tt.all,
 				&routerpb.ClusterSignal{Cluster: "us-a", Model: "m", Requests: tt.toCluster},
 				&routerpb.ClusterSignal{Cluster: "eu-a", Model: "m", Requests: tt.all - tt.toCluster},
