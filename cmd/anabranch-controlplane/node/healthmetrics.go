@@ -24,7 +24,10 @@ var (
 
 // healthMetrics tells the health of every cluster of the configuration, and of each of its models, as the state has
 // it when it is asked.
-type healthMetrics struct{ view func() *state.View }
+type healthMetrics struct {
+	view func() *state.View
+	most int // models on clusters that are told apart
+}
 
 // Describe implements [prometheus.Collector].
 func (healthMetrics) Describe(to chan<- *prometheus.Desc) {
@@ -46,7 +49,7 @@ func (h healthMetrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range clusters {
 		name := c.Metadata.Name
 		models := []string{""}
-		if places <= mostPlaces {
+		if places <= h.most {
 			models = append(models, c.Spec.(*policy.ClusterSpec).Models...)
 		}
 		for _, m := range models {

@@ -58,7 +58,7 @@ func (n *Node) isolated() bool {
 func (n *Node) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	r.MustRegister(newMembershipMetrics(n.store.Stats, n.members), n.certs, n.store, healthMetrics{n.store.View})
+	r.MustRegister(newMembershipMetrics(n.store.Stats, n.members), n.certs, n.store, healthMetrics{n.store.View, mostPlaces})
 	gauge := func(name, help string, value func() float64) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "anabranch", Subsystem: "controlplane", Name: name, Help: help,
