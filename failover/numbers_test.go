@@ -243,8 +243,9 @@ var measured = map[string]func(Config) float64{
 		return tale{cfg: cfg, spoil: during(0, 16, spoilt["half of its requests fail"])}.after(is(FailingOver), is(Ramping))
 	},
 	"Lock": func(cfg Config) float64 { // an operator has just restored another cluster of the region
-		return tale{cfg: cfg, spoil: always(spoilt["nothing is ready"]), others: map[Place]Cluster{place("c-us-2"): {State: Drained}},
-			also: func(_ int, all map[Place]Evidence) { all[place("c-us-2")] = threeRegions(nil)[here] }}.until(is(FailingOver))
+		others := map[Place]Cluster{place("c-us-2"): {State: Drained}}
+		also := func(_ int, all map[Place]Evidence) { all[place("c-us-2")] = threeRegions(nil)[here] }
+		return tale{cfg: cfg, spoil: always(spoilt["nothing is ready"]), others: others, also: also}.until(is(FailingOver))
 	},
 	"AlarmMemory": func(cfg Config) float64 { // min after which a suspect does not alternate
 		return least(60, 1, func(minutes float64) bool {
