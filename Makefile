@@ -71,7 +71,7 @@ test: space deps web/dist/index.html lint ## Everything that CI checks.
 	CGO_ENABLED=1 go test -race -vet=off -short $(SIMULATIONS)
 	go test -vet=off $(SIMULATIONS)
 	CGO_ENABLED=1 go test -race -vet=off -p 1 -timeout 20m $(CLOCKED)
-	go test -vet=off -run '^TestScenarios$$|NoSurvivorIsPlanned' ./controlplane/plan # of these only the short ones and a few under -race
+	go test -vet=off -run '^TestScenarios$$|AdviceOverTime|NoSurvivorIsPlanned' ./controlplane/plan # of these only the short ones and a few under -race
 	CGO_ENABLED=1 go test -race -vet=off -tags kubernetes -run Kubernetes ./cmd/anabranch-router
 
 .PHONY: test-short

@@ -40,6 +40,9 @@ func TestAdviceOverTime(t *testing.T) {
 	if err != nil || len(files) < 4 {
 		t.Fatalf("found %d stories, error %v", len(files), err)
 	}
+	if racing { // see there
+		files = files[:1]
+	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(file)

@@ -72,7 +72,7 @@ func TestScenarios(t *testing.T) {
 }
 
 // longest is how long a story may last to be played under the race detector.
-const longest = 5 * time.Minute
+const longest = 4 * time.Minute
 
 // story is a scenario as it is written.
 type story struct {

@@ -202,7 +202,7 @@ func TestRegionsThatAreSilentAreNamed(t *testing.T) {
 
 func TestAMatrixThatTakesTooLongIsRefused(t *testing.T) {
 	b := newBench(t)
-	for i := range 3200 { // few routes, and a loss each
+	for i := range 2000 { // few routes, and a loss each
 		b.written = append(b.written, resource(policy.KindCluster, fmt.Sprintf("c%04d", i), &policy.ClusterSpec{Region: "us", Models: []string{"m"}}))
 	}
 	if _, err := Survive(b.input(), SurvivalOptions{}); !errors.Is(err, ErrTooMuch) {
