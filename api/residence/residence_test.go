@@ -95,7 +95,7 @@ func random(r *rand.Rand) *routerpb.Table {
 // TestARequestGoesWhereBothTablesLetIt holds random tables against the judge.
 func TestARequestGoesWhereBothTablesLetIt(t *testing.T) {
 	narrower := 0
-	for seed := range uint64(4000) {
+	for seed := range uint64(1200) {
 		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // of a test
 		earlier, newest := random(r), random(r)
 		got, err := Narrow(earlier, newest)
@@ -126,7 +126,7 @@ func TestARequestGoesWhereBothTablesLetIt(t *testing.T) {
 			}
 		}
 	}
-	if narrower < 1000 {
+	if narrower < 500 {
 		t.Errorf("only %d requests were narrowed: the tables are too tame", narrower)
 	}
 }

@@ -185,7 +185,7 @@ func (s *outage) order(kind orders.Kind, target string) *orders.Order {
 // post gives a signed message to a node and wants a status; 0: that it is taken. It returns the answer.
 func (s *outage) post(t *testing.T, at, body string, want int) string {
 	t.Helper()
-	resp, err := http.Post(at+"/v1/emergency/signed", "application/json", strings.NewReader(body)) //nolint:noctx // of a test
+	resp, err := http.Post(at+"/v1/emergency/signed", "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

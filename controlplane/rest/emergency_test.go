@@ -51,7 +51,7 @@ func alarmed(t *testing.T) *alarm {
 		}
 		o.Emergency = book
 	})
-	a.double.order(&statepb.Command_SetFeatureLevel{SetFeatureLevel: &statepb.SetFeatureLevel{Level: 6}})
+	a.order(&statepb.Command_SetFeatureLevel{SetFeatureLevel: &statepb.SetFeatureLevel{Level: 6}})
 	a.seed("Region us {}", "Region eu {}", "Model m {}",
 		"Cluster us-a {region: us, models: [m], endpoints: [{id: e, url: 'http://u', class: h100}]}",
 		"Cluster eu-a {region: eu, models: [m], endpoints: [{id: e, url: 'http://e', class: h100}]}")
