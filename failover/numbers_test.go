@@ -1,8 +1,10 @@
 package failover
 
 import (
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"sort"
 	"testing"
 	"time"
@@ -34,8 +36,13 @@ func (s tale) played(seconds int, want func(Cluster) bool) float64 {
 	if s.begin.State == "" {
 		delete(states, here)
 	}
+	base := threeRegions(nil)
 	for second := range seconds {
-		all := threeRegions(nil)
+		all := maps.Clone(base)
+		for at, in := range all {
+			in.Sights = slices.Clone(in.Sights)
+			all[at] = in
+		}
 		in := all[here]
 		in.Quiet = Of(states, here).Cap() == 0
 		if s.spoil != nil {
