@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	orders "anabranch/api/order"
 	sealed "anabranch/api/order/signed"
 	"anabranch/api/routerpb"
+	"anabranch/controlplane/audit"
 )
 
 // within is how soon routers are to obey an order that the node they are connected to has taken; a test fails at three
@@ -97,18 +99,14 @@ func TestOrdersWithoutAQuorum(t *testing.T) {
 	s.nodes[1].start(t)
 	s.until(20*time.Second, "a quorum", s.quorum)
 	s.post(t, s.urls[1], twice, 0)
-	s.until(10*time.Second, "all to be in the audit trail", func() error {
-		if n := len(s.trail()); n < 5 {
-			return fmt.Errorf("%d entries", n)
-		}
-		return nil
-	})
+	told := []string{evacuation, restore, short, sealed.ID(keyOf(s.ann), 9), sealed.ID(keyOf(s.ann), 77)}
+	t.Logf("all were in the audit trail after %v", s.until(30*time.Second, "all to be in the audit trail", func() error { return s.missing(told) }))
 	s.nodes[2].start(t)
 	s.until(20*time.Second, "all nodes", s.quorum)
 	for _, at := range s.urls {
 		s.post(t, at, twice, 0)
 	}
-	s.entered(t, evacuation, restore, short, sealed.ID(keyOf(s.ann), 9), sealed.ID(keyOf(s.ann), 77))
+	s.entered(t, told...)
 
 	// The quorum takes back what was signed.
 	s.do(0, "", "emergency", "cancel", restore, "--reason", "over")
@@ -197,6 +195,17 @@ func (s *outage) post(t *testing.T, at, body string, want int) string {
 		t.Errorf("POST to %s: %d %s, want %d", at, resp.StatusCode, text, want)
 	}
 	return text
+}
+
+// missing names orders that are not in the trail yet.
+func (s *outage) missing(ids []string) error {
+	trail := s.trail()
+	for _, id := range ids {
+		if !slices.ContainsFunc(trail, func(e audit.Entry) bool { return e.Name == id }) {
+			return fmt.Errorf("%s is not among %d entries", id, len(trail))
+		}
+	}
+	return nil
 }
 
 // entered wants each order in the trail once.
