@@ -180,6 +180,9 @@ func TestADrillNeedsTwoPeople(t *testing.T) {
 		t.Errorf("run: %s", out)
 	}
 	s.steer(&statepb.SteerDrill{State: string(drill.Precheck)}) // which the leader does
+	if out, _ := s.do(0, "", "status"); !strings.Contains(fields(out), "drill "+id+" is PRECHECK: anabranch drill show "+id) {
+		t.Errorf("the status tells of no drill:\n%s", out)
+	}
 	if out, _ := s.do(0, "", "drill", "show"); !strings.Contains(fields(out), "approved 1 of 1, approver") || !strings.Contains(fields(out), "state PRECHECK since") {
 		t.Errorf("show:\n%s", out)
 	}

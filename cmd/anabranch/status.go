@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"anabranch/cmd/anabranch/client"
 	"anabranch/controlplane/policy"
 )
 
@@ -67,6 +68,7 @@ func (a *app) printStatus(raw json.RawMessage) error {
 			Name   string      `json:"name"`
 			Reason string      `json:"reason"`
 		} `json:"brokenGlass"`
+		Drill     *client.Drill    `json:"drill"`
 		Unwell    []unwell         `json:"unwell"`
 		Emergency []emergencyOrder `json:"emergency"`
 		Routers   []router         `json:"routers"`
@@ -91,6 +93,9 @@ func (a *app) printStatus(raw json.RawMessage) error {
 	for i := range s.Emergency {
 		o := &s.Emergency[i]
 		fmt.Fprintf(&also, "EMERGENCY %s by %s until %s: %s\n", &o.Order, o.Actor, o.Expires.Local().Format(time.RFC3339), o.Reason)
+	}
+	if d := s.Drill; d != nil {
+		fmt.Fprintf(&also, "drill     %s is %s: anabranch drill show %s\n", d.ID, d.State, d.ID)
 	}
 	if s.Pending > 0 {
 		fmt.Fprintf(&also, "proposals %d to be approved: anabranch proposal list\n", s.Pending)

@@ -136,6 +136,10 @@ func TestADrillGoesFromDraftToStartByTwoPeople(t *testing.T) {
 		t.Errorf("started %+v", one)
 	}
 	d.steer(d.current().Drills()[0].GetId(), &statepb.SteerDrill{State: "PRECHECK"}) // which the leader does
+	var st Status
+	if d.do("viewer", "GET", "/v1/status", "").want(200, "").into(&st); st.Drill == nil || st.Drill.ID != one.ID || st.Drill.State != "PRECHECK" {
+		t.Errorf("the status tells of %+v", st.Drill)
+	}
 	two := d.made()
 	d.do("operator", "POST", "/v1/drills/"+two.ID+":validate", "").want(200, "")
 	d.do("operator", "POST", "/v1/drills/"+two.ID+":start", "", "X-Anabranch-Break-Glass: now").want(409, "drill_under_way")

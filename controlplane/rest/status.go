@@ -40,8 +40,8 @@ type Status struct {
 	BrokenGlass      []BrokenGlass `json:"brokenGlass"`
 	// Emergency are the emergency orders that hold, oldest first.
 	Emergency []EmergencyOrder `json:"emergency"`
-	// Drill is the name of the drill under way; nil: none.
-	Drill   *string  `json:"drill"`
+	// Drill is the one under way; nil: none.
+	Drill   *Drill   `json:"drill"`
 	Routers []Router `json:"routers"`
 }
 
@@ -61,6 +61,10 @@ func (s *Server) status(c echo.Context) error {
 	if r := view.Rollout(); r != nil {
 		id := strconv.FormatUint(r.GetId(), 10)
 		st.Rollout = &id
+	}
+	if d := view.ActiveDrill(); d != nil {
+		one := s.drill(d)
+		st.Drill = &one
 	}
 	for _, h := range view.Health() {
 		st.Frozen = st.Frozen || h.GetState() == "FROZEN"
