@@ -150,6 +150,15 @@ func beginOutage(t *testing.T) *outage {
 	for region := range s.routers {
 		s.until(20*time.Second, region+" to serve", func() error { return s.served(region, region) })
 	}
+	// What a cluster may replicate is known once all its members have said what they can: not of one that dies in its
+	// first second.
+	s.until(20*time.Second, "all nodes to be known for what they can do", func() error {
+		var status struct{ FeatureLevel int }
+		if err := s.call(http.MethodGet, s.urls[0]+"/v1/status", "", 200, &status); err != nil || status.FeatureLevel >= 6 {
+			return err
+		}
+		return fmt.Errorf("they agree on %d", status.FeatureLevel)
+	})
 	return s
 }
 
