@@ -73,14 +73,13 @@ func reported(t *testing.T, m sizes, spec *world.Spec, rate float64) float64 {
 
 // What pods can do is told from what they do while they have little to do.
 func TestCapacityIsToldFromAnyLoad(t *testing.T) {
-	t.Parallel()
-	shares := []float64{0.3, 0.6, 0.9}
 	if testing.Short() {
-		shares = shares[:1]
+		t.Skip("long")
 	}
+	t.Parallel()
 	for _, m := range mixes {
 		truth := most(t, m.sizes, 256)
-		for _, share := range shares {
+		for _, share := range []float64{0.3, 0.6, 0.9} {
 			// Where there are two routers each sees half of the requests, and estimates the others.
 			for routers, within := range map[int]float64{1: 0.2, 2: 0.45} {
 				t.Run(fmt.Sprintf("%s at %v by %d", m.name, share, routers), func(t *testing.T) {
