@@ -71,7 +71,9 @@ var regions = []string{usRegion, euRegion, apRegion}
 // them again.
 func (tr *trial) good() {
 	tr.t.Helper()
-	tr.s.await(120*time.Second, "all to be well", func() error {
+	// What is broken again within ten minutes is believed again after up to two minutes only, and its router's next look
+	// may be a minute and a half away.
+	tr.s.await(300*time.Second, "all to be well", func() error {
 		v, err := tr.s.fleet(context.Background())
 		if err != nil {
 			return err
