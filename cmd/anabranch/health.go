@@ -16,22 +16,19 @@ import (
 
 // health is what the status of a cluster or region tells of it. Of an older node only Health is there.
 type health struct {
-	Health any `json:"health"`
-	// Of a cluster.
-	Models []struct {
-		Model  string `json:"model"`
-		Health string `json:"health"`
-	} `json:"models"`
+	Health any           `json:"health"`
+	Models []modelHealth `json:"models"` // of a cluster
 	// Of a region.
 	Clusters []struct {
-		Name   string `json:"name"`
-		Health string `json:"health"`
-		Worst  string `json:"worst"`
-		Models []struct {
-			Model  string `json:"model"`
-			Health string `json:"health"`
-		} `json:"models"`
+		Name   string        `json:"name"`
+		Health string        `json:"health"`
+		Models []modelHealth `json:"models"`
 	} `json:"clusters"`
+}
+
+type modelHealth struct {
+	Model  string `json:"model"`
+	Health string `json:"health"`
 }
 
 // mostDiffering is how many places are named that fare otherwise.

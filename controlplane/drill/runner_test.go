@@ -407,6 +407,30 @@ func (s *stage) sick(cluster, is string) {
 	s.do("system/leader", &statepb.Command{Op: &statepb.Command_Publish{Publish: &statepb.Publish{Health: []*statepb.ClusterHealth{{Cluster: cluster, State: is}}}}})
 }
 
+func TestTheWorstModelStandsForAClusterInDrills(t *testing.T) {
+	s := newStage(t)
+	health := func(of ...string) {
+		var all []*statepb.ClusterHealth
+		for i, is := range of {
+			all = append(all, &statepb.ClusterHealth{Cluster: "us-a", Model: []string{"", "m", "n"}[i], State: is})
+		}
+		s.do("system/leader", &statepb.Command{Op: &statepb.Command_Publish{Publish: &statepb.Publish{Health: all}}})
+	}
+	for _, c := range []struct {
+		of   []string
+		want string
+	}{
+		{[]string{"HEALTHY", "HEALTHY", "DEGRADED"}, "DEGRADED"},
+		{[]string{"DEGRADED", "EVACUATED", "HEALTHY"}, "EVACUATED"},
+		{[]string{"HEALTHY", "HEALTHY", "HEALTHY"}, "HEALTHY"},
+	} {
+		health(c.of...)
+		if got := healthBy(s.view)["us-a"]; got != c.want {
+			t.Errorf("of %v: %q, want %s", c.of, got, c.want)
+		}
+	}
+}
+
 func TestAHardDrillIsFoundDeadBeforeItsWaysAreInForce(t *testing.T) {
 	s := newStage(t)
 	id := s.begin(strings.Replace(quick, `"kind":"soft"`, `"kind":"hard"`, 1))

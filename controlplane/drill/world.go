@@ -62,20 +62,11 @@ func activeName(v *state.View) string {
 	return ""
 }
 
-// bad ranks states of health, the worst first; what is not named comes last.
-var bad = []failover.State{failover.FailingOver, failover.Evacuated, failover.Frozen, failover.Recovering, failover.Ramping, failover.Suspect}
-
 // healthBy is the worst that failover says of any model of a cluster.
 func healthBy(v *state.View) map[string]string {
-	rank := func(s string) int {
-		if i := slices.Index(bad, failover.State(s)); i >= 0 {
-			return i
-		}
-		return len(bad)
-	}
 	out := map[string]string{}
 	for _, h := range v.Health() {
-		if was, found := out[h.GetCluster()]; !found || rank(h.GetState()) < rank(was) {
+		if failover.Severity(failover.State(h.GetState())) >= failover.Severity(failover.State(out[h.GetCluster()])) {
 			out[h.GetCluster()] = h.GetState()
 		}
 	}
