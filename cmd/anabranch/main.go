@@ -124,7 +124,7 @@ their own. NO_COLOR turns colours off.`,
 	a.completions(root)
 	root.AddCommand(
 		a.get(), a.describe(), a.apply(), a.diff(), a.plan(), a.edit(), a.remove(), a.proposalCommand(), a.history(), a.rollback(), a.watch(),
-		a.contextCommand(), a.login(), a.logout(), a.tokens(), a.whoami(), a.key(), a.quota(),
+		a.contextCommand(), a.login(), a.logout(), a.console(), a.tokens(), a.whoami(), a.key(), a.quota(),
 		a.status(), a.rollouts(), a.freeze(), a.unfreeze(),
 		a.placeOrder(orders.Evacuate, "", "evacuate REGION|cluster/NAME", "Send no new requests to a region or a cluster"),
 		a.placeOrder(orders.Restore, "", "restore REGION|cluster/NAME", "Use a region or a cluster again, whatever other orders say"),

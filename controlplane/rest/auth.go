@@ -58,6 +58,11 @@ func (s *Server) may(need access.Right, scoped ...reach) echo.MiddlewareFunc {
 
 // admit finds out who sends a request, and whether they may.
 func (s *Server) admit(c echo.Context, need access.Right, anyScope bool) error {
+	if _, cookie := cookieCredential(c.Request()); cookie {
+		if err := sameOrigin(c); err != nil {
+			return err
+		}
+	}
 	id, err := s.known(c)
 	if err != nil {
 		return err
@@ -120,6 +125,10 @@ func (s *Server) identify(c echo.Context) (*access.Identity, error) {
 	default:
 		return nil, problemCatchingUp() // with an empty folder, or with a log that is not applied yet
 	}
+	if err := s.current(c.Request()); err != nil {
+		c.Response().Header().Set(echo.HeaderWWWAuthenticate, challenge)
+		return nil, err
+	}
 	cause := "none"
 	if bearer(c.Request()) != "" {
 		cause = "unknown"
@@ -159,7 +168,11 @@ func identity(c echo.Context) *access.Identity {
 	return &access.Identity{}
 }
 
+// bearer is the token that a request carries, by its header or else by the cookie of a session; empty: none.
 func bearer(r *http.Request) string {
+	if token, there := cookieCredential(r); there {
+		return token
+	}
 	scheme, token, _ := strings.Cut(r.Header.Get(echo.HeaderAuthorization), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ""

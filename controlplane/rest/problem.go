@@ -90,6 +90,9 @@ const (
 	codeOrderInvalid    = "order_invalid"
 	codeOrderOver       = "order_over"
 	codeSignInAway      = "sign_in_away"
+	codeCrossOrigin     = "cross_origin"
+	codeCodeSpent       = "code_spent"
+	codeNoSession       = "no_session"
 )
 
 // titles and statuses of the codes.
@@ -154,6 +157,9 @@ var kinds = map[string]struct {
 	codeOrderOver:       {http.StatusConflict, "The order is over"},
 	codeSignInRefused:   {http.StatusBadRequest, "Not signed in"},
 	codeSignInAway:      {http.StatusServiceUnavailable, "Nobody can sign in now"},
+	codeCrossOrigin:     {http.StatusForbidden, "Sent by a page of another origin"},
+	codeCodeSpent:       {http.StatusUnauthorized, "The code is not good any more"},
+	codeNoSession:       {http.StatusConflict, "There is no session"},
 }
 
 // Error makes a Problem an error, for handlers to return.

@@ -31,6 +31,8 @@ type Server struct {
 	tails          places
 	// exchanging holds a place for each sign-in that the OpenID provider is asked about.
 	exchanging chan struct{}
+	// codes sign browsers in.
+	codes codes
 	// reckoning holds a place for each question about costs that is being answered.
 	reckoning chan struct{}
 	// parameters that each operation knows.
@@ -101,6 +103,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET(pathOpenAPI, openAPI, timed)
 	e.GET("/v1/signin", s.signInWays, timed)
 	e.POST("/v1/signin", s.signIn, timed)
+	s.sessionRoutes(e)
 
 	for _, kind := range policy.Kinds() {
 		all, one := "/v1/"+policy.Plural(kind), "/v1/"+policy.Plural(kind)+"/:name"

@@ -76,32 +76,42 @@ func (s *Server) signIn(c echo.Context) error {
 	if err := strictJSON(c, &g); err != nil {
 		return err
 	}
-	if s.o.SignIn == nil {
-		return newProblem(codeNotFound, "This control plane has no OpenID provider: use a static token.")
+	if s.o.SignIn != nil {
+		if problems := vetGrant(g); len(problems) > 0 {
+			return problemDocument(problems)
+		}
 	}
-	if problems := vetGrant(g); len(problems) > 0 {
-		return problemDocument(problems)
+	tokens, err := s.exchange(c, g)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, tokens)
+}
+
+// exchange asks the provider for tokens. Whoever tries grants is slowed down as who tries tokens.
+func (s *Server) exchange(c echo.Context, g oidc.Grant) (oidc.Tokens, error) {
+	if s.o.SignIn == nil {
+		return oidc.Tokens{}, newProblem(codeNotFound, "This control plane has no OpenID provider: use a static token.")
 	}
 	from := address(c.Request())
 	if wait := s.attempts.wait(from); wait > 0 {
-		return problemAttempts(wait)
+		return oidc.Tokens{}, problemAttempts(wait)
 	}
 	select {
 	case s.exchanging <- struct{}{}:
 		defer func() { <-s.exchanging }()
 	default:
-		return newProblem(codeBusy, "This node asks the OpenID provider about as many sign-ins as it may at a time.").after(time.Second)
+		return oidc.Tokens{}, newProblem(codeBusy, "This node asks the OpenID provider about as many sign-ins as it may at a time.").after(time.Second)
 	}
 	tokens, err := s.o.SignIn.Exchange(c.Request().Context(), g)
 	switch {
 	case errors.Is(err, oidc.ErrRefused):
 		s.attempts.take(from)
-		return newProblem(codeSignInRefused, "Not accepted: "+err.Error()+". Sign in again.")
+		return oidc.Tokens{}, newProblem(codeSignInRefused, "Not accepted: "+err.Error()+". Sign in again.")
 	case err != nil:
-		return problemSignInAway()
+		return oidc.Tokens{}, problemSignInAway()
 	}
-	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-	return c.JSON(http.StatusOK, tokens)
+	return tokens, nil
 }
 
 // vetGrant wants either a code with what belongs to it, or a refresh token.

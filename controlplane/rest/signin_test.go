@@ -2,12 +2,8 @@ package rest
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,23 +82,7 @@ func TestTheConsoleSignsInWithACodeAndPKCE(t *testing.T) {
 	if strings.Contains(string(a.body), oidctest.Secret) {
 		t.Error("the client's secret is told")
 	}
-	verifier := strings.Repeat("v", 64)
-	sum := sha256.Sum256([]byte(verifier))
-	const back = "http://127.0.0.1:7100/"
-	ask := ways.OIDC.AuthorizationEndpoint + "?" + url.Values{
-		"response_type": {"code"}, "client_id": {ways.OIDC.ClientID}, "redirect_uri": {back}, "state": {"s1"},
-		"scope": {strings.Join(ways.OIDC.Scopes, " ")}, "code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
-	}.Encode()
-	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	sent, err := browser.Get(ask)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sent.Body.Close()
-	to, err := sent.Location()
-	if err != nil || to.Query().Get("state") != "s1" {
-		t.Fatalf("sent to %v, %v", to, err)
-	}
+	code, verifier, back := codeOf(t, d)
 	grant := func(g oidc.Grant) string {
 		b, err := json.Marshal(g)
 		if err != nil {
@@ -110,7 +90,7 @@ func TestTheConsoleSignsInWithACodeAndPKCE(t *testing.T) {
 		}
 		return string(b)
 	}
-	g := oidc.Grant{Code: to.Query().Get("code"), CodeVerifier: verifier, RedirectURI: back}
+	g := oidc.Grant{Code: code, CodeVerifier: verifier, RedirectURI: back}
 	var got oidc.Tokens
 	a = d.do("", "POST", "/v1/signin", grant(g)).want(200, "")
 	if err := json.Unmarshal(a.body, &got); err != nil || a.header.Get("Cache-Control") != "no-store" {

@@ -14,7 +14,7 @@ func page(o Options, r *Record) string {
 		fmt.Fprintf(&b, "  %-15s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintf(&b, "\nAnabranch runs. Everything below is also in %s.\n\n", o.Folder.RecordPath())
-	row("console", "%s/#token=%s", r.ControlPlane[0].HTTP, r.Tokens.Viewer)
+	row("console", "%s (`%s console` prints a link that signs you in)", r.ControlPlane[0].HTTP, o.Program)
 	for _, n := range r.ControlPlane {
 		row("control plane", "%s (%s)", n.HTTP, n.ID)
 	}
