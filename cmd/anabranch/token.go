@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -294,22 +296,30 @@ func (a *app) whoami() *cobra.Command {
 		Long: `Show who you are to the control plane, and what you may do.
 
 How the control plane knows you (by a token or by the OpenID provider), your role, your scope, and when
-your token ends.`,
-		Example: "  anabranch whoami\n  anabranch whoami -o json",
+your token ends. With --operations every operation of the API, whether you may do it, and why not.`,
+		Example: "  anabranch whoami\n  anabranch whoami --operations",
 		Args:    cobra.NoArgs,
 	}
+	operations := cmd.Flags().Bool("operations", false, "list every operation, and whether you may do it")
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := a.connect("")
 		if err != nil {
 			return err
 		}
+		path := "/v1/whoami"
+		if *operations {
+			path = "/v1/capabilities"
+		}
 		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), "/v1/whoami", nil, &raw); err != nil {
+		if err := c.JSON(cmd.Context(), path, nil, &raw); err != nil {
 			return err
 		}
-		if *format != "table" {
+		switch {
+		case *format != "table":
 			return a.write(*format, raw)
+		case *operations:
+			return a.capabilities(raw)
 		}
 		var me struct {
 			Kind, Name, Role string
@@ -324,4 +334,26 @@ your token ends.`,
 			me.Name, me.Kind, me.Role, me.Scope, strings.Join(me.Rights, ", "), orNever(me.ExpiresAt))
 	}
 	return cmd
+}
+
+// capabilities prints what the caller may do, and why not.
+func (a *app) capabilities(raw json.RawMessage) error {
+	var can struct {
+		Operations map[string]struct {
+			Allowed              bool
+			Needs, Scope, Reason string
+		}
+	}
+	if err := json.Unmarshal(raw, &can); err != nil {
+		return fmt.Errorf("read answer to GET /v1/capabilities: %w", err)
+	}
+	var rows [][]string
+	for _, id := range slices.Sorted(maps.Keys(can.Operations)) {
+		o, allowed := can.Operations[id], "no"
+		if o.Allowed {
+			allowed = "yes"
+		}
+		rows = append(rows, []string{id, o.Needs, o.Scope, allowed, dash(o.Reason)})
+	}
+	return a.table([]string{"OPERATION", "NEEDS", "SCOPE", "ALLOWED", "WHY NOT"}, rows)
 }

@@ -33,6 +33,9 @@ func TestATokenComesRotatesAndGoes(t *testing.T) {
 		t.Errorf("it expires in %v", got)
 	}
 	t.Setenv("ANABRANCH_TOKEN", strings.TrimSpace(secret))
+	if can, _ := s.do(0, "", "whoami", "--operations"); !regexp.MustCompile(`(?m)^listRegion +read +filtered +yes +-`).MatchString(can) || !regexp.MustCompile(`(?m)^listTokens +grant +whole +(yes +-|no +\S)`).MatchString(can) {
+		t.Errorf("whoami --operations:\n%s", can)
+	}
 	me, _ := s.do(0, "", "whoami")
 	if want := "name      ci (token)\nrole      operator\nscope     tenants acme, other; models m\nrights    read, write\nexpires   20"; !strings.HasPrefix(me, want) {
 		t.Errorf("whoami:\n%s", me)

@@ -14,6 +14,8 @@ type rule struct {
 	// parts is what a document is about; each part has to be in scope by itself. Nil: no scope that
 	// bounds something covers it.
 	parts func(*policy.Resource) []part
+	// names is what documents of the kind can name, and all what each of them is about all of; nil: nothing.
+	names, all []dimension
 	// tenant owns the document; nil: the kind belongs to no tenant, and every reader sees it.
 	tenant func(*policy.Resource) string
 }
@@ -36,15 +38,15 @@ type rule struct {
 //	SafetyRule     binds every change, so it is out of any scope that bounds something
 //	DrillPlan      by the region that it takes out (of clusters it does not say it), its models and its tenants
 var rules = map[policy.Kind]rule{
-	policy.KindRegion:        {named: regions},
-	policy.KindCluster:       {parts: cluster},
-	policy.KindModel:         {named: models},
-	policy.KindTenant:        {named: tenants, tenant: func(r *policy.Resource) string { return r.Metadata.Name }},
-	policy.KindQuota:         {parts: quota, tenant: quotaTenant},
-	policy.KindTrafficPolicy: {parts: traffic},
-	policy.KindRateCard:      {parts: rateCard},
+	policy.KindRegion:        {named: regions, names: []dimension{regions}},
+	policy.KindCluster:       {parts: cluster, names: []dimension{regions, models}},
+	policy.KindModel:         {named: models, names: []dimension{models}},
+	policy.KindTenant:        {named: tenants, names: []dimension{tenants}, tenant: func(r *policy.Resource) string { return r.Metadata.Name }},
+	policy.KindQuota:         {parts: quota, names: []dimension{tenants, models}, tenant: quotaTenant},
+	policy.KindTrafficPolicy: {parts: traffic, names: []dimension{tenants, models}, all: []dimension{regions}},
+	policy.KindRateCard:      {parts: rateCard, names: []dimension{regions, models}},
 	policy.KindSafetyRule:    {},
-	policy.KindDrillPlan:     {parts: drillPlan},
+	policy.KindDrillPlan:     {parts: drillPlan, names: dimensions},
 }
 
 // about gives the parts of a document.

@@ -101,6 +101,14 @@ func (s Scope) Covers(kind policy.Kind) bool {
 	return rule.named != "" || rule.parts != nil || s.Everything()
 }
 
+// Reaches says whether a scope of these bounds can cover any document of a kind: where it does not, every change
+// of the kind is refused.
+func (s Scope) Reaches(kind policy.Kind) bool {
+	bounded := func(d dimension) bool { return len(d.of(s)) > 0 }
+	rule := rules[kind]
+	return s.Everything() || !slices.ContainsFunc(rule.all, bounded) && slices.ContainsFunc(rule.names, bounded)
+}
+
 // Names says what is wrong with the name alone, before anything is looked up by it: who may not touch
 // a tenant is not told whether there is one.
 func (s Scope) Names(kind policy.Kind, name string) []policy.Problem {

@@ -180,6 +180,32 @@ func TestKindsThatNobodyHasARuleFor(t *testing.T) {
 	}
 }
 
+func TestWhatAScopeReachesItCanCover(t *testing.T) {
+	// Of each kind, a document about nothing but what is "mine", and what of it scopes can bound.
+	documents := map[policy.Kind]string{
+		policy.KindRegion: "Region mine {}", policy.KindModel: "Model mine {}", policy.KindTenant: "Tenant mine {}",
+		policy.KindCluster:       "Cluster mine {region: mine, models: [mine], endpoints: [{id: e, url: 'http://e', class: h100}]}",
+		policy.KindQuota:         "Quota mine {tenant: mine, model: mine, limits: [{kind: requests, perMinute: 1}]}",
+		policy.KindTrafficPolicy: "TrafficPolicy mine {models: [mine], match: [{tenants: [mine]}]}",
+		policy.KindRateCard:      "RateCard mine {gpus: [{class: h100, region: mine, usdPerHour: 1}]}",
+		policy.KindSafetyRule:    "SafetyRule mine {changeLimit: {maxMovedShare: 0.3}}",
+		policy.KindDrillPlan:     "DrillPlan mine {kind: soft, target: {region: mine}, models: [mine], tenants: [mine]}",
+	}
+	models := "RateCard mine {models: [{model: mine, inputPerMTok: 1, outputPerMTok: 1}]}"
+	for _, kind := range policy.Kinds() {
+		r := document(t, documents[kind])
+		for _, s := range []string{"", "regions mine", "tenants mine", "models mine", "regions mine; models mine", "regions mine; tenants mine", "tenants mine; models mine"} {
+			covers := len(scope(s).Within(nil, r)) == 0
+			if kind == policy.KindRateCard {
+				covers = covers || len(scope(s).Within(nil, document(t, models))) == 0
+			}
+			if got := scope(s).Reaches(kind); got != covers {
+				t.Errorf("%q reaches %s: %v, and covers it: %v", s, kind, got, covers)
+			}
+		}
+	}
+}
+
 func TestNamesAreJudgedBeforeAnythingIsLookedUp(t *testing.T) {
 	for _, tt := range []struct {
 		scope string

@@ -71,13 +71,20 @@ func (s *Server) admit(c echo.Context, need access.Right, anyScope bool) error {
 	if err := s.paced(c, id); err != nil {
 		return err
 	}
-	if !id.May(need) {
-		s.recordDenied(c, codeForbidden)
-		return problemForbidden(id.Role, need.Roles()).because("forbidden")
+	if p := refusal(id, need, anyScope); p != nil {
+		s.recordDenied(c, p.Code)
+		return p.because(p.Code)
 	}
-	if !anyScope && !id.Scope.Everything() {
-		s.recordDenied(c, codeOutOfScope)
-		return problemUnscoped(id.Scope).because("out_of_scope")
+	return nil
+}
+
+// refusal is why a caller may not do what needs a right, and perhaps a scope of everything; nil: they may.
+func refusal(id *access.Identity, need access.Right, anyScope bool) *Problem {
+	switch {
+	case !id.May(need):
+		return problemForbidden(id.Role, need.Roles())
+	case !anyScope && !id.Scope.Everything():
+		return problemUnscoped(id.Scope)
 	}
 	return nil
 }

@@ -168,6 +168,17 @@ func TestEveryOperationLetsThroughWhomTheDocumentNames(t *testing.T) {
 	d := withCallers(t)
 	proposals := d.proposals()
 	d.server.Drain() // watches end after what they have to tell at first
+	told := map[string]Capabilities{}
+	for _, c := range callers() {
+		if c.role != "" {
+			var all Capabilities
+			d.do(c.name, "GET", "/v1/capabilities", "").want(200, "").into(&all)
+			told[c.name] = all
+			if len(all.Operations) != len(operations()) || all.Name != c.name || all.Role != c.role {
+				t.Errorf("%s is told of %d operations, of %d", c.name, len(all.Operations), len(operations()))
+			}
+		}
+	}
 	for _, route := range slices.Sorted(maps.Keys(operations())) {
 		o := operations()[route]
 		if _, known := contract().Rights[o.Needs]; !known && o.Needs != "none" {
@@ -195,6 +206,9 @@ func TestEveryOperationLetsThroughWhomTheDocumentNames(t *testing.T) {
 			for _, c := range callers() {
 				d.advance(time.Second) // for those who are slowed down
 				a := d.do(c.name, method, target, body, media)
+				if can := told[c.name].Operations[o.OperationID]; c.role != "" && whose == "mine" {
+					can.holds(t, route, c, o, a)
+				}
 				switch want := verdict(o, c, kind, whose); {
 				case want == "" && (a.status == 401 || a.status == 403):
 					t.Errorf("%s %s refuses %q: %s", method, target, c.name, a.body)
@@ -210,6 +224,24 @@ func TestEveryOperationLetsThroughWhomTheDocumentNames(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// holds what a caller is told that they can do to what the server answers them.
+func (can Capability) holds(t *testing.T, route string, c caller, o operation, a answer) {
+	t.Helper()
+	refused := a.status == 401 || a.status == 403
+	if refused && can.Allowed && o.Scope == "within" && !c.scope.Everything() && len(a.problem().Errors) > 0 {
+		return // its scope covers others of the kind, and not this document
+	}
+	if can.Allowed == refused || can.Allowed != (can.Reason == "") || can.Needs != o.Needs {
+		t.Errorf("%s is told of %s: %+v, and answered %d %.200s", c.name, route, can, a.status, a.body)
+	}
+	if refused && can.Code != a.problem().Code {
+		t.Errorf("%s is told of %s that it is %s, which is %s", c.name, route, can.Code, a.problem().Code)
+	}
+	if can.Code == codeForbidden && (slices.Contains(can.Roles, c.role) || !strings.Contains(can.Reason, can.Roles[0])) {
+		t.Errorf("%s is told of %s: %+v", c.name, route, can)
 	}
 }
 

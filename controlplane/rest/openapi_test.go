@@ -134,7 +134,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"Problem": Problem{}, "DryRun": DryRun{}, "Warning": policy.Warning{}, "Simulation": Simulation{}, "Move": plan.Move{}, "ShareMove": plan.ShareMove{}, "Forecast": Forecast{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "Explanation": Explanation{}, "Origin": Origin{}, "Followed": Followed{}, "Dropped": Dropped{}, "AuditEntry": audit.Entry{}, "AuditChange": audit.Change{},
 		"Scope": access.Scope{}, "Token": Token{}, "IssuedToken": IssuedToken{}, "NewToken": NewToken{}, "Rotation": Rotation{}, "Whoami": Whoami{}, "TokenList": List[Token]{},
 		"SignInWays": SignInWays{}, "SignInConfig": oidc.Config{}, "Grant": oidc.Grant{}, "SignInTokens": oidc.Tokens{},
-		"Session": Session{}, "SessionAsk": SessionAsk{}, "SessionCode": SessionCode{},
+		"Capabilities": Capabilities{}, "Capability": Capability{}, "Session": Session{}, "SessionAsk": SessionAsk{}, "SessionCode": SessionCode{},
 		"NewMember": NewMember{}, "TransferOrder": TransferOrder{}, "Transferred": Transferred{},
 		"RegionStatus": RegionStatus{}, "ClusterHealth": ClusterHealth{}, "RegionSignals": RegionSignals{}, "ClusterStatus": ClusterStatus{},
 		"ClusterSignals": ClusterSignals{}, "Endpoints": Endpoints{}, "Observer": Observer{}, "Weight": Weight{},

@@ -13,17 +13,18 @@ import (
 	"anabranch/api"
 )
 
-// documentedParameters are those of each operation in the OpenAPI document, read once.
-var documentedParameters = sync.OnceValues(func() (map[string]api.Parameters, error) { return api.QueryParameters(api.OpenAPI) })
+// documentedOperations are those of the OpenAPI document, read once.
+var documentedOperations = sync.OnceValues(func() (map[string]api.Operation, error) { return api.Operations(api.OpenAPI) })
 
 // strict refuses parameters that the document does not give the operation, so that a slip of the pen is
 // no change of meaning. Paths that need no token take whatever probes and browsers add.
 func (s *Server) strict(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		known, ok := s.parameters[c.Request().Method+" "+template(c.Path())]
+		operation, ok := s.operations[c.Request().Method+" "+template(c.Path())]
 		if !ok || !strings.HasPrefix(c.Path(), "/v1/") || c.Path() == pathOpenAPI {
 			return next(c)
 		}
+		known := operation.Query
 		given, err := url.ParseQuery(c.Request().URL.RawQuery)
 		if err != nil {
 			return newProblem(codeInvalidRequest, "The query can't be read; escape what stands in it.")

@@ -35,8 +35,8 @@ type Server struct {
 	codes codes
 	// reckoning holds a place for each question about costs that is being answered.
 	reckoning chan struct{}
-	// parameters that each operation knows.
-	parameters map[string]api.Parameters
+	// operations are those of the document, by method and path.
+	operations map[string]api.Operation
 	// archiving while a snapshot is being written.
 	archiving atomic.Bool
 	// simulating is held by the one dry run that simulates.
@@ -61,7 +61,7 @@ func New(o Options) (*Server, error) {
 	s.gaugeProposals()
 	s.denials, s.refusals = newLimiter(s.o.Now, s.metrics.unrecorded), newLimiter(s.o.Now, s.metrics.unrecorded)
 	var err error
-	if s.parameters, err = documentedParameters(); err != nil {
+	if s.operations, err = documentedOperations(); err != nil {
 		return nil, err
 	}
 	s.echo = s.routes()
@@ -121,6 +121,7 @@ func (s *Server) routes() *echo.Echo {
 	}
 	e.GET("/v1/watch", s.watchAll, s.may(read, filtered))
 	e.GET("/v1/whoami", s.whoami, s.may(read, anyScope), timed)
+	e.GET("/v1/capabilities", s.capabilities, s.may(read, anyScope), timed)
 	e.GET("/v1/tokens", s.listTokens, s.may(grant), timed)
 	e.POST("/v1/tokens", s.createToken, s.may(grant), timed, s.keyed)
 	e.GET("/v1/tokens/:name", s.getToken, s.may(grant), timed)

@@ -76,10 +76,11 @@ type Whoami struct {
 }
 
 func (s *Server) whoami(c echo.Context) error {
-	id := identity(c)
-	return c.JSON(http.StatusOK, Whoami{
-		Kind: id.Kind, Name: id.Name, Role: id.Role, Scope: id.Scope, Rights: id.Rights(), Credential: id.Credential, ExpiresAt: id.Expires,
-	})
+	return c.JSON(http.StatusOK, whois(identity(c)))
+}
+
+func whois(id *access.Identity) Whoami {
+	return Whoami{Kind: id.Kind, Name: id.Name, Role: id.Role, Scope: id.Scope, Rights: id.Rights(), Credential: id.Credential, ExpiresAt: id.Expires}
 }
 
 func (s *Server) toldToken(t *statepb.Token) Token {

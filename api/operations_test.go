@@ -7,11 +7,14 @@ import (
 )
 
 func TestParametersOfTheQueryAreFound(t *testing.T) {
-	got, err := QueryParameters([]byte(`
+	got, err := Operations([]byte(`
 paths:
   /v1/things/{name}:
     parameters: [{name: name, in: path, schema: {type: string}}]
     get:
+      operationId: getThing
+      x-anabranch-needs: read
+      x-anabranch-scope: filtered
       parameters:
         - $ref: '#/components/parameters/label'
         - {name: limit, in: query, schema: {type: integer}}
@@ -24,10 +27,10 @@ components:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := got["GET /v1/things/{name}"]; !maps.Equal(p, Parameters{"label": true, "limit": false}) {
-		t.Errorf("get takes %v", p)
+	if o := got["GET /v1/things/{name}"]; !maps.Equal(o.Query, Parameters{"label": true, "limit": false}) || o.ID != "getThing" || o.Needs != "read" || o.Scope != "filtered" {
+		t.Errorf("get is %+v", o)
 	}
-	if p, ok := got["DELETE /v1/things/{name}"]; !ok || len(p) > 0 || len(got) != 2 {
+	if o, ok := got["DELETE /v1/things/{name}"]; !ok || len(o.Query) > 0 || o.Scope != "" || len(got) != 2 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -38,18 +41,18 @@ func TestDocumentsThatCannotBeRead(t *testing.T) {
 		"paths: {/x: {get: {parameters: text}}}":          "read get /x",
 		"paths: {/x: {get: {parameters: [{$ref: a/b}]}}}": "a/b leads nowhere",
 	} {
-		if _, err := QueryParameters([]byte(document)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Operations([]byte(document)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", document, err, want)
 		}
 	}
 }
 
 func TestTheDocumentIsReadWhole(t *testing.T) {
-	got, err := QueryParameters(OpenAPI)
+	got, err := Operations(OpenAPI)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) < 40 || !got["GET /v1/tenants"]["label"] || got["GET /v1/tenants"]["limit"] {
+	if len(got) < 40 || !got["GET /v1/tenants"].Query["label"] || got["GET /v1/tenants"].Query["limit"] {
 		t.Errorf("%d operations; tenants take %v", len(got), got["GET /v1/tenants"])
 	}
 }

@@ -10,9 +10,22 @@ import (
 // Parameters are those of an operation's query, by name; true: it may stand there several times.
 type Parameters map[string]bool
 
-// QueryParameters reads the parameters of each operation from an OpenAPI document; keys are a method
-// and a path, as in "GET /v1/regions/{name}". An operation without any has an entry too.
-func QueryParameters(document []byte) (map[string]Parameters, error) {
+// Operation is what an OpenAPI document says of one, as far as programs go by it.
+type Operation struct {
+	// ID is its operationId.
+	ID string
+	// Needs is the right that callers need, of x-anabranch-needs; none: no token.
+	Needs string
+	// Scope is what the scope of a caller means, of x-anabranch-scope: any, filtered or within; empty: the
+	// operation is for callers whose scope is everything.
+	Scope string
+	// Query are the parameters of its query.
+	Query Parameters
+}
+
+// Operations reads those of an OpenAPI document; keys are a method and a path, as in
+// "GET /v1/regions/{name}".
+func Operations(document []byte) (map[string]Operation, error) {
 	type parameter struct {
 		Ref    string `yaml:"$ref"`
 		Name   string `yaml:"name"`
@@ -30,13 +43,16 @@ func QueryParameters(document []byte) (map[string]Parameters, error) {
 	if err := yaml.Unmarshal(document, &d); err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
-	all := map[string]Parameters{}
+	all := map[string]Operation{}
 	for path, methods := range d.Paths {
 		for method, node := range methods {
 			if method == "parameters" { // of the path: none is of the query
 				continue
 			}
 			var o struct {
+				ID         string      `yaml:"operationId"`
+				Needs      string      `yaml:"x-anabranch-needs"`
+				Scope      string      `yaml:"x-anabranch-scope"`
 				Parameters []parameter `yaml:"parameters"`
 			}
 			if err := node.Decode(&o); err != nil {
@@ -54,7 +70,7 @@ func QueryParameters(document []byte) (map[string]Parameters, error) {
 					known[p.Name] = p.Schema.Type == "array"
 				}
 			}
-			all[strings.ToUpper(method)+" "+path] = known
+			all[strings.ToUpper(method)+" "+path] = Operation{ID: o.ID, Needs: o.Needs, Scope: o.Scope, Query: known}
 		}
 	}
 	return all, nil
