@@ -18,13 +18,14 @@ type explored struct {
 	fault   map[Place]string // name of one of spoilt, or empty
 	cut     map[fleet.RegionID]bool
 	drained map[fleet.ClusterID]bool
+	pinned  map[Place]Pin
 	at      time.Time
 }
 
 func explore(seed uint64) *explored {
 	return &explored{
 		rnd: rand.New(rand.NewPCG(seed, 1)), regions: []fleet.RegionID{"ap", "eu", "us"}[:2+seed%2],
-		fault: map[Place]string{}, cut: map[fleet.RegionID]bool{}, drained: map[fleet.ClusterID]bool{}, at: noon,
+		fault: map[Place]string{}, cut: map[fleet.RegionID]bool{}, drained: map[fleet.ClusterID]bool{}, pinned: map[Place]Pin{}, at: noon,
 	}
 }
 
@@ -45,11 +46,15 @@ func regionOf(at Place) fleet.RegionID { return fleet.RegionID(at.Cluster[:2]) }
 func (x *explored) change() {
 	all := x.places()
 	at := all[x.rnd.IntN(len(all))]
-	switch x.rnd.IntN(8) {
+	switch x.rnd.IntN(10) {
 	case 0:
 		x.cut[regionOf(at)] = !x.cut[regionOf(at)]
 	case 1:
 		x.drained[at.Cluster] = !x.drained[at.Cluster]
+	case 8:
+		x.pinned[at] = Pin{}
+	case 9:
+		x.pinned[at] = Pin{Until: x.at.Add(time.Duration(x.rnd.IntN(60)) * time.Second), Share: []float64{0, 0, 0.1, 0.5, 1}[x.rnd.IntN(5)]}
 	case 2: // a whole region
 		name := x.draw()
 		for _, p := range all {
@@ -72,7 +77,7 @@ func (x *explored) evidence() map[Place]Evidence {
 	out := map[Place]Evidence{}
 	for _, at := range x.places() {
 		in := threeRegions(nil)[place("c-us")]
-		in.Region, in.Drained = regionOf(at), x.drained[at.Cluster]
+		in.Region, in.Drained, in.Pin = regionOf(at), x.drained[at.Cluster], x.pinned[at]
 		kept := in.Sights[:3]
 		for i := range kept {
 			kept[i].Region = in.Region
@@ -101,7 +106,7 @@ func (x *explored) evidence() map[Place]Evidence {
 // step looks once, and checks what must hold always.
 func (x *explored) step(t *testing.T) {
 	evidence := x.evidence()
-	before := x.states
+	before, now := x.states, x.at
 	x.states, _ = StepAll(x.states, evidence, func(Place) Config { return Config{TimeScale: 0.02} }, x.at)
 	x.at = x.at.Add(time.Second)
 	inUse, good := map[fleet.ModelID]bool{}, map[fleet.ModelID]bool{}
@@ -116,6 +121,16 @@ func (x *explored) step(t *testing.T) {
 			}
 			continue
 		}
+		if pin := x.pinned[at]; pin.Holds(now) {
+			if c.Cap() != pin.Share || c.State != Pinned {
+				t.Fatalf("%s is pinned at %v, and may take %v: %s", at, pin.Share, c.Cap(), c.State)
+			}
+			if pin.Share == 0 { // as an operator wants it
+				continue
+			}
+		} else if c.State == Pinned {
+			t.Fatalf("%s is pinned after its pin has ended", at)
+		}
 		inUse[at.Model] = inUse[at.Model] || c.Cap() > 0
 		good[at.Model] = good[at.Model] || judge(evidence[at], Config{}.ready()).good && before[at].State == Healthy
 	}
@@ -125,18 +140,18 @@ func (x *explored) step(t *testing.T) {
 		}
 	}
 	for _, model := range []fleet.ModelID{"m", "n"} {
-		// An operator's drain may leave what is evacuated as all that there is.
-		if was, is := x.emptied(before, model), x.emptied(x.states, model); is > max(was, 1) {
+		// An operator's drain or pin may leave what is evacuated as all that there is.
+		if was, is := x.emptied(before, model, now), x.emptied(x.states, model, now); is > max(was, 1) {
 			t.Fatalf("%d regions are evacuated of %s, and were %d: %+v", is, model, was, x.states)
 		}
 	}
 }
 
 // emptied counts the regions of which all places of a model are out of use on evidence.
-func (x *explored) emptied(states map[Place]Cluster, model fleet.ModelID) (n int) {
+func (x *explored) emptied(states map[Place]Cluster, model fleet.ModelID, now time.Time) (n int) {
 	all, gone := map[fleet.RegionID]int{}, map[fleet.RegionID]int{}
 	for _, at := range x.places() {
-		if at.Model != model || x.drained[at.Cluster] {
+		if at.Model != model || (Evidence{Drained: x.drained[at.Cluster], Pin: x.pinned[at]}).off(now) {
 			continue
 		}
 		all[regionOf(at)]++
@@ -153,7 +168,7 @@ func (x *explored) emptied(states map[Place]Cluster, model fleet.ModelID) (n int
 }
 
 // Whatever comes and goes: never is all taken out of use while something is good, never are two regions evacuated by
-// evidence, what is drained gets nothing, caps are shares; and once all is repaired all comes back.
+// evidence, what is drained gets nothing, what is pinned its share, caps are shares; and once all is repaired all comes back.
 func TestWhateverHappensTheFleetStaysUpAndComesBack(t *testing.T) {
 	runs := 20
 	if os.Getenv("ANABRANCH_STRESS") != "" {
@@ -173,6 +188,7 @@ func TestWhateverHappensTheFleetStaysUpAndComesBack(t *testing.T) {
 		clear(x.fault)
 		clear(x.cut)
 		clear(x.drained)
+		clear(x.pinned)
 		// Outages of more than half an hour would want an operator; none was. The longest wait is an hour, scaled.
 		for range 600 {
 			x.step(t)

@@ -28,7 +28,7 @@ func StepAll(
 	frozen := correlated(places, states, evidence, config, now)
 	count := census{}
 	for _, at := range places {
-		if !evidence[at].Drained { // neither in use nor taken out of it on evidence
+		if !evidence[at].off(now) { // neither in use nor taken out of it on evidence
 			count.add(at, evidence[at].Region, Of(states, at).Gone())
 		}
 	}

@@ -26,6 +26,7 @@ import (
 //	5s  skew us-a 500ms                            of the worst clock before it
 //	5s  builds us-a 2                              of the routers before it
 //	5s  operator drains us-a | operator restores us-a
+//	5s  operator pins us-a 40% 60s | operator unpins us-a
 //	5s  expect us-a STATE CAP% "part of the reason"
 //
 // A cluster is quiet, that is, gets no new requests, as soon as its cap is 0.
@@ -189,10 +190,8 @@ func (s *scenario) say(l line) {
 		s.silent[fleet.RouterID(w[0])] = s.clock
 	case len(w) == 2 && w[1] == "back":
 		delete(s.silent, fleet.RouterID(w[0]))
-	case len(w) == 3 && w[0] == "operator":
-		in := s.in[place(w[2])]
-		in.Drained = w[1] == "drains"
-		s.in[place(w[2])] = in
+	case len(w) >= 3 && w[0] == "operator":
+		s.operate(l, w[1], place(w[2]), w[3:])
 	case len(w) == 3 && (w[0] == "skew" || w[0] == "builds"):
 		in := s.in[place(w[1])]
 		if w[0] == "builds" {
@@ -206,6 +205,26 @@ func (s *scenario) say(l line) {
 	default:
 		s.t.Fatalf("line %d: unknown statement %q", l.number, w)
 	}
+}
+
+// operate is what an operator does to a place.
+func (s *scenario) operate(l line, act string, at Place, with []string) {
+	in := s.in[at]
+	switch {
+	case act == "drains" || act == "restores":
+		in.Drained = act == "drains"
+	case act == "unpins":
+		in.Pin = Pin{}
+	case act == "pins" && len(with) == 2:
+		lasts, err := time.ParseDuration(with[1])
+		if err != nil {
+			s.t.Fatalf("line %d: %v", l.number, err)
+		}
+		in.Pin = Pin{Until: s.clock.Add(lasts), Share: s.number(l.number, strings.TrimSuffix(with[0], "%")) / 100}
+	default:
+		s.t.Fatalf("line %d: an operator can't do %q", l.number, act)
+	}
+	s.in[at] = in
 }
 
 func (s *scenario) report(l line, router string) {

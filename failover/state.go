@@ -35,7 +35,7 @@ const (
 	Draining State = "DRAINING"
 	// Drained gets no new requests by an operator's order.
 	Drained State = "DRAINED"
-	// Pinned is kept at a weight by an operator until the pin expires.
+	// Pinned is kept at a share of its weight by an operator until the pin ends, whatever evidence says.
 	Pinned State = "PINNED"
 )
 
@@ -66,18 +66,18 @@ type Cluster struct {
 	SplitSince time.Time
 	// QuietSince is when new requests had all but ceased. Zero: they have not.
 	QuietSince time.Time
-	// Share is the share of its weight allowed while FailingOver or Ramping, 0..1.
+	// Share is the share of its weight allowed while FailingOver, Ramping or Pinned, 0..1.
 	Share float64
 	// StepSince is when RampStep was last changed, StepsBack how often in a row it went back,
 	// HeldUntil until when it may not rise.
 	StepSince, HeldUntil time.Time
 	StepsBack            int
-	// FrozenUntil is when Frozen ends if nothing correlated happens before, Before the state to go back to.
-	// Empty: it is not known, and judged anew.
+	// FrozenUntil is when Frozen ends if nothing correlated happens before, Before the state to go back to, be it from
+	// Frozen or from Pinned. Empty: it is not known, and judged anew.
 	FrozenUntil time.Time
 	Before      State
 	// MovedAt is when evidence last took the place out of use or began to bring it back, OrderedAt when an
-	// operator last drained or restored it. Zero: never, or not known.
+	// operator last drained, restored or pinned it. Zero: never, or not known.
 	MovedAt, OrderedAt time.Time
 	// ClearedAt is when it was last no suspect any more, and Alarms how often in a row it became one again
 	// soon after: each doubles the good time asked for.
@@ -90,7 +90,7 @@ func (c Cluster) Cap() float64 {
 	switch c.State {
 	case Evacuated, Recovering, Draining, Drained:
 		return 0
-	case FailingOver, Ramping:
+	case FailingOver, Ramping, Pinned:
 		return min(max(c.Share, 0), 1)
 	default:
 		return 1
@@ -159,6 +159,8 @@ type Evidence struct {
 	Sights   []Sight
 	// Drained: an operator wants no new requests there.
 	Drained bool
+	// Pin is the share that an operator keeps the place at for a time. A drain goes before it. Zero: none.
+	Pin Pin
 	// Quiet: new requests to the cluster have all but ceased.
 	Quiet bool
 	// Objective is the time to the first token that the traffic is owed. 0: not judged.

@@ -19,6 +19,10 @@ func Step(c Cluster, in Evidence, cfg Config, now time.Time) (Cluster, Transitio
 	switch {
 	case in.Drained:
 		c = c.drain(cfg, now)
+	case in.Pin.Holds(now):
+		c = c.pin(in.Pin, now)
+	case c.State == Pinned:
+		c = c.unpin(v, in, cfg, now)
 	case c.State == Draining || c.State == Drained:
 		c = c.ramp(0, "restored by an operator", cfg, now)
 		c.OrderedAt = now
@@ -90,7 +94,7 @@ func (c Cluster) weigh(v verdict, in Evidence, cfg Config, now time.Time) Cluste
 		return c.returning(v, in, cfg, now)
 	case Frozen:
 		return c.thaw(v, in, cfg, now)
-	default: // Pinned, or a state of a newer version: not ours to move
+	default: // a state of a newer version: not ours to move
 		return c
 	}
 }

@@ -87,7 +87,6 @@ func TestANewLeaderGoesOnWhereTheOldOneStopped(t *testing.T) {
 		"evacuated waits for good health": {replicated(Evacuated), 400 * time.Second, Evacuated, 0},
 		"ramping keeps its step":          {replicated(Ramping), time.Hour, Ramping, 0.25},
 		"frozen holds for a minute more":  {replicated(Frozen), time.Hour, Frozen, 1},
-		"pinned is not its to move":       {replicated(Pinned), time.Hour, Pinned, 1},
 		"a state from the future":         {replicated("TRANSCENDING"), time.Hour, "TRANSCENDING", 1},
 	}
 	for name, tt := range tests {
@@ -97,6 +96,63 @@ func TestANewLeaderGoesOnWhereTheOldOneStopped(t *testing.T) {
 				t.Errorf("became %s at %g with %+v", got.State, got.Cap(), change)
 			}
 		})
+	}
+}
+
+// What a pin leaves behind is judged by what was before it, what was taken meanwhile, and the evidence of now.
+func TestWhatIsAfterAPin(t *testing.T) {
+	well, dead := []Sight{ownSight(4)}, []Sight{ownSight(0)}
+	tests := map[string]struct {
+		before State
+		share  float64
+		sights []Sight
+		lasted bool // its time is over; else an operator has taken it back
+		state  State
+		cap    float64
+	}{
+		"in use and well":                       {Healthy, 1, well, true, Healthy, 1},
+		"in use and dead":                       {Healthy, 1, dead, true, Suspect, 1},
+		"a part, and well":                      {Healthy, 0.3, well, true, Ramping, 0.25},
+		"a part, and dead":                      {Healthy, 0.3, dead, true, Ramping, 0.25}, // which leaves it at the next look
+		"nothing, of what was in use":           {Healthy, 0, well, true, Ramping, 0.01},
+		"nothing, of what was evacuated":        {Evacuated, 0, well, true, Evacuated, 0},
+		"nothing, of what was recovering":       {Recovering, 0, well, true, Evacuated, 0},
+		"nothing, of what was being left":       {FailingOver, 0, well, true, Evacuated, 0},
+		"a part, of what was evacuated":         {Evacuated, 0.5, well, true, Ramping, 0.5},
+		"all, of what was evacuated":            {Evacuated, 1, well, true, Healthy, 1},
+		"nothing, of what was drained":          {Drained, 0, well, true, Ramping, 0.01},
+		"nothing, and nobody knows what before": {"", 0, well, true, Ramping, 0.01},
+		"taken back":                            {Healthy, 1, well, false, Healthy, 1},
+		"taken back, of what was evacuated":     {Evacuated, 0, well, false, Evacuated, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := Evidence{Region: "us", Sights: tt.sights, Pin: Pin{Until: noon.Add(time.Minute), Share: tt.share}}
+			c, change := Step(Cluster{State: tt.before, Before: tt.before, EvacuatedAt: noon.Add(-time.Minute)}, in, Config{}, noon)
+			if c.State != Pinned || c.Cap() != tt.share || change.To != Pinned || !c.OrderedAt.Equal(noon) {
+				t.Fatalf("pinned it is %+v, after %+v", c, change)
+			}
+			if tt.before == "" {
+				c.Before = "" // as a new leader has it
+			}
+			at := noon.Add(time.Minute)
+			if !tt.lasted {
+				at, in.Pin = noon.Add(30*time.Second), Pin{}
+			}
+			c, change = Step(c, in, Config{}, at)
+			if c.State != tt.state || c.Cap() != tt.cap || change.From != Pinned || change.Reason == "" || c.Before != "" {
+				t.Errorf("became %s at %g with %+v", c.State, c.Cap(), change)
+			}
+			if locked := c.OrderedAt.Equal(at); locked == tt.lasted {
+				t.Errorf("evidence is held off as after an operator's act: %v", locked)
+			}
+		})
+	}
+	for share, want := range map[float64]float64{-1: 0, 2: 1, 0.4: 0.4} {
+		c, _ := Step(Cluster{}, Evidence{Pin: Pin{Until: noon.Add(time.Second), Share: share}}, Config{}, noon)
+		if c.Cap() != want {
+			t.Errorf("pinned at %v it may take %v", share, c.Cap())
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ type Runner struct {
 	sampler *sampler
 	found   finding
 	decided bool
-	drained map[fleet.ClusterID]bool // what operators had drained when it was first seen
+	wished  map[fleet.ClusterID]string // what operators had drained or pinned when it was first seen
 	check   check
 	cut     bool // isolation was asked for
 
@@ -134,7 +134,7 @@ func (r *Runner) wait(ctx context.Context, l Look, d *statepb.Drill) {
 func (r *Runner) forget() {
 	if r.id != 0 {
 		r.check.stop()
-		r.id, r.samples, r.pending, r.drained = 0, nil, nil, nil
+		r.id, r.samples, r.pending, r.wished = 0, nil, nil, nil
 		r.found, r.decided, r.cut, r.owned = finding{}, false, false, false
 	}
 }
@@ -151,7 +151,7 @@ func (r *Runner) take(l Look, d *statepb.Drill) {
 		r.logger.Warn("samples of an earlier leader can't be read", "drill", d.GetId(), "error", err)
 	}
 	r.samples = samples
-	r.drained = drainedNow(l.View)
+	r.wished = wishes(l.View)
 	for _, e := range d.GetEvents() {
 		r.decided = r.decided || e.GetKind() == drill.OfDecision
 	}

@@ -337,6 +337,7 @@ func TestWhatEndsADrillBeforeItsTime(t *testing.T) {
 		"a survivor is full":   {func(s *stage) { s.load["ap-a"] = 1.2 }, drill.Failed, drill.CauseSaturation, 10 * time.Second},
 		"routers fall silent":  {func(s *stage) { s.silent["eu"] = true }, drill.Failed, drill.CauseSight, 30 * time.Second},
 		"an operator drains":   {func(s *stage) { s.drain("eu-a") }, drill.Interrupted, drill.CauseOperator, 2 * time.Second},
+		"an operator pins":     {func(s *stage) { s.pin("eu-a", 40) }, drill.Interrupted, drill.CauseOperator, 2 * time.Second},
 		"something fails over": {func(s *stage) { s.sick("ap-a", "FAILING_OVER") }, drill.Interrupted, drill.CauseIncident, 2 * time.Second},
 		"drills are stopped":   {func(s *stage) { s.order(order.StopDrills, "") }, drill.Interrupted, drill.CauseOperator, 2 * time.Second},
 		"a region is left":     {func(s *stage) { s.order(order.Evacuate, "region/ap") }, drill.Interrupted, drill.CauseOperator, 2 * time.Second},
@@ -401,6 +402,11 @@ func TestNoDrillBeginsWhileAnEmergencyOrderStands(t *testing.T) {
 func (s *stage) drain(cluster string) {
 	region := strings.TrimSuffix(cluster, "-a")
 	s.put("Cluster", cluster, `{"region":"`+region+`","models":["m"],"drained":true,"endpoints":[{"id":"e","url":"http://`+region+`:1","class":"h100"}]}`)
+}
+
+func (s *stage) pin(cluster string, percent int) {
+	region := strings.TrimSuffix(cluster, "-a")
+	s.put("Cluster", cluster, fmt.Sprintf(`{"region":"%s","models":["m"],"pin":{"percent":%d,"until":"2099-01-01T00:00:00Z"},"endpoints":[{"id":"e","url":"http://%s:1","class":"h100"}]}`, region, percent, region))
 }
 
 func (s *stage) sick(cluster, is string) {

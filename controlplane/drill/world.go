@@ -98,11 +98,15 @@ func incident(v *state.View) string {
 	return ""
 }
 
-func drainedNow(v *state.View) map[fleet.ClusterID]bool {
-	out := map[fleet.ClusterID]bool{}
+// wishes are what operators want of clusters beside what is planned: that one is drained, or pinned.
+func wishes(v *state.View) map[fleet.ClusterID]string {
+	out := map[fleet.ClusterID]string{}
 	for _, r := range v.List(policy.KindCluster) {
-		if spec, ok := r.Spec.(*policy.ClusterSpec); ok && spec.Drained {
-			out[fleet.ClusterID(r.Metadata.Name)] = true
+		switch spec, ok := r.Spec.(*policy.ClusterSpec); {
+		case ok && spec.Drained:
+			out[fleet.ClusterID(r.Metadata.Name)] = "drained"
+		case ok && spec.Pin != nil:
+			out[fleet.ClusterID(r.Metadata.Name)] = fmt.Sprintf("pinned at %g %% until %s", 100*spec.Pin.Share(), spec.Pin.Until)
 		}
 	}
 	return out
@@ -110,14 +114,17 @@ func drainedNow(v *state.View) map[fleet.ClusterID]bool {
 
 // order tells of what operators have ordered since the drill was first seen; empty: nothing.
 func (r *Runner) order(v *state.View, at time.Time) string {
-	now := drainedNow(v)
+	now := wishes(v)
 	for _, res := range v.List(policy.KindCluster) {
 		id := fleet.ClusterID(res.Metadata.Name)
-		if now[id] != r.drained[id] {
-			if now[id] {
-				return string(id) + " was drained"
-			}
+		switch is, was := now[id], r.wished[id]; {
+		case is == was:
+		case is != "":
+			return string(id) + " was " + is
+		case was == "drained":
 			return string(id) + " was restored"
+		default:
+			return "the pin of " + string(id) + " was taken back"
 		}
 	}
 	for _, p := range v.Orders(at) {

@@ -12,8 +12,8 @@ import (
 	"anabranch/controlplane/state"
 )
 
-// drained is a configuration in which clusters are drained as operators want it now, be it by a resource or by an
-// emergency order: a drain displaces load, and waits for no rollout.
+// drained is a configuration in which clusters are drained and pinned as operators want it now, be it by a resource or by
+// an emergency order: both displace load, and wait for no rollout.
 type drained struct {
 	of, now plan.Lookup
 	orders  *order.View // nil: there are none
@@ -29,30 +29,42 @@ func (d drained) wants(name string, spec *policy.ClusterSpec) bool {
 	return evacuated || spec.Drained
 }
 
+// pins is the pin that a cluster is to have. One that an order restores is not kept from what it can take.
+func (d drained) pins(name string, spec *policy.ClusterSpec) *policy.PinSpec {
+	if spec.Pin.Share() < 1 && d.orders.Restored(fleet.ClusterID(name), fleet.RegionID(spec.Region)) {
+		return nil
+	}
+	return spec.Pin
+}
+
 // List gives the resources of a kind, sorted by name.
 func (d drained) List(kind policy.Kind) []*policy.Resource {
 	list := d.of.List(kind)
 	if kind != policy.KindCluster {
 		return list
 	}
-	wanted := map[string]bool{}
+	type wish struct {
+		drain bool
+		pin   *policy.PinSpec
+	}
+	wanted := map[string]wish{}
 	for _, r := range d.now.List(kind) {
 		if spec, ok := r.Spec.(*policy.ClusterSpec); ok {
-			wanted[r.Metadata.Name] = d.wants(r.Metadata.Name, spec)
+			wanted[r.Metadata.Name] = wish{d.wants(r.Metadata.Name, spec), d.pins(r.Metadata.Name, spec)}
 		}
 	}
 	shared := true
 	for i, r := range list {
 		spec, ok := r.Spec.(*policy.ClusterSpec)
-		drain, there := wanted[r.Metadata.Name]
-		if !ok || !there || drain == spec.Drained {
+		want, there := wanted[r.Metadata.Name]
+		if !ok || !there || want.drain == spec.Drained && want.pin == spec.Pin {
 			continue
 		}
 		if shared {
 			list, shared = slices.Clone(list), false
 		}
 		changed, copied := *spec, *r
-		changed.Drained = drain
+		changed.Drained, changed.Pin = want.drain, want.pin
 		copied.Spec = &changed
 		list[i] = &copied
 	}

@@ -62,6 +62,38 @@ func TestClustersAreDrainedAsWantedNow(t *testing.T) {
 	}
 }
 
+// A pin waits for no rollout either, and one of less than all does not outlive an order that restores.
+func TestClustersArePinnedAsWantedNow(t *testing.T) {
+	half, all := 50.0, 100.0
+	with := func(pin *policy.PinSpec) shared {
+		return shared{[]*policy.Resource{{Kind: policy.KindCluster, Metadata: policy.Metadata{Name: "a"}, Spec: &policy.ClusterSpec{Region: "us", Pin: pin}}}}
+	}
+	now := time.Now()
+	restore := (order.Set{}).With(order.DoorControlPlane, order.Order{ID: "1", Kind: order.Restore, Target: "region/us", At: now, Expires: now.Add(time.Hour)}).At(now)
+	at := func(percent *float64) *policy.PinSpec {
+		return &policy.PinSpec{Percent: percent, Until: "2099-01-01T00:00:00Z"}
+	}
+	for name, c := range map[string]struct {
+		of, now, want *policy.PinSpec
+		orders        *order.View
+	}{
+		"pinned now":                 {nil, at(&half), at(&half), nil},
+		"taken back now":             {at(&half), nil, nil, nil},
+		"restored, and kept in part": {nil, at(&half), nil, restore},
+		"restored, and kept whole":   {nil, at(&all), at(&all), restore},
+		"restored, was kept in part": {at(&half), at(&half), nil, restore},
+	} {
+		of := with(c.of)
+		got := drained{of, with(c.now), c.orders}.List(policy.KindCluster)[0].Spec.(*policy.ClusterSpec).Pin
+		if (got == nil) != (c.want == nil) || got.Share() != c.want.Share() {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+		if of.list[0].Spec.(*policy.ClusterSpec).Pin != c.of {
+			t.Errorf("%s: what is shared was changed", name)
+		}
+	}
+}
+
 type shared struct{ list []*policy.Resource }
 
 func (s shared) List(kind policy.Kind) []*policy.Resource {

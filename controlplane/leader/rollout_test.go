@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -224,6 +225,51 @@ func TestADrainWaitsForNoRollout(t *testing.T) {
 		c.pass(3 * time.Second)
 		if c.goes("us") != 0 || c.View().Pending() || len(c.View().Rollouts()) != 0 {
 			t.Errorf("us sends %v, pending %v, %v", c.goes("us"), c.View().Pending(), c.View().Rollouts())
+		}
+	})
+}
+
+// A pin holds at once, through a change of leader and whatever is seen, and ends by itself: what it kept off comes back
+// in steps.
+func TestAPinWaitsForNoRolloutAndEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew(t)
+		pin := func(percent int, lasts time.Duration) {
+			c.write(policy.KindCluster, "us-a", fmt.Sprintf("{region: us, models: [m], pin: {percent: %d, until: %q}, endpoints: [{id: e, url: \"http://us:1\", class: h100}]}",
+				percent, time.Now().Add(lasts).UTC().Format(time.RFC3339)))
+		}
+		pin(100, 40*time.Second)
+		c.pass(2 * time.Second)
+		c.down["us"] = true
+		c.pass(15 * time.Second)
+		if c.health("us-a") != "PINNED" || c.goes("us") != 1 || c.View().Pending() || len(c.View().Rollouts()) != 0 {
+			t.Errorf("us-a is %s and gets %v; pending %v", c.health("us-a"), c.goes("us"), c.View().Pending())
+		}
+		c.end()
+		synctest.Wait()
+		c.lead()
+		c.pass(15 * time.Second)
+		if c.health("us-a") != "PINNED" || c.goes("us") != 1 {
+			t.Errorf("under a new leader us-a is %s and gets %v", c.health("us-a"), c.goes("us"))
+		}
+		c.pass(15 * time.Second)
+		if h := c.health("us-a"); h == "PINNED" || c.goes("us") != 0 {
+			t.Errorf("after its end us-a, which is dead, is %s and gets %v", h, c.goes("us"))
+		}
+		delete(c.down, "us")
+		c.pass(2 * time.Minute)
+		pin(0, 30*time.Second)
+		c.pass(4 * time.Second)
+		if c.health("us-a") != "PINNED" || c.goes("us") != 0 {
+			t.Errorf("pinned at nothing us-a is %s and gets %v", c.health("us-a"), c.goes("us"))
+		}
+		c.pass(27 * time.Second)
+		if w := c.goes("us"); c.health("us-a") != "RAMPING" || w <= 0 || w > 0.1 {
+			t.Errorf("after that us-a is %s and gets %v", c.health("us-a"), w)
+		}
+		c.pass(time.Minute)
+		if c.health("us-a") != "HEALTHY" || c.goes("us") != 1 {
+			t.Errorf("in the end us-a is %s and gets %v", c.health("us-a"), c.goes("us"))
 		}
 	})
 }

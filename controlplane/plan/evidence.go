@@ -47,6 +47,7 @@ func Evidence(resources Lookup, s signal.Snapshot) map[failover.Place]failover.E
 				Region:    fleet.RegionID(spec.Region),
 				Capacity:  prior(spec) / float64(len(spec.Models)),
 				Drained:   spec.Drained,
+				Pin:       failover.Pin{Until: spec.Pin.Ends(), Share: spec.Pin.Share()},
 				Objective: time.Duration(w.speakerOf(at.Model).TTFTObjectiveMs * float64(time.Millisecond)),
 				Sights:    polled(sights[m], polls),
 			}

@@ -22,6 +22,7 @@ func TestReportsBecomeEvidence(t *testing.T) {
 	b := newBench(t)
 	b.write("TrafficPolicy", "p", "ttftObjectiveMs: 700")
 	b.cluster("eu-a", "eu", 0, "drained: true")
+	b.cluster("ap-a", "ap", 0, "pin: {percent: 40, until: 2026-12-01T04:00:00Z}")
 	b.hear("r-us", "us", time.Second, 50, &routerpb.ClusterSignal{
 		Cluster: "us-a", Model: "m", Scraped: true, EndpointsTotal: 4, EndpointsReady: 3, Saturation: 0.4,
 		TtftP95Ms: 250, Requests: 50, Failures: 2, CapacityWork: 1234,
@@ -47,6 +48,9 @@ func TestReportsBecomeEvidence(t *testing.T) {
 	}
 	if eu.Own || eu.Scraped || !eu.Ejected || eu.Reason != "refused" || eu.Age != 2*time.Second || eu.Requests != 5 {
 		t.Errorf("remote router: %+v", eu)
+	}
+	if x, want := got[at("ap-a")], (failover.Pin{Until: time.Date(2026, 12, 1, 4, 0, 0, 0, time.UTC), Share: 0.4}); x.Pin != want || us.Pin.Holds(b.now) {
+		t.Errorf("pinned: %+v; the other: %+v", x.Pin, us.Pin)
 	}
 	if x := got[at("eu-a")]; !x.Drained || !x.Quiet || len(x.Sights) != 0 || x.Capacity != 5000 {
 		t.Errorf("a cluster that nobody speaks of: %+v", x)

@@ -33,6 +33,8 @@ type ClusterSpec struct {
 	Collect *CollectSpec `json:"collect,omitempty"`
 	// Drained: no new requests, by an operator's order.
 	Drained bool `json:"drained,omitempty"`
+	// Pin keeps the cluster at a share of its weight for a time, whatever is seen of its health. Nil: evidence decides.
+	Pin *PinSpec `json:"pin,omitempty"`
 	// GPUs says what the cluster is made of, for cost: how many GPUs of which class, bought how.
 	// Not of type "provider", which costs what the rate cards say of its models.
 	GPUs []GPUSpec `json:"gpus,omitempty"`

@@ -34,6 +34,9 @@ func (f *finding) member(s *ClusterSpec) {
 	if s.Collect != nil {
 		f.collect(s.Collect)
 	}
+	if s.Pin != nil {
+		f.pin(s.Pin)
+	}
 	seen := map[string]bool{}
 	for i, g := range s.GPUs {
 		at := fmt.Sprintf("spec.gpus[%d]", i)

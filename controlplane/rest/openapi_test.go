@@ -166,7 +166,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["CapacityAdvice"], structs["DemandOutlook"], structs["ClusterAdvice"] = plan.Advice{}, plan.DemandOutlook{}, plan.ClusterAdvice{}
 	structs["ShedWork"] = plan.ShedWork{}
 	structs["DemandPicture"], structs["ClusterShare"], structs["SitePicture"] = plan.DemandPicture{}, plan.ClusterShare{}, plan.SitePicture{}
-	structs["CollectSpec"] = policy.CollectSpec{}
+	structs["CollectSpec"], structs["PinSpec"] = policy.CollectSpec{}, policy.PinSpec{}
 	structs["DrillPlanSpec"], structs["DrillTarget"], structs["DrillStep"], structs["DrillFailback"] = policy.DrillPlanSpec{}, policy.DrillTarget{}, policy.DrillStep{}, policy.DrillFailback{}
 	structs["DrillAbort"], structs["DrillLimit"], structs["DrillSchedule"], structs["DrillBlackout"] = policy.DrillAbort{}, policy.DrillLimit{}, policy.DrillSchedule{}, policy.DrillBlackout{}
 	structs["DrillRulesSpec"], structs["DrillWindow"] = policy.DrillRulesSpec{}, policy.DrillWindow{}
