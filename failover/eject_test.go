@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -43,8 +44,17 @@ func TestAPlaceIsEjected(t *testing.T) {
 		"by twenty failures of twenty":         {[]burst{{ServerFault, 20, 0}}, "20 of 20 requests failed in 2s"},
 		"by a fifth of twenty":                 {[]burst{{OK, 16, 0}, {ServerFault, 4, 0}}, "4 of 20 requests failed"},
 		"not by less than a fifth":             {[]burst{{OK, 17, 0}, {ServerFault, 4, 0}}, ""},
-		"not by failures spread over longer than the window": {
-			[]burst{{ServerFault, 60, 150 * time.Millisecond}}, "",
+		"by failures of few requests, over five times the window": {
+			[]burst{{ServerFault, 20, 400 * time.Millisecond}}, "20 of 20 requests failed in 10s",
+		},
+		"by a fifth of few requests, when one more fails": {
+			[]burst{{ServerFault, 3, 0}, {OK, 16, 400 * time.Millisecond}, {ServerFault, 1, 0}}, "4 of 20 requests failed in 10s",
+		},
+		"not when one more succeeds, of few": {
+			[]burst{{ServerFault, 4, 0}, {OK, 30, 250 * time.Millisecond}}, "",
+		},
+		"not by failures spread over longer than both windows": {
+			[]burst{{ServerFault, 60, 600 * time.Millisecond}}, "",
 		},
 		"by failures just dense enough": {
 			[]burst{{ServerFault, 60, 80 * time.Millisecond}}, "20 of 20 requests failed",
@@ -135,7 +145,15 @@ func TestAGreyPlaceIsNotLetInAnewEachSecond(t *testing.T) {
 		at = at.Add(10 * time.Second)
 		e = e.ProbeStarted(at, 0.5)
 	}
-	e = e.Record(OK, EjectConfig{}, at)
+	for n := range 12 { // a trial, which takes no longer than its canaries
+		if e, _ := e.Ejected(); !e {
+			t.Fatalf("restored by %d answers", n)
+		}
+		if n > 0 {
+			e = e.ProbeStarted(at, 0.5)
+		}
+		e = e.Record(OK, EjectConfig{}, at)
+	}
 	again, _ := feed(e, ServerFault, 20, at.Add(time.Second), 0)
 	if again.ProbeDue(at.Add(8 * time.Second)) {
 		t.Error("probed at the first pace right after it failed again")
@@ -150,6 +168,123 @@ func TestAGreyPlaceIsNotLetInAnewEachSecond(t *testing.T) {
 	refused, _ := feed(e, ConnectFailure, 3, at.Add(time.Second), 0)
 	if !refused.ProbeDue(at.Add(2 * time.Second)) {
 		t.Error("a refused connection costs nothing to try, yet is tried as seldom as a grey place")
+	}
+}
+
+func TestAPlaceThatFailsInPartHasToAnswerAWholeTrial(t *testing.T) {
+	failing, _ := feed(Ejector{}, ServerFault, 20, noon, 0)
+	tests := map[string]struct {
+		e     Ejector
+		needs int
+	}{
+		"failing":                 {failing, 12},
+		"failing, without trials": {failing, 1},
+		"ejected for answers":     {Ejector{}.EjectPartly("canaries fail", EjectConfig{}, noon), 12},
+		"refusing":                {Ejector{}.Eject("canaries fail", EjectConfig{}, noon), 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg := EjectConfig{}
+			if tt.needs == 1 {
+				cfg.Trial = 1
+			}
+			e, at := tt.e, noon.Add(time.Second)
+			for range tt.needs - 1 {
+				e = e.ProbeStarted(at, 0.5).Record(OK, cfg, at)
+			}
+			if tt.needs > 1 {
+				failed := e.ProbeStarted(at, 0.5).Record(ServerFault, cfg, at)
+				if failed.ProbeDue(at.Add(1999 * time.Millisecond)) {
+					t.Error("the trial that it failed goes on")
+				}
+				at = at.Add(2 * time.Second)
+				for n := range tt.needs {
+					if !failed.ProbeDue(at) {
+						t.Fatalf("canary %d of the next trial is not due", n)
+					}
+					if out, _ := failed.Ejected(); !out {
+						t.Fatalf("restored by %d answers after a failure", n)
+					}
+					failed = failed.ProbeStarted(at, 0.5).Record(OK, cfg, at)
+				}
+				if out, _ := failed.Ejected(); out {
+					t.Error("a whole trial did not restore it after a failure")
+				}
+			}
+			if out, _ := e.Ejected(); !out {
+				t.Fatal("restored too soon")
+			}
+			e = e.ProbeStarted(at, 0.5).Record(OK, cfg, at)
+			if out, _ := e.Ejected(); out {
+				t.Errorf("%d answers do not restore it", tt.needs)
+			}
+		})
+	}
+}
+
+func TestCanariesTryAnAccusedPlace(t *testing.T) {
+	tests := map[string]struct {
+		outcomes string // of canaries: + and - and ?
+		ejected  string // why
+		accused  bool   // still
+	}{
+		"one failure says nothing":         {"+-++", "", true},
+		"two convict":                      {"+-++-", "2 of 5 canaries", false},
+		"the last may convict":             {"-++++++++++-", "2 of 12 canaries", false},
+		"twelve acquit":                    {"++++++++++++", "", false},
+		"twelve with one failure acquit":   {"+++++-++++++", "", false},
+		"what says nothing is not counted": {"???-???-", "2 of 2 canaries", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			e, _ := feed(Ejector{}, ServerFault, 19, noon, 0)
+			e = e.Accuse()
+			for _, c := range tt.outcomes {
+				e = e.Tried(map[rune]Outcome{'+': OK, '-': ServerFault, '?': Ignored}[c], EjectConfig{}, noon)
+			}
+			out, why := e.Ejected()
+			if out != (tt.ejected != "") || !strings.Contains(why, tt.ejected) || e.Accused() != tt.accused {
+				t.Fatalf("ejected %v for %q, accused %v", out, why, e.Accused())
+			}
+			if out || tt.accused {
+				return
+			}
+			if e, _ = feed(e, ServerFault, 19, noon, 0); e.ejected {
+				t.Error("what it was acquitted of still counts")
+			}
+		})
+	}
+	out := Ejector{}.Eject("ordered", EjectConfig{}, noon)
+	if out.Accuse() != out || (Ejector{}).Tried(ServerFault, EjectConfig{}, noon) != (Ejector{}) {
+		t.Error("an ejected place is accused, or one is tried that is not")
+	}
+}
+
+// A trial is worth what its comment says.
+func TestTrialsTellAPartFromAll(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	convicted := func(share float64) float64 {
+		const trials = 20_000
+		n := 0
+		for range trials {
+			e := Ejector{}.Accuse()
+			for e.Accused() {
+				o := OK
+				if rnd.Float64() < share {
+					o = ServerFault
+				}
+				e = e.Tried(o, EjectConfig{}, noon)
+			}
+			if e.ejected {
+				n++
+			}
+		}
+		return float64(n) / trials
+	}
+	for share, want := range map[float64][2]float64{0: {0, 0}, 0.01: {0, 0.01}, 0.3: {0.9, 0.93}, 0.5: {0.99, 1}, 1: {1, 1}} {
+		if got := convicted(share); got < want[0] || got > want[1] {
+			t.Errorf("of places that fail %v of what they get, %.4f are convicted, want %v", share, got, want)
+		}
 	}
 }
 
@@ -171,17 +306,17 @@ func TestEvidenceFromOutsideEjects(t *testing.T) {
 }
 
 func TestEjectConfigFillsInDefaults(t *testing.T) {
-	if got := (EjectConfig{}).withDefaults(); got != DefaultEjectConfig() {
+	if got := (EjectConfig{}).WithDefaults(); got != DefaultEjectConfig() {
 		t.Errorf("zero config became %+v", got)
 	}
 	own := EjectConfig{
-		ConnectFailures: 1, FailureRatio: 0.5, MinRequests: 4, Window: time.Second,
+		ConnectFailures: 1, FailureRatio: 0.5, MinRequests: 4, Window: time.Second, LongWindow: 3 * time.Second, Trial: 2,
 		Silences: 2, Reprobe: time.Minute, ReprobeMax: 2 * time.Minute,
 	}
-	if got := own.withDefaults(); got != own {
+	if got := own.WithDefaults(); got != own {
 		t.Errorf("%+v became %+v", own, got)
 	}
-	if got := (EjectConfig{Reprobe: 5 * time.Minute}).withDefaults(); got.ReprobeMax != 5*time.Minute {
+	if got := (EjectConfig{Reprobe: 5 * time.Minute}).WithDefaults(); got.ReprobeMax != 5*time.Minute {
 		t.Errorf("probes start at %s and end at %s", got.Reprobe, got.ReprobeMax)
 	}
 }
@@ -217,11 +352,17 @@ func TestTheWindowAgreesWithASlowOne(t *testing.T) {
 				return n, failed
 			}
 			e = e.Record(o, EjectConfig{MinRequests: 1 << 30}, at)
-			got := e.sum()
-			leastN, leastFailed := count(7 * 2 * time.Second / 8)
-			mostN, mostFailed := count(2 * time.Second)
-			if got.all < leastN || got.all > mostN || got.failed < leastFailed || got.failed > mostFailed {
-				t.Fatalf("window holds %+v, want between %d/%d and %d/%d", got, leastFailed, leastN, mostFailed, mostN)
+			for length, w := range map[time.Duration]window{2 * time.Second: e.brief, 10 * time.Second: e.long} {
+				var got tally
+				for _, part := range w.parts {
+					got.all += part.all
+					got.failed += part.failed
+				}
+				leastN, leastFailed := count(7 * length / 8)
+				mostN, mostFailed := count(length)
+				if got.all < leastN || got.all > mostN || got.failed < leastFailed || got.failed > mostFailed {
+					t.Fatalf("window of %v holds %+v, want between %d/%d and %d/%d", length, got, leastFailed, leastN, mostFailed, mostN)
+				}
 			}
 		}
 	})

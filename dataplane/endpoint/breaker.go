@@ -20,7 +20,6 @@ type breaker struct {
 	hurried  bool // the place shows signs of life: don't wait for the probe to be due
 	failed   int  // canaries in a row
 	refusals int  // connect failures in a row
-	accused  bool // requests alone would have ejected it, which was not permitted
 
 	// reason is what ejected the place, nil while it is in use; the request path reads it.
 	reason atomic.Pointer[string]
@@ -83,8 +82,8 @@ func (b *breaker) count(o failover.Outcome, now time.Time) {
 	before := b.ejector
 	b.ejector = before.Record(o, b.cfg, now)
 	if out, _ := b.ejector.Ejected(); out && !was && b.refusals < b.cfg.ConnectFailures && b.permit != nil && !b.permit(b) {
-		// It may be the requests. A canary decides.
-		b.ejector, b.accused = before, true
+		// It may be the requests. Canaries decide.
+		b.ejector = before.Accuse()
 	}
 }
 
@@ -148,29 +147,32 @@ func (b *breaker) idle() bool {
 }
 
 // probed takes in how a canary went. As many failures in a row as connect failures would eject,
-// whatever their kind, eject: a canary is small, and nobody's fault but the place's. One that is
-// answered clears a place of what requests alone accuse it of, but not of what went wrong after it was
-// sent: it may have been the last that the place answered. Restored: this one brought the place
-// back.
+// whatever their kind, eject: a canary is small, and nobody's fault but the place's. A trial of them
+// judges a place that requests alone accuse. One that is answered clears a place of a doubt, but not of what went
+// wrong after it was sent: it may have been the last that the place answered. Restored: this one brought the
+// place back.
 func (b *breaker) probed(o failover.Outcome, what string, now time.Time) (restored bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was, _ := b.ejector.Ejected()
-	if o == failover.OK && b.accused {
-		b.ejector, b.accused = failover.Ejector{}, false
-	}
+	b.ejector = b.ejector.Tried(o, b.cfg, now)
 	b.count(o, now)
+	b.doubtful = b.anew || b.ejector.Accused()
 	switch o {
 	case failover.OK:
-		b.doubtful, b.failed = b.anew, 0
+		b.failed = 0
 	case failover.Ignored:
-		b.doubtful = b.anew
 	default:
+		b.doubtful = true
 		b.failed++
 		b.byRequests.Store(false)
 	}
-	if b.failed >= b.cfg.ConnectFailures {
-		b.ejector = b.ejector.Eject("canaries fail: "+what, b.cfg, now)
+	switch reason := "canaries fail: " + what; {
+	case b.failed < b.cfg.ConnectFailures:
+	case o == failover.ServerFault:
+		b.ejector = b.ejector.EjectPartly(reason, b.cfg, now)
+	default:
+		b.ejector = b.ejector.Eject(reason, b.cfg, now)
 	}
 	b.publish()
 	is, _ := b.ejector.Ejected()
@@ -193,7 +195,7 @@ func (b *breaker) publish() {
 		}
 	}
 	if out {
-		b.doubtful, b.anew, b.accused = false, false, false
+		b.doubtful, b.anew = false, false
 	}
 	if out || b.doubtful {
 		b.wake()

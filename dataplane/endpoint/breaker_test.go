@@ -1,9 +1,11 @@
 package endpoint
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"anabranch/dataplane/table"
 	"anabranch/failover"
 )
 
@@ -155,41 +157,106 @@ func TestABusyPlaceIsNotADeadOne(t *testing.T) {
 	}
 }
 
-// What requests alone accuse a place of is forgotten once a canary is answered: it takes as many of
-// them again.
-func TestACanaryClearsAPlaceOfWhatRequestsSay(t *testing.T) {
-	now := time.Unix(1000, 0)
-	b := newBreaker(failover.DefaultEjectConfig())
-	asked := 0
-	b.permit = func(*breaker) bool { asked++; return false }
+// accused is a breaker of a place that requests alone would have ejected, had it been permitted.
+func accused(t *testing.T, now time.Time) (b *breaker, asked *int) {
+	t.Helper()
+	b, asked = newBreaker(failover.DefaultEjectConfig()), new(int)
+	b.permit = func(*breaker) bool { *asked++; return false }
 	for range 20 {
 		b.record(failover.ServerFault, now)
 	}
-	if out, _ := b.ejected(); out || asked != 1 {
-		t.Fatalf("ejected %v, asked %d times", out, asked)
+	if out, _ := b.ejected(); out || *asked != 1 {
+		t.Fatalf("ejected %v, asked %d times", out, *asked)
 	}
-	if !b.probe(now, 0.5) {
-		t.Fatal("no canary looks into it")
+	return b, asked
+}
+
+// What requests alone accuse a place of is forgotten once a trial of canaries is answered: it takes as many of
+// them again.
+func TestATrialClearsAPlaceOfWhatRequestsSay(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b, asked := accused(t, now)
+	for n := range 12 {
+		if !b.probe(now, 0.5) {
+			t.Fatalf("canary %d does not look into it", n)
+		}
+		b.probed(failover.OK, "", now)
 	}
-	b.probed(failover.OK, "", now)
 	if !b.idle() {
 		t.Error("still in doubt")
 	}
-	for range 18 { // with the canary's 19 outcomes
+	before := *asked
+	for range 18 { // with the last canary's 19 outcomes
 		b.record(failover.ServerFault, now)
 	}
-	if asked != 1 {
-		t.Errorf("asked %d times: what was before the canary still counts", asked)
+	if *asked != before {
+		t.Error("what was before the trial still counts")
 	}
 	b.record(failover.ServerFault, now)
-	if asked != 2 {
-		t.Errorf("asked %d times after one more", asked)
+	if *asked != before+1 {
+		t.Errorf("asked %d times after one more", *asked-before)
 	}
-	for range 3 {
+	for range 2 {
 		b.probe(now, 0.5)
 		b.probed(failover.ServerFault, "answered 500", now)
 	}
 	if out, why := b.ejected(); !out || b.byRequests.Load() {
-		t.Errorf("three canaries failed: ejected %v (%s), by requests alone %v", out, why, b.byRequests.Load())
+		t.Errorf("two canaries failed: ejected %v (%s), by requests alone %v", out, why, b.byRequests.Load())
+	}
+}
+
+// Seven of ten canaries of a place that fails three in ten are answered.
+func TestOneAnswerDoesNotClearAPlaceThatFailsInPart(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b, _ := accused(t, now)
+	for _, o := range []failover.Outcome{failover.OK, failover.OK, failover.ServerFault, failover.OK, failover.OK} {
+		if !b.probe(now, 0.5) {
+			t.Fatal("the trial has ended")
+		}
+		b.probed(o, "answered 500", now)
+	}
+	if out, _ := b.ejected(); out {
+		t.Fatal("one failure convicts")
+	}
+	b.probe(now, 0.5)
+	b.probed(failover.ServerFault, "answered 500", now)
+	if out, why := b.ejected(); !out || !strings.Contains(why, "2 of 6 canaries") {
+		t.Fatalf("ejected %v: %s", out, why)
+	}
+	// And one answer does not bring it back.
+	for n := range 12 {
+		now = now.Add(time.Second)
+		if !b.probe(now, 0.5) {
+			t.Fatalf("canary %d is not due", n)
+		}
+		if back := b.probed(failover.OK, "", now); back != (n == 11) {
+			t.Fatalf("brought back %v by %d answers", back, n+1)
+		}
+	}
+}
+
+// A trial costs a provider's money and says nothing of a peer, whose few failures its own routers know better.
+func TestTrialsAndLongWindowsAreForOwnServers(t *testing.T) {
+	e := table.Ejection{Window: 4 * time.Second}
+	type judged struct {
+		trial int
+		long  time.Duration
+	}
+	tests := map[string]struct {
+		remote bool
+		kind   string
+		want   judged
+	}{
+		"model servers here": {false, table.KindEndpoints, judged{12, 20 * time.Second}},
+		"a provider":         {false, table.KindProvider, judged{1, 20 * time.Second}},
+		"another region's":   {true, table.KindEndpoints, judged{1, 4 * time.Second}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg := ejectConfig(e, tt.remote, tt.kind).WithDefaults()
+			if got := (judged{cfg.Trial, cfg.LongWindow}); got != tt.want {
+				t.Errorf("%+v, want %+v", got, tt.want)
+			}
+		})
 	}
 }

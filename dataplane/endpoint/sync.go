@@ -165,9 +165,13 @@ func (r *Registry) newEndpoint(c *Cluster, w table.Endpoint, cfg failover.EjectC
 func ejectConfig(e table.Ejection, remote bool, kind string) failover.EjectConfig {
 	cfg := failover.DefaultEjectConfig()
 	cfg.ConnectFailures, cfg.FailureRatio, cfg.MinRequests = e.ConnectFailures, e.FailureRatio, e.MinRequests
-	cfg.Window, cfg.Reprobe, cfg.ReprobeMax = e.Window, e.Reprobe, e.ReprobeMax
+	cfg.Window, cfg.LongWindow, cfg.Reprobe, cfg.ReprobeMax = e.Window, 0, e.Reprobe, e.ReprobeMax
+	if remote || kind == table.KindProvider {
+		cfg.Trial = 1 // a peer answers for itself alone, and a provider takes money for each
+	}
 	switch {
 	case remote:
+		cfg.LongWindow = cfg.Window // its own routers know sooner, and retry there
 		cfg.ReprobeMax = min(cfg.ReprobeMax, maxRemoteReprobe)
 		cfg.Reprobe = min(cfg.Reprobe, cfg.ReprobeMax)
 	case kind == table.KindProvider:

@@ -33,6 +33,7 @@ const (
 	retried       = "refused connection answers elsewhere"
 	left          = "99 % of new traffic away from a killed cluster"
 	evacuated     = "control plane has evacuated a killed cluster"
+	evacuatedIll  = "control plane has evacuated an ill cluster"
 	silent        = "router leaves what accepts and emits nothing"
 	blackHole     = "router leaves what swallows packets"
 	errorsGrey    = "router leaves 30 % errors"
@@ -62,6 +63,7 @@ func newBoard() *board {
 		{name: retried, unit: "ms", want: 250},
 		{name: left, unit: "s", want: 3},
 		{name: evacuated, unit: "s", want: 15},
+		{name: evacuatedIll, unit: "s", want: 30},
 		{name: silent, unit: "s", want: 5},
 		{name: blackHole, unit: "s", want: 5},
 		{name: errorsGrey, unit: "s", want: 15},

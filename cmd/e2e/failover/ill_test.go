@@ -21,12 +21,13 @@ func (tr *trial) ill(region, goal string, within time.Duration, breaks, heals fu
 		tr.t.Error(err)
 	}
 	tr.board.add(goal, noticed.Seconds())
-	pass(2 * time.Second) // of traffic elsewhere
+	gone := tr.evacuates(broken.name, began) // a suspect that gets well before that waits longer for trust each time
+	tr.board.add(evacuatedIll, gone.Seconds())
 	heals()
 	tr.good()
 	cuts := tr.settle(began, region, "")
 	tr.board.add(unjust, float64(tr.moved(began, broken.name)))
-	tr.t.Logf("%s: left after %v, %d cut", region, noticed.Round(time.Millisecond), len(cuts))
+	tr.t.Logf("%s: left after %v, evacuated after %v, %d cut", region, noticed.Round(time.Millisecond), gone.Round(time.Millisecond), len(cuts))
 }
 
 // hang: all model servers of a cluster take requests and emit nothing more.

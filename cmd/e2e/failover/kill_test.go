@@ -37,21 +37,30 @@ func (tr *trial) kill(n int) {
 		}
 	}
 	tr.board.add(cutUncounted, float64(uncounted))
-	if err := poll(time.Until(killed.Add(60*time.Second)), 100*time.Millisecond, func() error {
-		for _, c := range tr.changes(killed) {
-			if c.cluster == broken.name && c.state == "EVACUATED" {
-				tr.board.add(evacuated, c.at.Sub(killed).Seconds())
-				return nil
-			}
-		}
-		return fmt.Errorf("the control plane has not evacuated %s: %v", broken.name, tr.changes(killed))
-	}); err != nil {
-		tr.t.Error(err)
-	}
+	tr.board.add(evacuated, tr.evacuates(broken.name, killed).Seconds())
 	tr.board.add(unjust, float64(tr.moved(killed, broken.name)))
 	tr.t.Logf("%s: noticed after %v, all away after %v, %d cut", region, noticed.Round(time.Millisecond), gone.Round(time.Millisecond), len(cuts))
 	broken.start(tr.s)
 	tr.good()
+}
+
+// evacuates waits until the control plane has evacuated a cluster, and gives the time since a moment.
+func (tr *trial) evacuates(cluster string, since time.Time) time.Duration {
+	tr.t.Helper()
+	var took time.Duration
+	if err := poll(time.Until(since.Add(60*time.Second)), 100*time.Millisecond, func() error {
+		for _, c := range tr.changes(since) {
+			if c.cluster == cluster && c.state == "EVACUATED" {
+				took = c.at.Sub(since)
+				return nil
+			}
+		}
+		return fmt.Errorf("the control plane has not evacuated %s: %v", cluster, tr.changes(since))
+	}); err != nil {
+		tr.t.Error(err)
+		return time.Since(since)
+	}
+	return took
 }
 
 // retriesOf measures how long requests that the place refused took until another one had them.

@@ -74,7 +74,7 @@ const (
 )
 
 // fast are the times of cool-down, recovery and ramp over what is usual. Detection is not scaled.
-const fast = 0.01
+const fast = 0.002
 
 // start brings all up and waits until every router answers.
 func start(t *testing.T) *system {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -245,7 +246,10 @@ type routerStatus struct {
 		Ejected            bool
 		Saturation         float64
 		Unanswered         *struct{ Requests int }
-		Endpoints          []struct{ Ejected bool }
+		Endpoints          []struct {
+			Ejected bool
+			Lacks   []string
+		}
 	}
 }
 
@@ -258,18 +262,31 @@ func status(r *part) (st routerStatus, err error) {
 	return st, json.NewDecoder(resp.Body).Decode(&st)
 }
 
-// leaves says whether the router uses the cluster no more; nil: it doesn't.
+// leaves says whether the router sends no requests of these checks to the cluster any more; nil: it doesn't.
 func leaves(r *part, cluster string) error {
 	st, err := status(r)
 	if err != nil {
 		return err
 	}
 	for _, c := range st.Clusters {
-		if c.ID == cluster && (c.Ejected || c.Unanswered != nil) {
+		if c.ID != cluster {
+			continue
+		}
+		if c.Ejected || c.Unanswered != nil {
 			return nil
 		}
+		used := 0
+		for _, e := range c.Endpoints {
+			if !e.Ejected && !slices.Contains(e.Lacks, seed.SmallModel) {
+				used++
+			}
+		}
+		if used == 0 && len(c.Endpoints) > 0 {
+			return nil
+		}
+		return fmt.Errorf("%s uses %d of %d endpoints of %s", r.name, used, len(c.Endpoints), cluster)
 	}
-	return fmt.Errorf("%s uses %s", r.name, cluster)
+	return fmt.Errorf("%s does not know %s", r.name, cluster)
 }
 
 // record is what these checks look at of a router's account of one request.
