@@ -42,7 +42,7 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	cd web && npm ci --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-web/dist/index.html: web/node_modules/.package-lock.json web/index.html $(shell find web/src -type f 2>/dev/null) web/vite.config.ts
+web/dist/index.html: web/node_modules/.package-lock.json web/index.html $(shell find web/src web/tools -type f ! -name '*.gen.ts' 2>/dev/null) web/vite.config.ts api/openapi.yaml
 	cd web && npm run --silent build
 	@touch $@
 
@@ -83,6 +83,10 @@ stress: web/dist/index.html ## What is too long for CI: every test ten times und
 	$(if $(LONG),,CGO_ENABLED=1 go test -race -vet=off -count=10 -timeout 120m ./...)
 	ANABRANCH_STRESS=1 CGO_ENABLED=1 go test -race -vet=off -count=1 -timeout 180m -v -run '$(or $(LONG),.)' ./controlplane/... ./cmd/anabranch-controlplane/... ./ratelimit/redisbucket ./cmd/e2e/quota
 	ANABRANCH_STRESS=1 go test -vet=off -count=1 -p 1 -timeout 300m -v -run '$(or $(LONG),.)' ./cmd/e2e/failover ./cmd/e2e/drill # alone: what they measure is time
+
+.PHONY: screenshots
+screenshots: web/dist/index.html ## A picture of every page of the console, light and dark, in web/screenshots.
+	cd web && rm -rf screenshots && mkdir screenshots && node e2e/screenshots.js screenshots
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (10s) each; what is found goes to its testdata.
@@ -142,7 +146,7 @@ gen: $(BUF) $(PROTOC_GO) $(PROTOC_GRPC) ## Make the generated code again.
 
 .PHONY: clean
 clean: ## Remove what build and tests made (not the state of a running demo).
-	rm -rf bin web/node_modules .anabranch/tools .anabranch/bench*.txt
+	rm -rf bin web/node_modules web/screenshots web/src/api/schema.gen.ts .anabranch/tools .anabranch/bench*.txt
 	find web/dist -mindepth 1 ! -name .keep -delete
 
 $(GOLANGCI_LINT):

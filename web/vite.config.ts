@@ -11,7 +11,15 @@ export default defineConfig({
     emptyOutDir: true,
     // The server's content policy allows files of its own, and nothing inline.
     assetsInlineLimit: 0,
+    // For the test of how much the first page loads.
+    manifest: true,
     modulePreload: { polyfill: false },
+    rolldownOptions: {
+      onLog(level, log, tell) {
+        // Libraries mark what belongs to the browser for servers that draw pages; this one draws none.
+        if (log.code !== 'MODULE_LEVEL_DIRECTIVE') tell(level, log)
+      },
+    },
   },
   server: { proxy: { '/v1': target } },
   test: { include: ['src/**/*.test.{ts,tsx}'] },

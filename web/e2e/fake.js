@@ -13,22 +13,48 @@ const policy =
 
 export const token = 'viewer-of-the-fake'
 
+/**
+ * What the fake answers besides the stream: a body, or what makes one of the request's URL.
+ * @typedef {{ status?: number, headers?: Record<string, string>, body?: unknown }} Answer
+ * @typedef {(url: URL, request: { method: string, body: string, headers: import('node:http').IncomingHttpHeaders }) => Answer | Promise<Answer>} Answerer
+ */
+
+/** @param {number} status @param {string} code @param {string} title @param {string} detail @returns {Answer} */
+export function problem(status, code, title, detail) {
+  return { status, headers: { 'content-type': 'application/problem+json' }, body: { type: `urn:anabranch:problem:${code}`, code, title, detail, status } }
+}
+
 /** Starts the node on a free port of the loopback. */
 export async function startFake() {
   /** @type {Set<import('node:http').ServerResponse>} */
   const watchers = new Set()
-  const state = { fleet: picture(), silent: false, down: false, requests: 0 }
+  /** @type {{ fleet: ReturnType<typeof picture>, silent: boolean, down: boolean, requests: number, role: string, answers: Record<string, Answerer> }} */
+  const state = {
+    fleet: picture(),
+    silent: false,
+    down: false,
+    requests: 0,
+    role: 'operator',
+    // By "METHOD /path", or "METHOD /path/*" for all that begins so.
+    answers: {
+      'GET /v1/whoami': () => ({ body: { kind: 'token', name: 'ops', role: state.role, scope: {}, rights: state.role === 'viewer' ? ['read'] : ['read', 'write'] } }),
+      'GET /v1/status': () => ({ body: status(state.fleet) }),
+      'GET /v1/signin': () => ({ body: {} }),
+      'GET /v1/costs': () => ({ body: costs() }),
+      'GET /v1/plan/survival': () => ({ body: survival() }),
+    },
+  }
   const send = (/** @type {import('node:http').ServerResponse} */ r) =>
     r.write(`id: 1\nevent: fleet\ndata: ${JSON.stringify({ ...state.fleet, at: new Date().toISOString() })}\n\n`)
   const server = createServer(async (request, response) => {
-    const { pathname } = new URL(request.url ?? '/', 'http://fake')
+    const url = new URL(request.url ?? '/', 'http://fake')
+    const { pathname } = url
+    if (pathname.startsWith('/v1/') && pathname !== '/v1/signin' && request.headers.authorization !== `Bearer ${token}`) {
+      reply(response, problem(401, 'unauthenticated', 'Not signed in', 'The bearer token is not known.'))
+      return
+    }
     if (pathname === '/v1/fleet/watch') {
       state.requests++
-      if (request.headers.authorization !== `Bearer ${token}`) {
-        response.writeHead(401, { 'content-type': 'application/problem+json' })
-        response.end(JSON.stringify({ title: 'Not signed in', detail: 'The bearer token is not known.', status: 401 }))
-        return
-      }
       if (state.down) return void request.socket.destroy()
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       watchers.add(response)
@@ -36,7 +62,16 @@ export async function startFake() {
       send(response)
       return
     }
-    const name = pathname === '/' ? 'index.html' : pathname.slice(1)
+    if (pathname.startsWith('/v1/')) {
+      if (state.down) return void request.socket.destroy()
+      let body = ''
+      for await (const piece of request) body += piece
+      const key = `${request.method} ${pathname}`
+      const answer = state.answers[key] ?? Object.entries(state.answers).find(([k]) => k.endsWith('*') && key.startsWith(k.slice(0, -1)))?.[1]
+      reply(response, answer ? await answer(url, { method: request.method ?? '', body, headers: request.headers }) : problem(404, 'not_found', 'Not found', `The fake does not know ${key}.`))
+      return
+    }
+    const name = extname(pathname) ? pathname.slice(1) : 'index.html'
     try {
       const body = await readFile(new URL(name, dist))
       response.writeHead(200, { 'content-type': types[extname(name)] ?? 'text/plain', 'content-security-policy': policy })
@@ -68,6 +103,12 @@ export async function startFake() {
   }
 }
 
+/** @param {import('node:http').ServerResponse} response @param {Answer} answer */
+function reply(response, { status = 200, headers = {}, body }) {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers })
+  response.end(body === undefined || typeof body === 'string' ? body : JSON.stringify(body))
+}
+
 /** Three regions: one well, one failing over, one that nobody hears of. */
 export function picture() {
   const ago = (/** @type {number} */ s) => new Date(Date.now() - s * 1000).toISOString()
@@ -78,19 +119,20 @@ export function picture() {
     name, region, type: 'endpoints', health: 'HEALTHY', since: ago(4000), reason: '', cap: 1, drained: false, freshness: 'fresh', ageMs: 400,
     models: ['llama-3.1-8b'], endpoints: { total: 4, ready: 4 }, saturation: 0.42, waiting: 1, running: 57, kvUsage: 0.31, ttftP95Ms: 312,
     capacityWork: 52000, loadWork: 21000, requestsPerSecond: 38.2, failuresPerSecond: 0,
-    observers: [observer('us-east-1'), observer('eu-west-1')], ...over,
+    observers: [observer('us-east-1'), observer('eu-west-1')], modelHealth: [], from: 'routers', sources: [], ...over,
   })
   const router = (/** @type {string} */ region, over = {}) => ({
-    id: `router-${region}-1`, version: 'dev', appliedRevision: 118, ageMs: 300, node: 'n1', connected: true, ...over,
+    id: `router-${region}-1`, region, version: 'v1.2.0', appliedEpoch: 1, appliedRevision: 118, ageMs: 300, node: 'n1', connected: true, behind: false, quotaStoreOk: true,
+    degradedLimits: 0, orders: [], answer: null, ...over,
   })
   return {
     at: ago(0), revision: 12345, epoch: 1, clusterId: 'c0ffee', leader: 'n2', node: 'n1', tableRevision: 118, tableCreatedAt: ago(75),
     members: ['n1', 'n2', 'n3'].map((id, i) => ({
-      id, address: `127.0.0.1:712${i}`, voter: true, leader: id === 'n2', healthy: id !== 'n3', appliedIndex: 12345 - i,
+      id, address: `127.0.0.1:712${i}`, voter: true, leader: id === 'n2', healthy: id !== 'n3', appliedIndex: 12345 - i, behind: i, lastContactMs: id === 'n3' ? 42000 : 90, version: 'v1.2.0', featureLevel: 3,
     })),
     regions: [
       { name: 'us-east-1', zone: 'us', health: 'HEALTHY', requestsPerSecond: 76.4, failuresPerSecond: 0, inFlight: 112, quotaStoreOk: true, routers: [router('us-east-1')] },
-      { name: 'eu-west-1', zone: 'eu', health: 'RAMPING', requestsPerSecond: 12.25, failuresPerSecond: 1.5, inFlight: 18, quotaStoreOk: false, routers: [router('eu-west-1', { appliedRevision: 117 })] },
+      { name: 'eu-west-1', zone: 'eu', health: 'RAMPING', requestsPerSecond: 12.25, failuresPerSecond: 1.5, inFlight: 18, quotaStoreOk: false, routers: [router('eu-west-1', { appliedRevision: 117, behind: true })] },
       { name: 'ap-northeast-1', zone: 'ap', health: 'FROZEN', requestsPerSecond: 0, failuresPerSecond: 0, inFlight: 0, quotaStoreOk: true, routers: [router('ap-northeast-1', { ageMs: 61000, connected: false })] },
     ],
     clusters: [
@@ -112,6 +154,46 @@ export function picture() {
         { cluster: 'euw1-h100', region: 'eu-west-1', wanted: 0, observed: 0.06 },
       ] },
       { model: 'llama-3.1-70b', class: 'interactive', source: 'eu-west-1', reason: 'residency allows eu only', clusters: [] },
+    ],
+  }
+}
+
+/** A control plane where nothing is the matter. @param {{ revision: number, leader: string, node: string, tableRevision: number }} fleet */
+export function status(fleet, over = {}) {
+  return {
+    clusterId: 'c0ffee', epoch: 1, revision: fleet.revision, leader: fleet.leader, node: fleet.node, ready: true, version: 'v1.2.0', tableRevision: fleet.tableRevision,
+    featureLevel: 3, frozen: false, unwell: [], freeze: null, rollout: null, heldBack: false, returned: false, pendingProposals: 0, brokenGlass: [], emergency: [],
+    drill: null, routers: [], ...over,
+  }
+}
+
+/** The account of ten minutes, by region. */
+export function costs() {
+  const row = (/** @type {string} */ region, /** @type {number} */ tokens, over = {}) => ({
+    region, start: '', until: '', merged: 0, inputTokens: tokens, cachedInputTokens: tokens * 0.41, outputTokens: tokens / 4, succeeded: tokens / 900, failed: 0, egressBytes: 0,
+    work: tokens * 2, paidUSD: '12.5', workUSD: '9.1', egressUSD: '0.2', idleUSD: '3.2', carbonUSD: '0', perMillionTokensUSD: '1.84', perAnswerUSD: '0.002', estimate: false, unpriced: false, ...over,
+  })
+  return {
+    from: new Date(Date.now() - 660_000).toISOString(), until: new Date(Date.now() - 60_000).toISOString(), complete: true, by: ['region'], step: 'none', idle: 'apart', keys: 2,
+    folded: false, lateAnswers: 0, gaps: [], rows: [row('us-east-1', 38_000_000), row('eu-west-1', 6_100_000, { perMillionTokensUSD: '3.07', estimate: true })], total: row('', 44_100_000),
+  }
+}
+
+/** Plans for the loss of each region. */
+export function survival() {
+  const head = (/** @type {string} */ cluster, /** @type {string} */ region, /** @type {number} */ headroom) => ({
+    cluster, region, workPerS: 52000 * (1 - headroom), coldPerS: 900, capacityPerS: 60000, canPerS: 52000, objectiveMs: 2000, class: 'interactive', measured: true,
+    headroomPerS: 52000 * headroom, headroom,
+  })
+  const row = (/** @type {object} */ lost, /** @type {string} */ verdict, /** @type {string} */ why, /** @type {object[]} */ clusters) => ({
+    lost, verdict, why, clusters, movedPerS: 21000, coldPerS: 900, extraRTTMs: 41, shed: [], stranded: [], tenants: [], spendPerHour: { usd: 412, estimate: false, unpriced: false },
+  })
+  return {
+    at: new Date().toISOString(), silent: ['ap-northeast-1'], rows: [
+      row({}, 'survives', 'All demand is served.', [head('use1-h100', 'us-east-1', 0.52), head('euw1-h100', 'eu-west-1', 0.61)]),
+      row({ regions: ['us-east-1'] }, 'fails', 'eu-west-1 can do 61 % of it.', [head('euw1-h100', 'eu-west-1', -0.22), head('apne1-gateway', 'ap-northeast-1', 0.31)]),
+      row({ regions: ['eu-west-1'] }, 'survives', 'us-east-1 takes all of it.', [head('use1-h100', 'us-east-1', 0.38), head('apne1-gateway', 'ap-northeast-1', 0.44)]),
+      row({ regions: ['ap-northeast-1'] }, 'degraded', 'Batch traffic is shed.', [head('use1-h100', 'us-east-1', 0.06), head('euw1-h100', 'eu-west-1', 0.41)]),
     ],
   }
 }

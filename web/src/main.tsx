@@ -1,13 +1,36 @@
+import { QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
-import { App } from './App'
-import { browser } from './signin'
+import { queries } from './api/query'
+import { Follow } from './live/world'
+import { router } from './router'
+import { browser } from './session/signin'
+import { Sessions, useSession } from './session/Session'
+import { apply } from './shell/preferences'
 import './style.css'
 
-const root = document.getElementById('root')
-if (!root) throw new Error('the page has no root')
-createRoot(root).render(
+const place = { storage: sessionStorage, location, history }
+const gate = browser()
+
+function Inside() {
+  const { token, signOut } = useSession()
+  return (
+    <Follow token={token} onDenied={signOut}>
+      <RouterProvider router={router} />
+    </Follow>
+  )
+}
+
+apply()
+const element = document.getElementById('root')
+if (!element) throw new Error('the page has no root')
+createRoot(element).render(
   <StrictMode>
-    <App place={{ storage: sessionStorage, location, history }} gate={browser()} />
+    <QueryClientProvider client={queries}>
+      <Sessions place={place} gate={gate}>
+        <Inside />
+      </Sessions>
+    </QueryClientProvider>
   </StrictMode>,
 )

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { forgetToken, keepSignIn, keepToken, readNext, readToken, type Place } from './session'
+import { forgetToken, keepSignIn, keepToken, readNext, readToken, type Place } from './token'
 
 function place(hash: string, kept?: string) {
   const store = new Map(kept ? [['anabranch.token', kept]] : [])

@@ -1,22 +1,22 @@
 import { describe, expect, it } from 'vitest'
-import { parseFleet } from './fleet'
-import { backoff, connect, FRESH_MS, reason, reduce, SILENT_MS, stale, start, type News, type World } from './live'
-import { sample } from './sample'
+import { problemOf } from '../api/problem'
+import { backoff, connect, FRESH_MS, parse, reduce, SILENT_MS, stale, start, type News, type World } from './live'
+import { fleet as told, sample } from './sample'
 
 describe('the reducer', () => {
   it('keeps the last picture while the connection is lost', () => {
-    const fleet = sample()
+    const picture = sample()
     const seen = [
       { kind: 'connecting' },
       { kind: 'open' },
-      { kind: 'fleet', fleet, at: 1000 },
+      { kind: 'fleet', picture, at: 1000 },
       { kind: 'lost', why: 'reset', retryAt: 1500 },
       { kind: 'connecting' },
       { kind: 'lost', why: 'refused', retryAt: 2500 },
-    ] as const satisfies News[]
-    const lost = seen.reduce<typeof start>(reduce, start)
-    expect(lost).toEqual({ link: { state: 'waiting', why: 'refused', retryAt: 2500 }, fleet, receivedAt: 1000, failures: 2 })
-    expect(reduce(lost, { kind: 'fleet', fleet, at: 3000 })).toEqual({ link: { state: 'live' }, fleet, receivedAt: 3000, failures: 0 })
+    ] satisfies News[]
+    const lost = (seen as News[]).reduce(reduce, start)
+    expect(lost).toEqual({ link: { state: 'waiting', why: 'refused', retryAt: 2500 }, picture, receivedAt: 1000, failures: 2 })
+    expect(reduce(lost, { kind: 'fleet', picture, at: 3000 })).toEqual({ link: { state: 'live' }, picture, receivedAt: 3000, failures: 0 })
   })
 
   it('ends with a refusal', () => {
@@ -25,13 +25,13 @@ describe('the reducer', () => {
 })
 
 describe('staleness', () => {
-  const live = reduce(start, { kind: 'fleet', fleet: sample(), at: 10_000 })
+  const live = reduce(start, { kind: 'fleet', picture: sample(), at: 10_000 })
   it('comes when news are overdue', () => {
     expect(stale(live, 10_000 + FRESH_MS)).toBe(false)
     expect(stale(live, 10_001 + FRESH_MS)).toBe(true)
   })
   it('waits for a heartbeat where no router makes news', () => {
-    const quiet = reduce(start, { kind: 'fleet', fleet: sample({ regions: [] }), at: 10_000 })
+    const quiet = reduce(start, { kind: 'fleet', picture: sample({ regions: [] }), at: 10_000 })
     expect(stale(quiet, 10_000 + SILENT_MS)).toBe(false)
     expect(stale(quiet, 10_001 + SILENT_MS)).toBe(true)
     expect(stale(reduce(quiet, { kind: 'lost', why: '', retryAt: 0 }), 10_001 + FRESH_MS)).toBe(true)
@@ -46,7 +46,7 @@ it('waits longer each time, spread, up to 15 s', () => {
 })
 
 it('reads the reason of a refusal', async () => {
-  const problem = (body: string) => reason(new Response(body, { status: 403 }))
+  const problem = async (body: string) => (await problemOf(new Response(body, { status: 403 }))).message
   expect(await problem('{"title":"Forbidden","detail":"needs viewer"}')).toBe('Forbidden: needs viewer')
   expect(await problem('{"title":"Forbidden"}')).toBe('Forbidden')
   expect(await problem('<html>')).toBe('HTTP 403')
@@ -77,7 +77,7 @@ async function play(answers: (() => Response | Promise<Response>)[]) {
   return { kinds: news.map((n) => n.kind), news, waits, asked }
 }
 
-const event = `id: 1\nevent: fleet\ndata: ${JSON.stringify(sample())}\n\n`
+const event = `id: 1\nevent: fleet\ndata: ${JSON.stringify(told())}\n\n`
 
 /** A stream of pieces of bytes. */
 function stream(...pieces: string[]) {
@@ -123,7 +123,7 @@ describe('connect', () => {
   it('takes only the newest of several events at once', async () => {
     const newer = event.replace('"revision":42', '"revision":43')
     const { news } = await play([() => stream(event + newer)])
-    expect(news.filter((n) => n.kind === 'fleet').map((n) => n.fleet.revision)).toEqual([43])
+    expect(news.filter((n) => n.kind === 'fleet').map((n) => n.picture.revision)).toEqual([43])
   })
 
   it('survives an event that is no fleet', async () => {
@@ -147,19 +147,17 @@ describe('connect', () => {
           }),
         ),
     ])
-    expect(news.flatMap((n) => (n.kind === 'fleet' ? [n.fleet.regions[0]?.name] : []))).toEqual(['zürich'])
+    expect(news.flatMap((n) => (n.kind === 'fleet' ? Object.keys(n.picture.regions) : []))).toEqual(['zürich'])
   })
 })
 
 describe('the fleet', () => {
-  it('has empty lists where there are none', () => {
-    expect(parseFleet('{"regions":[{"name":"a","routers":null}],"clusters":[{"name":"c"}],"weights":[{"model":"m"}],"members":null}')).toMatchObject({
-      members: [],
-      regions: [{ routers: [] }],
-      clusters: [{ models: [], observers: [], endpoints: { total: 0, ready: 0 } }],
-      weights: [{ clusters: [] }],
-      leader: '',
-    })
+  it('has nothing where nothing is told', () => {
+    const p = parse('{"regions":[{"name":"a","routers":null}],"clusters":[{"name":"c"}],"weights":[{"model":"m","class":"k","source":"a"}],"members":null}')
+    expect(p.regions['a']?.routers.total).toBe(0)
+    expect(p.clusters['c']).toMatchObject({ models: {}, usable: 0, ejected: 0, endpointsTotal: 0 })
+    expect(p.weights).toEqual({ m: { k: { a: { reason: undefined, clusters: {} } } } })
+    expect(p.leader).toBe('')
   })
-  it.each(['null', '[]', '1', 'x'])('is not %s', (data) => expect(() => parseFleet(data)).toThrow())
+  it.each(['null', '[]', '1', 'x'])('is not %s', (data) => expect(() => parse(data)).toThrow())
 })

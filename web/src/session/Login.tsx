@@ -18,13 +18,13 @@ export function Login({ why, onToken, issuer, onSignIn }: Asks) {
     if (token.trim()) onToken(token.trim())
   }
   return (
-    <main className="mx-auto mt-16 max-w-md rounded-lg border border-line bg-card p-6">
+    <main className="card mx-auto mt-16 max-w-md p-6">
       <h1 className="text-xl font-bold">Anabranch</h1>
       {issuer && (
         <button
           type="button"
           onClick={onSignIn}
-          className="mt-4 w-full cursor-pointer rounded border border-line bg-page px-3 py-2 font-semibold"
+          className="button button-main mt-4 w-full"
         >
           Sign in with {new URL(issuer).host}
         </button>
@@ -35,19 +35,20 @@ export function Login({ why, onToken, issuer, onSignIn }: Asks) {
           id={id}
           type="password"
           autoComplete="current-password"
+          // oxlint-disable-next-line jsx-a11y/no-autofocus -- it is all that there is on this page
           autoFocus
           value={token}
           onChange={(e) => setToken(e.target.value)}
           aria-describedby={why ? `${id}-why` : undefined}
           aria-invalid={why !== ''}
-          className="rounded border border-line bg-page px-2 py-1"
+          className="field"
         />
         {why && (
           <p id={`${id}-why`} role="alert" className="text-bad">
             {why}
           </p>
         )}
-        <button type="submit" className="cursor-pointer rounded border border-line bg-page px-3 py-1 font-semibold">
+        <button type="submit" className="button font-semibold">
           Sign in
         </button>
       </form>

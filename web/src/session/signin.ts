@@ -1,7 +1,7 @@
 // Signing in with the OpenID provider: an authorization code with PKCE (RFC 7636). The code goes to the
 // control plane, which exchanges it; the page speaks to nobody else.
 
-import { reason } from './live'
+import { problemOf } from '../api/problem'
 
 /** What the control plane says of the provider. */
 export interface Provider {
@@ -118,6 +118,6 @@ async function exchange(gate: Pick<Gate, 'fetch'>, grant: Record<string, string>
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(grant),
   })
-  if (!response.ok) throw new Error(await reason(response))
+  if (!response.ok) throw await problemOf(response)
   return (await response.json()) as Tokens
 }

@@ -1,7 +1,9 @@
 // The connection to one control plane node: what is known, and how news change it. The reducer is
 // pure; connect does the rest.
 
-import { parseFleet, type Fleet } from './fleet'
+import { problemOf } from '../api/problem'
+import type { Fleet } from '../api/schema.gen'
+import { fromFleet, share, type Picture } from './picture'
 import { Parser } from './sse'
 
 export type Link =
@@ -14,7 +16,7 @@ export type Link =
 
 export interface Live {
   link: Link
-  fleet: Fleet | null
+  picture: Picture | null
   /** When the fleet arrived, by this machine's clock. */
   receivedAt: number
   /** Attempts since the last event, for the backoff. */
@@ -24,11 +26,11 @@ export interface Live {
 export type News =
   | { kind: 'connecting' }
   | { kind: 'open' }
-  | { kind: 'fleet'; fleet: Fleet; at: number }
+  | { kind: 'fleet'; picture: Picture; at: number }
   | { kind: 'lost'; why: string; retryAt: number }
   | { kind: 'denied'; why: string }
 
-export const start: Live = { link: { state: 'connecting' }, fleet: null, receivedAt: 0, failures: 0 }
+export const start: Live = { link: { state: 'connecting' }, picture: null, receivedAt: 0, failures: 0 }
 
 export function reduce(live: Live, news: News): Live {
   switch (news.kind) {
@@ -37,7 +39,7 @@ export function reduce(live: Live, news: News): Live {
     case 'open':
       return { ...live, link: { state: 'live' } }
     case 'fleet':
-      return { link: { state: 'live' }, fleet: news.fleet, receivedAt: news.at, failures: 0 }
+      return { link: { state: 'live' }, picture: share(live.picture, news.picture), receivedAt: news.at, failures: 0 }
     case 'lost':
       return { ...live, link: { state: 'waiting', why: news.why, retryAt: news.retryAt }, failures: live.failures + 1 }
     case 'denied':
@@ -52,8 +54,8 @@ export const SILENT_MS = 20_000
 
 /** Whether what is shown may no longer be so. */
 export function stale(live: Live, now: number): boolean {
-  if (!live.fleet) return false
-  const chatty = live.fleet.regions.some((r) => r.routers.some((x) => x.connected))
+  if (!live.picture) return false
+  const chatty = Object.values(live.picture.regions).some((r) => r.routers.connected > 0)
   const limit = live.link.state === 'live' && !chatty ? SILENT_MS : FRESH_MS
   return now - live.receivedAt > limit
 }
@@ -62,18 +64,6 @@ export function stale(live: Live, now: number): boolean {
 export function backoff(n: number, random: number): number {
   const most = Math.min(15_000, 500 * 2 ** Math.min(n - 1, 10))
   return Math.round(most * (0.5 + random / 2))
-}
-
-/** What a refused request says of itself, in the words of its problem document if it has one. */
-export async function reason(response: Response): Promise<string> {
-  try {
-    const problem = (await response.json()) as { title?: string; detail?: string }
-    const text = [problem.title, problem.detail].filter(Boolean).join(': ')
-    if (text) return text
-  } catch {
-    // Not a problem document; the status says enough.
-  }
-  return `HTTP ${response.status}`
 }
 
 /** The parts of the world that connect needs. */
@@ -140,8 +130,8 @@ async function watch(token: string, signal: AbortSignal, w: World, tell: (news: 
       cache: 'no-store',
       signal: both,
     })
-    if (response.status === 401 || response.status === 403) return await reason(response)
-    if (!response.ok || !response.body) throw new Error(await reason(response))
+    if (response.status === 401 || response.status === 403) return (await problemOf(response)).message
+    if (!response.ok || !response.body) throw await problemOf(response)
     tell({ kind: 'open' })
     const parser = new Parser()
     const decoder = new TextDecoder()
@@ -153,9 +143,16 @@ async function watch(token: string, signal: AbortSignal, w: World, tell: (news: 
       const events = parser.push(decoder.decode(value, { stream: true })).filter((e) => e.name === 'fleet')
       // Only the newest counts: a picture is whole.
       const newest = events.at(-1)
-      if (newest) tell({ kind: 'fleet', fleet: parseFleet(newest.data), at: w.now() })
+      if (newest) tell({ kind: 'fleet', picture: parse(newest.data), at: w.now() })
     }
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** Reads one event's data; anything but an object is an error. */
+export function parse(data: string): Picture {
+  const raw: unknown = JSON.parse(data)
+  if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) throw new Error('the fleet is not an object')
+  return fromFleet(raw as Partial<Fleet>)
 }

@@ -1,0 +1,79 @@
+import { getRouteApi } from '@tanstack/react-router'
+import { useCallback, useMemo } from 'react'
+import { useRead } from '../../api/query'
+import { severity, type Picture } from '../../live/picture'
+import { useLive, useStale } from '../../live/world'
+import { Search } from '../../ui/Search'
+import { Choice, Section } from '../../ui/parts'
+import { Table } from '../../ui/Table'
+import { clusterColumns, clusterProps, regionColumns, regionProps } from './columns'
+import { Flow } from './Flow'
+import { Loss } from './Loss'
+import { clusterRows, matches, regionRows } from './rows'
+
+const route = getRouteApi('/regions')
+
+export function Page() {
+  const { picture } = useLive()
+  if (!picture) return <p className="p-3 text-soft" aria-busy="true">Waiting for the first picture of the fleet.</p>
+  return <Known picture={picture} />
+}
+
+function Known({ picture }: { picture: Picture }) {
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const old = useStale()
+  const costs = useRead('listCosts', { query: { by: 'region', since: '10m' } }, { every: 30_000 }).data?.data
+  const survival = useRead('survival', {}, { every: 15_000 }).data?.data
+
+  const { q, show } = search
+  const all = useMemo(() => regionRows(picture, costs, survival), [picture, costs, survival])
+  const regions = useMemo(() => all.filter((r) => (show === 'all' || severity(r.health) > 0) && matches(q, r.name, r.zone, r.health)), [all, q, show])
+  const clusters = useMemo(
+    () => clusterRows(picture).filter((c) => (show === 'all' || severity(c.worst) > 0) && matches(q, c.name, c.region, c.health, c.type, ...Object.keys(c.models))),
+    [picture, q, show],
+  )
+  const columns = useMemo(() => regionColumns(picture.tableRevision), [picture.tableRevision])
+  const change = useCallback((over: Partial<typeof search>) => void navigate({ search: (s) => ({ ...s, ...over }), replace: true }), [navigate])
+  const onQ = useCallback((value: string) => change({ q: value }), [change])
+  const onSort = useCallback((sort: string) => change({ sort }), [change])
+  const onClusterSort = useCallback((csort: string) => change({ csort }), [change])
+  const models = Object.keys(picture.weights).toSorted()
+
+  return (
+    <div data-stale={old} className="flex flex-col gap-3">
+      <div className="flex flex-wrap items-center gap-3">
+        <Search label="Search regions, clusters, models" value={q} onChange={onQ} />
+        <Choice label="Show" value={show} choices={[['all', 'All'], ['unwell', 'Unwell only']]} onChange={(v) => change({ show: v })} />
+      </div>
+      <div className="grid items-start gap-3 min-[1900px]:grid-cols-[minmax(0,1fr)_30rem]">
+        <Section title="Regions" level={1} note={`${regions.length} of ${all.length}`}>
+          <Table label="Regions" rows={regions} columns={columns} rowId={(r) => r.name} sort={search.sort} onSort={onSort} rowProps={regionProps} empty="No region matches." maxHeight="45vh" />
+        </Section>
+        <div className="grid items-stretch gap-3 lg:grid-cols-2 min-[1900px]:grid-cols-1">
+          <Section
+            title="Where traffic goes"
+            actions={
+              models.length > 1 && (
+                <select aria-label="Model" className="field" value={search.model} onChange={(e) => change({ model: e.target.value })}>
+                  <option value="">all models</option>
+                  {models.map((m) => (
+                    <option key={m}>{m}</option>
+                  ))}
+                </select>
+              )
+            }
+          >
+            <Flow picture={picture} model={search.model} health={new Map(all.map((r) => [r.name, r.health]))} />
+          </Section>
+          <Section title="Headroom after a loss">
+            <Loss regions={all.map((r) => r.name)} survival={survival} />
+          </Section>
+        </div>
+      </div>
+      <Section title="Clusters" note={`${clusters.length} of ${Object.keys(picture.clusters).length}`}>
+        <Table label="Clusters" rows={clusters} columns={clusterColumns} rowId={(c) => c.name} sort={search.csort} onSort={onClusterSort} rowProps={clusterProps} empty="No cluster matches." />
+      </Section>
+    </div>
+  )
+}

@@ -1,0 +1,184 @@
+// What the page shows of a region and a cluster, put together from the picture, the account and the plans of losses.
+
+import type { Costs, Survival } from '../../api/schema.gen'
+import { severity, worst, type Cluster, type Picture, type Region } from '../../live/picture'
+
+export interface ClusterRow extends Cluster {
+  name: string
+}
+
+/** What the account says of a region over a few minutes. */
+export interface Account {
+  tokensPerSecond: number
+  /** Of input tokens, 0..1. */
+  prefixHits: number
+  /** Dollars; undefined: nothing was done, or no price is known. */
+  perMillion: number | undefined
+  estimate: boolean
+}
+
+/** What is left to a region when another is lost, as a part of what it can do. */
+export interface Left {
+  lost: string
+  headroom: number
+}
+
+export interface RegionRow extends Region {
+  name: string
+  /** Of its unwell clusters; undefined: all are well. */
+  since: string | undefined
+  reason: string
+  clusters: number
+  wanted: number | undefined
+  observed: number | undefined
+  saturation: number | undefined
+  ttftP95Ms: number | undefined
+  errors: number | undefined
+  account: Account | undefined
+  /** For each other region; the least is what counts. */
+  left: Left[]
+}
+
+/** All clusters, by region and name. */
+export function clusterRows(p: Picture): ClusterRow[] {
+  return Object.entries(p.clusters)
+    .map(([name, c]) => rowOf(name, c))
+    .toSorted((a, b) => a.region.localeCompare(b.region) || a.name.localeCompare(b.name))
+}
+
+const rowsOf = new WeakMap<Cluster, ClusterRow>()
+/** The same row for the same cluster, so that it is drawn once. */
+function rowOf(name: string, c: Cluster): ClusterRow {
+  let row = rowsOf.get(c)
+  if (row?.name !== name) rowsOf.set(c, (row = { ...c, name }))
+  return row
+}
+
+/** Shares of all traffic by the region that is to serve it, or does. Sources count by what they ask for. */
+export function shares(p: Picture, of: 'wanted' | 'observed', model = ''): Map<string, number> {
+  const by = new Map<string, number>()
+  let all = 0
+  for (const f of flows(p, model)) {
+    by.set(f.to, (by.get(f.to) ?? 0) + f[of])
+    all += f[of]
+  }
+  if (all > 0) for (const [name, v] of by) by.set(name, v / all)
+  return by
+}
+
+export interface RegionFlow {
+  from: string
+  to: string
+  /** Requests a second, or equal parts where nothing is asked for. */
+  wanted: number
+  observed: number
+}
+
+/**
+ * How much goes from each region to each region. The demand of a source is spread evenly over its models and
+ * classes: how it divides is not told.
+ */
+export function flows(p: Picture, model = ''): RegionFlow[] {
+  const by = new Map<string, RegionFlow>()
+  const parts = new Map<string, number>()
+  const each: [source: string, to: string, wanted: number, observed: number][] = []
+  for (const [name, classes] of Object.entries(p.weights)) {
+    if (model && name !== model) continue
+    for (const sources of Object.values(classes)) {
+      for (const [source, flow] of Object.entries(sources)) {
+        parts.set(source, (parts.get(source) ?? 0) + 1)
+        for (const [cluster, s] of Object.entries(flow.clusters)) {
+          const to = p.clusters[cluster]?.region
+          if (to) each.push([source, to, s.wanted, s.observed])
+        }
+      }
+    }
+  }
+  const quiet = [...parts.keys()].every((s) => !(p.regions[s]?.requestsPerSecond ?? 0))
+  for (const [source, to, wanted, observed] of each) {
+    const demand = (quiet ? 1 : (p.regions[source]?.requestsPerSecond ?? 0)) / (parts.get(source) ?? 1)
+    const key = `${source}\n${to}`
+    const flow = by.get(key) ?? { from: source, to, wanted: 0, observed: 0 }
+    flow.wanted += wanted * demand
+    flow.observed += observed * demand
+    by.set(key, flow)
+  }
+  return [...by.values()]
+}
+
+/** By region, from an account by region. */
+export function accounts(costs: Costs | undefined): Map<string, Account> {
+  const out = new Map<string, Account>()
+  if (!costs) return out
+  const seconds = Math.max(60, (Date.parse(costs.until) - Date.parse(costs.from)) / 1000)
+  for (const r of costs.rows) {
+    if (!r.region) continue
+    out.set(r.region, {
+      tokensPerSecond: (r.inputTokens + r.outputTokens) / seconds,
+      prefixHits: r.inputTokens > 0 ? r.cachedInputTokens / r.inputTokens : Number.NaN,
+      perMillion: r.perMillionTokensUSD && !r.unpriced ? Number(r.perMillionTokensUSD) : undefined,
+      estimate: r.estimate,
+    })
+  }
+  return out
+}
+
+/** What is left to a region, for the loss of each other, the least first. */
+export function leftOf(region: string, survival: Survival | undefined): Left[] {
+  const out: Left[] = []
+  for (const row of survival?.rows ?? []) {
+    const [lost, ...more] = row.lost.regions ?? []
+    if (!lost || more.length > 0 || lost === region || row.lost.clusters?.length) continue
+    const here = row.clusters.filter((c) => c.region === region)
+    const can = here.reduce((sum, c) => sum + c.canPerS, 0)
+    if (can > 0) out.push({ lost, headroom: here.reduce((sum, c) => sum + c.headroomPerS, 0) / can })
+  }
+  return out.toSorted((a, b) => a.headroom - b.headroom)
+}
+
+/** All regions with what is known of them, by name. */
+export function regionRows(p: Picture, costs?: Costs, survival?: Survival): RegionRow[] {
+  const wanted = shares(p, 'wanted')
+  const observed = shares(p, 'observed')
+  const account = accounts(costs)
+  const clusters = clusterRows(p)
+  const tabled = Object.keys(p.weights).length > 0
+  return Object.entries(p.regions)
+    .map(([name, r]): RegionRow => {
+      const own = clusters.filter((c) => c.region === name)
+      const heard = own.filter((c) => c.heardAt !== undefined)
+      const bad = own.toSorted((a, b) => severity(b.health) - severity(a.health))[0]
+      const capacity = heard.reduce((sum, c) => sum + c.capacityWork, 0)
+      const ttft = Math.max(0, ...heard.map((c) => c.ttftP95Ms))
+      return {
+        ...r,
+        name,
+        health: own.length ? worst([r.health, ...own.map((c) => c.worst)]) : r.health,
+        since: bad?.since,
+        reason: bad && severity(bad.worst) > 0 ? `${bad.name}: ${bad.reason || words(bad.worst)}` : '',
+        clusters: own.length,
+        wanted: tabled ? (wanted.get(name) ?? 0) : undefined,
+        observed: tabled ? (observed.get(name) ?? 0) : undefined,
+        saturation: !heard.length
+          ? undefined
+          : capacity > 0
+            ? heard.reduce((sum, c) => sum + c.saturation * c.capacityWork, 0) / capacity
+            : Math.max(...heard.map((c) => c.saturation)),
+        ttftP95Ms: ttft > 0 ? ttft : undefined,
+        errors: r.requestsPerSecond > 0 ? r.failuresPerSecond / r.requestsPerSecond : r.failuresPerSecond > 0 ? 1 : undefined,
+        account: account.get(name),
+        left: leftOf(name, survival),
+      }
+    })
+    .toSorted((a, b) => a.name.localeCompare(b.name))
+}
+
+function words(state: string): string {
+  return state.toLowerCase().replaceAll('_', ' ')
+}
+
+/** Whether a row has all words of a search. */
+export function matches(q: string, ...texts: string[]): boolean {
+  const all = texts.join(' ').toLowerCase()
+  return q.toLowerCase().split(/\s+/).every((word) => all.includes(word))
+}

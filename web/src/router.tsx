@@ -1,0 +1,23 @@
+// All pages, by their addresses. A page is a folder in pages/ whose route.ts is named here.
+
+import { createRoute, createRouter, redirect } from '@tanstack/react-router'
+import { regions } from './pages/regions/route'
+import { root } from './shell/root'
+
+const index = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  beforeLoad: () => {
+    throw redirect({ to: '/regions', replace: true })
+  },
+})
+
+const tree = root.addChildren([index, regions])
+
+export const router = createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: true })
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}
