@@ -56,7 +56,7 @@ for (const scheme of /** @type {const} */ (['light', 'dark'])) {
   })
 }
 
-test('the tab keeps the token until it is told to forget it', async () => {
+test('the browser keeps the session until it is told to forget it', async () => {
   const { context, page } = await open(browser, { url })
   await enter(page, url, token)
   await page.reload()

@@ -37,7 +37,7 @@ export async function startFake() {
     role: 'operator',
     // By "METHOD /path", or "METHOD /path/*" for all that begins so.
     answers: {
-      'GET /v1/whoami': () => ({ body: { kind: 'token', name: 'ops', role: state.role, scope: {}, rights: state.role === 'viewer' ? ['read'] : ['read', 'write'] } }),
+      'GET /v1/capabilities': () => ({ body: capabilities(state.role) }),
       'GET /v1/status': () => ({ body: status(state.fleet) }),
       'GET /v1/signin': () => ({ body: {} }),
       'GET /v1/costs': () => ({ body: costs() }),
@@ -49,8 +49,15 @@ export async function startFake() {
   const server = createServer(async (request, response) => {
     const url = new URL(request.url ?? '/', 'http://fake')
     const { pathname } = url
-    if (pathname.startsWith('/v1/') && pathname !== '/v1/signin' && request.headers.authorization !== `Bearer ${token}`) {
-      reply(response, problem(401, 'unauthenticated', 'Not signed in', 'The bearer token is not known.'))
+    const signedIn = /(^|; )fake=1/.test(request.headers.cookie ?? '')
+    if (pathname === '/v1/session') {
+      let body = ''
+      for await (const piece of request) body += piece
+      reply(response, session(state, request.method ?? '', body, signedIn))
+      return
+    }
+    if (pathname.startsWith('/v1/') && pathname !== '/v1/signin' && !signedIn) {
+      reply(response, problem(401, 'unauthenticated', 'Not signed in', 'Nobody is signed in.'))
       return
     }
     if (pathname === '/v1/fleet/watch') {
@@ -99,6 +106,35 @@ export async function startFake() {
       server.closeAllConnections()
       server.close()
       await once(server, 'close')
+    },
+  }
+}
+
+/** @param {{ role: string }} state @param {string} method @param {string} body @param {boolean} signedIn @returns {Answer} */
+function session(state, method, body, signedIn) {
+  const someone = { signedIn: true, kind: 'token', name: 'ops', role: state.role, scope: {}, by: 'cookie', expiresAt: new Date(Date.now() + 12 * 3600_000).toISOString(), refreshable: true }
+  if (method === 'DELETE') return { status: 204, headers: { 'set-cookie': 'fake=; Path=/; Max-Age=0' } }
+  if (method === 'GET') return { body: signedIn ? someone : { signedIn: false, code: 'none', detail: 'Nobody is signed in.' } }
+  const ask = JSON.parse(body)
+  if (ask.token !== token && ask.code !== 'once') return problem(401, 'unauthenticated', 'Not signed in', 'The token is not known.')
+  return { headers: { 'set-cookie': 'fake=1; Path=/; HttpOnly; SameSite=Strict' }, body: someone }
+}
+
+/** What a role may do, for the operations that pages ask about. @param {string} role */
+export function capabilities(role) {
+  const write = role === 'operator' || role === 'admin'
+  const approve = role === 'approver' || role === 'admin'
+  const no = (/** @type {string} */ right, /** @type {string[]} */ roles) => ({ allowed: false, needs: right, scope: 'within', code: 'forbidden', roles, reason: `Needs the right to ${right}, which ${roles.join(' and ')} have; you are ${role}.` })
+  const may = (/** @type {boolean} */ yes, /** @type {string} */ right, /** @type {string[]} */ roles, /** @type {string[]} */ names) =>
+    Object.fromEntries(names.map((name) => [name, yes ? { allowed: true, needs: right, scope: 'within' } : no(right, roles)]))
+  return {
+    kind: 'token', name: 'ops', role, scope: {}, rights: ['read', ...(write ? ['write'] : []), ...(approve ? ['approve'] : [])],
+    operations: {
+      ...may(write, 'write', ['operator', 'admin'], [
+        'giveEmergencyOrder', 'endEmergencyOrder', 'freezeChanges', 'unfreezeChanges', 'patchCluster', 'replaceCluster', 'patchQuota', 'replaceQuota', 'replaceTrafficPolicy', 'rollbackTrafficPolicy',
+        'createDrill', 'startDrill', 'pauseDrill', 'resumeDrill', 'abortDrill', 'validateDrill', 'promoteRollout', 'returnRollout', 'pauseRollout', 'resumeRollout', 'transferLeadership',
+      ]),
+      ...may(approve, 'approve', ['approver', 'admin'], ['approveProposal', 'rejectProposal', 'approveDrill']),
     },
   }
 }

@@ -10,13 +10,12 @@ import { Sessions, useSession } from './session/Session'
 import { apply } from './shell/preferences'
 import './style.css'
 
-const place = { storage: sessionStorage, location, history }
 const gate = browser()
 
 function Inside() {
-  const { token, signOut } = useSession()
+  const { over } = useSession()
   return (
-    <Follow token={token} onDenied={signOut}>
+    <Follow onDenied={over}>
       <RouterProvider router={router} />
     </Follow>
   )
@@ -28,7 +27,7 @@ if (!element) throw new Error('the page has no root')
 createRoot(element).render(
   <StrictMode>
     <QueryClientProvider client={queries}>
-      <Sessions place={place} gate={gate}>
+      <Sessions gate={gate}>
         <Inside />
       </Sessions>
     </QueryClientProvider>

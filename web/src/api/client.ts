@@ -34,12 +34,6 @@ export interface Reply<T> {
 /** Longer than any answer takes, simulations included. */
 const TIMEOUT_MS = 45_000
 
-let credential = ''
-/** Sets the bearer token of all calls; empty: none. */
-export function authorize(token: string) {
-  credential = token
-}
-
 let refused: () => void = () => {}
 /** Sets who is told that a call was refused because nobody is signed in. */
 export function onRefused(tell: () => void) {
@@ -63,7 +57,6 @@ export function headersOf(call: Omit<Call<Operation>, 'params'>): Record<string,
   const merge = typeof call.body !== 'string' && call.body !== undefined
   return {
     Accept: 'application/json',
-    ...(credential ? { Authorization: `Bearer ${credential}` } : {}),
     ...(call.body === undefined ? {} : { 'Content-Type': merge ? 'application/json' : 'application/yaml' }),
     ...(call.ifMatch ? { 'If-Match': call.ifMatch } : {}),
     // A header is Latin-1; what people write is not.

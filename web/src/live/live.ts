@@ -11,7 +11,7 @@ export type Link =
   | { state: 'live' }
   /** Broken, to be tried again at a time. */
   | { state: 'waiting'; why: string; retryAt: number }
-  /** The token is not good, so that trying again is of no use. */
+  /** Nobody is signed in any more, or may not look, so that trying again is of no use. */
   | { state: 'denied'; why: string }
 
 export interface Live {
@@ -91,13 +91,13 @@ export const world: World = {
     }),
 }
 
-/** Follows the fleet until the signal aborts or the token is refused, and tells the news. */
-export async function connect(token: string, tell: (news: News) => void, signal: AbortSignal, w: World = world) {
+/** Follows the fleet until the signal aborts or the session is refused, and tells the news. */
+export async function connect(tell: (news: News) => void, signal: AbortSignal, w: World = world) {
   for (let failures = 0; !signal.aborted; ) {
     tell({ kind: 'connecting' })
     let why = 'the node closed the connection'
     try {
-      const refused = await watch(token, signal, w, (news) => {
+      const refused = await watch(signal, w, (news) => {
         if (news.kind === 'fleet') failures = 0
         tell(news)
       })
@@ -114,8 +114,8 @@ export async function connect(token: string, tell: (news: News) => void, signal:
   }
 }
 
-/** One connection: resolves when it ends, with the reason if the token was refused. */
-async function watch(token: string, signal: AbortSignal, w: World, tell: (news: News) => void): Promise<string> {
+/** One connection: resolves when it ends, with the reason if the session was refused. */
+async function watch(signal: AbortSignal, w: World, tell: (news: News) => void): Promise<string> {
   const silence = new AbortController()
   const both = AbortSignal.any([signal, silence.signal])
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -126,7 +126,7 @@ async function watch(token: string, signal: AbortSignal, w: World, tell: (news: 
   heard()
   try {
     const response = await w.fetch('/v1/fleet/watch', {
-      headers: { Authorization: `Bearer ${token}`, Accept: 'text/event-stream' },
+      headers: { Accept: 'text/event-stream' },
       cache: 'no-store',
       signal: both,
     })

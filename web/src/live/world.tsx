@@ -29,13 +29,13 @@ interface Known {
 const World = createContext<Known | null>(null)
 
 /** Follows the fleet for what is inside of it. */
-export function Follow({ token, onDenied, children }: { token: string; onDenied: (why: string) => void; children: ReactNode }) {
+export function Follow({ onDenied, children }: { onDenied: (why: string) => void; children: ReactNode }) {
   const [store] = useState(() => new Store())
   useEffect(() => {
     const stop = new AbortController()
-    void connect(token, store.tell, stop.signal)
+    void connect(store.tell, stop.signal)
     return () => stop.abort()
-  }, [token, store])
+  }, [store])
   const link = useSyncExternalStore(store.subscribe, () => store.get().link)
   const denied = link.state === 'denied' ? link.why : ''
   useEffect(() => {

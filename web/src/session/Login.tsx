@@ -1,8 +1,10 @@
 import { useId, useState, type FormEvent } from 'react'
 
 interface Asks {
-  /** What was wrong with the last token, if there was one. */
+  /** Why nobody is signed in, if there is something to say. */
   why: string
+  /** The last try is not answered yet. */
+  busy: boolean
   onToken: (token: string) => void
   /** Who signs people in; empty: nobody does. */
   issuer?: string
@@ -10,7 +12,7 @@ interface Asks {
 }
 
 /** Asks for a sign-in, if there is a provider, or a bearer token. */
-export function Login({ why, onToken, issuer, onSignIn }: Asks) {
+export function Login({ why, busy, onToken, issuer, onSignIn }: Asks) {
   const id = useId()
   const [token, setToken] = useState('')
   const submit = (e: FormEvent) => {
@@ -48,11 +50,11 @@ export function Login({ why, onToken, issuer, onSignIn }: Asks) {
             {why}
           </p>
         )}
-        <button type="submit" className="button font-semibold">
+        <button type="submit" disabled={busy} className="button font-semibold">
           Sign in
         </button>
       </form>
-      <p className="mt-4 text-soft">It is kept in this tab only, and forgotten with it.</p>
+      <p className="mt-4 text-soft">It is kept in a cookie that no script can read. <code>anabranch console</code> prints a link that signs you in.</p>
     </main>
   )
 }

@@ -1,16 +1,13 @@
-// Who uses the page: signing in, staying so, and what they may do.
+// Who uses the page: signing in, staying so, and what they may do. The credential is in a cookie that
+// scripts can't read; this only knows whose it is.
 
 import { createContext, useCallback, useContext, useEffect, useMemo, useRef, useState, type ReactNode } from 'react'
-import { authorize, onRefused, type Operation } from '../api/client'
-import { words } from '../api/problem'
+import { call, onRefused, type Operation } from '../api/client'
+import { ApiError, words } from '../api/problem'
 import { queries, useRead } from '../api/query'
-import type { Whoami } from '../api/schema.gen'
+import type { Capabilities, Session as Signed, SessionAsk } from '../api/schema.gen'
 import { Login } from './Login'
-import { begin, comesBack, finish, provider, refresh, type Gate, type Provider, type Tokens } from './signin'
-import { forgetToken, keepSignIn, keepToken, readNext, readToken, type Place } from './token'
-
-/** How long before its end a token is followed by the next. */
-const AHEAD_MS = 60_000
+import { begin, comesBack, finish, provider, refreshIn, takeCode, type Gate, type Provider } from './signin'
 
 /** Whether somebody may do something, and why not. */
 export interface Permit {
@@ -19,11 +16,18 @@ export interface Permit {
 }
 
 export interface Session {
-  token: string
   /** Null until the server has said. */
-  who: Whoami | null
+  who: Capabilities | null
   can: (operation: Operation) => Permit
-  signOut: (why?: string) => void
+  signOut: () => void
+  /** For who learns that the session is over. */
+  over: () => void
+}
+
+/** What capabilities say of an operation. What they don't know is the server's to refuse. */
+export function permit(capabilities: Capabilities | null, operation: Operation): Permit {
+  const c = capabilities?.operations[operation]
+  return { allowed: c?.allowed ?? true, reason: c?.reason ?? '' }
 }
 
 const Context = createContext<Session | null>(null)
@@ -35,101 +39,136 @@ export function useSession(): Session {
   return s
 }
 
-/** For tests: somebody who is signed in. */
-export function Signed({ session, children }: { session: Session; children: ReactNode }) {
-  return <Context value={session}>{children}</Context>
-}
+type State = { is: 'asking' } | { is: 'in'; session: Signed } | { is: 'out'; why: string; busy: boolean }
+
+/** How long after an unanswered question it is asked again. */
+const AGAIN_MS = 2_000
 
 /** Shows what is inside of it to people who have signed in, and the way to do so to others. */
-export function Sessions({ place, gate, children }: { place: Place; gate: Gate; children: ReactNode }) {
-  const [token, setToken] = useState(() => (comesBack(gate) ? '' : readToken(place)))
-  const [why, setWhy] = useState('')
-  const [returning, setReturning] = useState(() => comesBack(gate))
+export function Sessions({ gate, children }: { gate: Gate; children: ReactNode }) {
+  const [state, setState] = useState<State>({ is: 'asking' })
+  const [unanswered, setUnanswered] = useState('')
   const [idp, setIdp] = useState<Provider | null>(null)
-  authorize(token)
 
-  // A link with a token may be followed while the page is open.
-  useEffect(() => {
-    const changed = () => setToken(readToken(place))
-    window.addEventListener('hashchange', changed)
-    return () => window.removeEventListener('hashchange', changed)
-  }, [place])
-
-  const leave = useCallback(
-    (reason = '') => {
-      forgetToken(place)
-      queries.clear()
-      setWhy(reason)
-      setToken('')
+  const told = useCallback((s: Signed) => {
+    setUnanswered('')
+    setState(s.signedIn ? { is: 'in', session: s } : { is: 'out', why: s.code === 'none' ? '' : (s.detail ?? ''), busy: false })
+    if (!s.signedIn) queries.clear()
+  }, [])
+  const ask = useCallback(async () => {
+    try {
+      told((await call('getSession', {})).data)
+    } catch (e) {
+      setUnanswered(words(e))
+    }
+  }, [told])
+  const enter = useCallback(
+    async (proof: SessionAsk) => {
+      setState((s) => (s.is === 'out' ? { ...s, busy: true } : { is: 'asking' }))
+      try {
+        told((await call('openSession', { body: proof })).data)
+      } catch (e) {
+        setState({ is: 'out', why: words(e), busy: false })
+      }
     },
-    [place],
+    [told],
   )
-  const enter = (given: string) => {
-    keepToken(place, given)
-    setWhy('')
-    setToken(given)
-  }
-  const signedIn = useCallback(
-    (t: Tokens) => {
-      keepSignIn(place, t.idToken, t.refreshToken ? { refreshToken: t.refreshToken, expiresAt: Date.parse(t.expiresAt) } : null)
-      setWhy('')
-      setToken(t.idToken)
-    },
-    [place],
-  )
-  const failed = useCallback((e: unknown) => leave(words(e)), [leave])
-  useEffect(() => onRefused(() => leave('The session is over. Sign in again.')), [leave])
 
-  // Back from the provider. The code counts once, so that this must not happen twice.
+  // How this visit begins. A code counts once, so that this must not happen twice.
   const begun = useRef(false)
   useEffect(() => {
-    if (!returning || begun.current) return
+    if (begun.current) return
     begun.current = true
-    void finish(gate)
-      .then(signedIn, failed)
-      .finally(() => setReturning(false))
-  })
+    const code = takeCode(gate)
+    if (comesBack(gate)) {
+      try {
+        void enter({ signIn: { ...finish(gate) } })
+      } catch (e) {
+        setState({ is: 'out', why: words(e), busy: false })
+      }
+    } else if (code) void enter({ code })
+    else void ask()
+  }, [gate, ask, enter])
+
+  // A link with a code may be followed while the page is open.
+  useEffect(() => {
+    const changed = () => {
+      const code = takeCode(gate)
+      if (code) void enter({ code })
+    }
+    window.addEventListener('hashchange', changed)
+    return () => window.removeEventListener('hashchange', changed)
+  }, [gate, enter])
+
+  useEffect(() => {
+    if (!unanswered) return
+    const again = setTimeout(() => void ask(), AGAIN_MS)
+    return () => clearTimeout(again)
+  }, [unanswered, ask])
 
   // Who signs people in is asked for when it matters.
+  const out = state.is === 'out'
   useEffect(() => {
-    if (token || returning) return
+    if (!out) return
     const stop = new AbortController()
     void provider(gate, stop.signal).then((p) => {
       if (!stop.signal.aborted) setIdp(p)
     })
     return () => stop.abort()
-  }, [token, returning, gate])
+  }, [out, gate])
 
   useEffect(() => {
-    const next = token ? readNext(place) : null
-    if (!next) return
-    const soon = setTimeout(
-      () => void refresh(gate, next.refreshToken).then(signedIn, failed),
-      Math.max(0, next.expiresAt - AHEAD_MS - Date.now()),
-    )
+    const wait = state.is === 'in' && state.session.refreshable ? refreshIn(state.session.expiresAt, Date.now()) : null
+    if (wait === null) return
+    const soon = setTimeout(() => {
+      void call('refreshSession', {}).then(
+        (r) => told(r.data),
+        (e: unknown) => {
+          // Not answered: it is asked again, by what is left then.
+          if (e instanceof ApiError && e.status === 0) setState((s) => ({ ...s }))
+          else void ask()
+        },
+      )
+    }, Math.max(wait, AGAIN_MS))
     return () => clearTimeout(soon)
-  }, [token, place, gate, signedIn, failed])
+  }, [state, told, ask])
 
-  if (returning) return <p className="p-6 text-soft">Signing in …</p>
-  if (!token) return <Login why={why} onToken={enter} issuer={idp?.issuer ?? ''} onSignIn={() => idp && void begin(gate, idp).catch(failed)} />
+  useEffect(() => onRefused(() => void ask()), [ask])
+  const signOut = useCallback(() => {
+    const done = () => {
+      queries.clear()
+      setState({ is: 'out', why: '', busy: false })
+    }
+    void call('endSession', {}).then(done, (e: unknown) => setState({ is: 'out', why: `You may still be signed in: ${words(e)}`, busy: false }))
+  }, [])
+
+  if (state.is === 'asking') {
+    return <p className="p-6 text-soft" role="status">{unanswered ? `The control plane does not answer (${unanswered}). Trying again.` : 'Signing in …'}</p>
+  }
+  if (state.is === 'out') {
+    return (
+      <Login
+        why={state.why}
+        busy={state.busy}
+        onToken={(token) => void enter({ token })}
+        issuer={idp?.issuer ?? ''}
+        onSignIn={() => idp && void begin(gate, idp).catch((e: unknown) => setState({ is: 'out', why: words(e), busy: false }))}
+      />
+    )
+  }
   return (
-    <Someone key={token} token={token} signOut={leave}>
+    <Someone signOut={signOut} over={() => void ask()}>
       {children}
     </Someone>
   )
 }
 
-/** The parts of the API that only read, by their names. */
-const reads = /^(list|get|watch|explain|show|read|export|diff|whoami)/
-
-function Someone({ token, signOut, children }: { token: string; signOut: (why?: string) => void; children: ReactNode }) {
-  const who = useRead('whoami').data?.data ?? null
-  const session = useMemo<Session>(() => {
-    const can = (operation: Operation): Permit => {
-      if (!who || reads.test(operation) || who.rights.some((r) => r !== 'read')) return { allowed: true, reason: '' }
-      return { allowed: false, reason: `You are ${who.role}, who may only look.` }
-    }
-    return { token, who, can, signOut }
-  }, [token, who, signOut])
+function Someone({ signOut, over, children }: { signOut: () => void; over: () => void; children: ReactNode }) {
+  const who = useRead('getCapabilities', {}, { every: 60_000 }).data?.data ?? null
+  const last = useRef(over)
+  useEffect(() => {
+    last.current = over
+  })
+  const session = useMemo<Session>(() => ({ who, can: (operation) => permit(who, operation), signOut, over: () => last.current() }), [who, signOut])
   return <Context value={session}>{children}</Context>
 }

@@ -1,6 +1,6 @@
 import { createHash, webcrypto } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { begin, comesBack, finish, provider, refresh, type Gate, type Provider } from './signin'
+import { begin, comesBack, finish, provider, refreshIn, takeCode, type Gate, type Provider } from './signin'
 
 const idp: Provider = {
   issuer: 'https://id.example',
@@ -20,7 +20,7 @@ function gate(answer: (url: string, init?: RequestInit) => Response = () => new 
       setItem: (k, v) => void store.set(k, v),
       removeItem: (k) => void store.delete(k),
     },
-    location: { origin: 'http://127.0.0.1:7100', search: '', assign: (to) => void sent.push(String(to)) },
+    location: { origin: 'http://127.0.0.1:7100', pathname: '/', search: '', hash: '', assign: (to) => void sent.push(String(to)) },
     history: { replaceState: (_data, _unused, url) => void replaced.push(url) },
     crypto: webcrypto as unknown as Crypto,
     fetch: async (url, init) => {
@@ -31,10 +31,10 @@ function gate(answer: (url: string, init?: RequestInit) => Response = () => new 
   return { g, store, sent, replaced, asked }
 }
 
-const tokens = { idToken: 'eyJ', expiresAt: '2027-01-01T00:00:00Z', refreshToken: 'r1' }
-
-it('sends the browser to the provider with a challenge, and exchanges what comes back', async () => {
-  const { g, store, sent, replaced, asked } = gate(() => Response.json(tokens))
+it('sends the browser to the provider with a challenge, and has what proves it when it comes back', async () => {
+  const { g, store, sent, replaced, asked } = gate()
+  g.location.pathname = '/regions'
+  g.location.search = '?q=h100'
   await begin(g, idp)
   const to = new URL(sent[0]!)
   expect(Object.fromEntries(to.searchParams)).toMatchObject({
@@ -47,31 +47,31 @@ it('sends the browser to the provider with a challenge, and exchanges what comes
   })
   g.location.search = `?code=c1&state=${to.searchParams.get('state')}`
   expect(comesBack(g)).toBe(true)
-  expect(await finish(g)).toEqual(tokens)
-  expect(replaced, 'the code is taken out of the address').toEqual(['/'])
+  const { code, codeVerifier, redirectUri } = finish(g)
+  expect(replaced, 'the address is what it was').toEqual(['/regions?q=h100'])
   expect(store.size, 'the verifier counts once').toBe(0)
-  const { code, codeVerifier, redirectUri } = asked[0]!.body as Record<string, string>
-  expect({ url: asked[0]!.url, code, redirectUri }).toEqual({ url: '/v1/signin', code: 'c1', redirectUri: 'http://127.0.0.1:7100/' })
-  expect(createHash('sha256').update(codeVerifier!).digest('base64url')).toBe(to.searchParams.get('code_challenge'))
+  expect({ code, redirectUri }).toEqual({ code: 'c1', redirectUri: 'http://127.0.0.1:7100/' })
+  expect(asked).toEqual([])
+  expect(createHash('sha256').update(codeVerifier).digest('base64url')).toBe(to.searchParams.get('code_challenge'))
 })
 
 it('takes no code that it did not ask for', async () => {
-  const { g, asked } = gate()
+  const { g, asked, replaced } = gate()
   g.location.search = '?code=c1&state=s1'
-  await expect(finish(g)).rejects.toThrow('not begun in this tab')
+  expect(() => finish(g)).toThrow('not begun in this tab')
+  expect(replaced, 'the code is taken out of the address').toEqual(['/'])
   await begin(g, idp)
   g.location.search = '?code=c1&state=other'
-  await expect(finish(g)).rejects.toThrow('not begun in this tab')
+  expect(() => finish(g)).toThrow('not begun in this tab')
   expect(asked).toEqual([])
 })
 
-it('says why the provider or the control plane would not', async () => {
-  const { g, sent } = gate(() => Response.json({ title: 'Not signed in', detail: 'Begin again.' }, { status: 400 }))
+it('says why the provider would not', async () => {
+  const { g, sent } = gate()
   await begin(g, idp)
   const state = new URL(sent[0]!).searchParams.get('state')
   g.location.search = `?error=access_denied&state=${state}`
-  await expect(finish(g)).rejects.toThrow('access_denied')
-  await expect(refresh(g, 'r1')).rejects.toThrow('Not signed in: Begin again.')
+  expect(() => finish(g)).toThrow('access_denied')
   await expect(begin(g, { ...idp, authorizationEndpoint: undefined })).rejects.toThrow('does not answer')
 })
 
@@ -88,3 +88,31 @@ it('knows whether there is a provider', async () => {
   expect(await provider(gate(() => Response.json({})).g)).toBeNull()
   expect(await provider(gate(() => new Response('', { status: 503 })).g)).toBeNull()
 })
+
+it('goes back to no other host', async () => {
+  const { g, sent, replaced } = gate()
+  g.location.pathname = '//evil.example/'
+  await begin(g, idp)
+  g.location.search = `?code=c1&state=${new URL(sent[0]!).searchParams.get('state')}`
+  finish(g)
+  expect(replaced).toEqual(['/'])
+})
+
+it('takes a one-time code out of the address', () => {
+  const { g, replaced } = gate()
+  g.location.pathname = '/quotas'
+  g.location.search = '?q=acme'
+  expect(takeCode(g)).toBe('')
+  g.location.hash = '#code=k7'
+  expect(takeCode(g)).toBe('k7')
+  expect(replaced).toEqual(['/quotas?q=acme'])
+})
+
+it.each([
+  ['2026-12-01T12:00:00Z', 8 * 3600_000],
+  ['2026-12-01T00:06:00Z', 60_000],
+  ['2026-12-01T00:03:00Z', 0],
+  ['2026-11-30T00:00:00Z', 0],
+  ['2036-12-01T00:00:00Z', 2 ** 31 - 1],
+  [undefined, null],
+])('makes a session that ends at %s longer in %d ms', (at, want) => expect(refreshIn(at, Date.parse('2026-12-01T00:00:00Z'))).toBe(want))

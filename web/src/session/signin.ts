@@ -1,7 +1,5 @@
 // Signing in with the OpenID provider: an authorization code with PKCE (RFC 7636). The code goes to the
-// control plane, which exchanges it; the page speaks to nobody else.
-
-import { problemOf } from '../api/problem'
+// control plane, which exchanges it and keeps what it gets in cookies; the page speaks to nobody else.
 
 /** What the control plane says of the provider. */
 export interface Provider {
@@ -12,17 +10,17 @@ export interface Provider {
   authorizationEndpoint?: string | undefined
 }
 
-/** What a sign-in gives. */
-export interface Tokens {
-  idToken: string
-  expiresAt: string
-  refreshToken?: string
+/** What proves to the control plane that somebody has signed in. */
+export interface Proof {
+  code: string
+  codeVerifier: string
+  redirectUri: string
 }
 
 /** The parts of a browser that a sign-in needs. */
 export interface Gate {
   storage: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>
-  location: Pick<Location, 'origin' | 'search' | 'assign'>
+  location: Pick<Location, 'origin' | 'pathname' | 'search' | 'hash' | 'assign'>
   history: Pick<History, 'replaceState'>
   crypto: Pick<Crypto, 'getRandomValues' | 'subtle'>
   fetch: typeof fetch
@@ -39,6 +37,8 @@ const KEY = 'anabranch.signin'
 interface Begun {
   state: string
   verifier: string
+  /** The address that was looked at. */
+  at: string
 }
 
 /** The provider, or null if there is none or the control plane can't say. */
@@ -71,7 +71,7 @@ function back(gate: Gate): string {
 /** Sends the browser to the provider. */
 export async function begin(gate: Gate, p: Provider): Promise<void> {
   if (!p.authorizationEndpoint) throw new Error('The OpenID provider does not answer. Try again in a moment.')
-  const begun: Begun = { state: random(gate), verifier: random(gate) }
+  const begun: Begun = { state: random(gate), verifier: random(gate), at: gate.location.pathname + gate.location.search }
   const hash = await gate.crypto.subtle.digest('SHA-256', new TextEncoder().encode(begun.verifier))
   gate.storage.setItem(KEY, JSON.stringify(begun))
   const to = new URL(p.authorizationEndpoint)
@@ -94,30 +94,33 @@ export function comesBack(gate: Pick<Gate, 'location'>): boolean {
   return q.has('state') && (q.has('code') || q.has('error'))
 }
 
-/** Takes the code out of the address and exchanges it. What goes wrong is thrown, in words. */
-export async function finish(gate: Gate): Promise<Tokens> {
+/** Takes the code out of the address, which becomes again what it was before. What goes wrong is thrown, in words. */
+export function finish(gate: Gate): Proof {
   const q = new URLSearchParams(gate.location.search)
-  gate.history.replaceState(null, '', '/')
   const kept = gate.storage.getItem(KEY)
   gate.storage.removeItem(KEY)
   const begun = kept ? (JSON.parse(kept) as Begun) : null
-  if (!begun || begun.state !== q.get('state')) throw new Error('This sign-in was not begun in this tab. Begin again.')
+  const known = begun !== null && begun.state === q.get('state')
+  gate.history.replaceState(null, '', known && /^\/(?!\/)/.test(begun.at) ? begun.at : '/')
+  if (!known) throw new Error('This sign-in was not begun in this tab. Begin again.')
   const code = q.get('code')
   if (!code) throw new Error(`The OpenID provider did not sign you in: ${q.get('error_description') ?? q.get('error')}`)
-  return exchange(gate, { code, codeVerifier: begun.verifier, redirectUri: back(gate) })
+  return { code, codeVerifier: begun.verifier, redirectUri: back(gate) }
 }
 
-/** Gets the next tokens. */
-export function refresh(gate: Pick<Gate, 'fetch'>, refreshToken: string): Promise<Tokens> {
-  return exchange(gate, { refreshToken })
+/** The one-time code of #code=… in the address, which is taken out of it; empty: there is none. */
+export function takeCode(gate: Pick<Gate, 'location' | 'history'>): string {
+  const code = new URLSearchParams(gate.location.hash.replace(/^#/, '')).get('code') ?? ''
+  if (code) gate.history.replaceState(null, '', gate.location.pathname + gate.location.search)
+  return code
 }
 
-async function exchange(gate: Pick<Gate, 'fetch'>, grant: Record<string, string>): Promise<Tokens> {
-  const response = await gate.fetch('/v1/signin', {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(grant),
-  })
-  if (!response.ok) throw await problemOf(response)
-  return (await response.json()) as Tokens
+const MINUTE_MS = 60_000
+
+/** How long to wait before a session that ends is made longer: until a third, and at least 5 minutes, are left. */
+export function refreshIn(expiresAt: string | undefined, now: number): number | null {
+  const left = expiresAt ? Date.parse(expiresAt) - now : Number.NaN
+  if (Number.isNaN(left)) return null
+  // What a timer can hold is about 24 days.
+  return Math.min(Math.max(0, Math.min(left - 5 * MINUTE_MS, (left * 2) / 3)), 2 ** 31 - 1)
 }
