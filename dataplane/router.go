@@ -17,6 +17,7 @@ import (
 	"anabranch/api/credential"
 	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/dataplane/adapters"
 	"anabranch/dataplane/admit"
 	"anabranch/dataplane/bearer"
 	"anabranch/dataplane/discover"
@@ -60,6 +61,8 @@ type Router struct {
 	gate      *queue.Gate
 	brown     brownouts
 	finders   *discover.Discoverer
+	looker    *adapters.Looker
+	looks     *http.Transport // of looker
 	sight     dispatch.Sight
 	local     func(fleet.ClusterID, *table.Tenant) route.Place // of sight
 	lines     *lines
@@ -140,6 +143,9 @@ func New(o Options) (*Router, error) {
 	}); err != nil {
 		return nil, err
 	}
+	if r.looker, r.looks, err = r.newLooker(); err != nil {
+		return nil, err
+	}
 	if r.gate, err = queue.New(queue.Options{Registerer: r.series, Now: o.Now}); err != nil {
 		return nil, err
 	}
@@ -171,7 +177,7 @@ func (r *Router) Run(ctx context.Context) error {
 	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLast()
 	var beside, admitter sync.WaitGroup
-	errs := make(chan error, 14)
+	errs := make(chan error, 15)
 	part := func(ctx context.Context, run func(context.Context) error) func() {
 		return func() {
 			errs <- run(ctx)
@@ -184,6 +190,7 @@ func (r *Router) Run(ctx context.Context) error {
 	beside.Go(part(ctx, r.places.Run))
 	beside.Go(part(ctx, r.sweep))
 	beside.Go(part(ctx, r.finders.Run))
+	beside.Go(part(ctx, r.looker.Run))
 	beside.Go(part(ctx, r.keys.Run))
 	beside.Go(part(ctx, r.gate.Run))
 	beside.Go(part(ctx, r.obeyOrders))
@@ -198,6 +205,7 @@ func (r *Router) Run(ctx context.Context) error {
 	stopLast()
 	admitter.Wait()
 	r.relay.Close()
+	r.looks.CloseIdleConnections()
 	r.secrets.Close()
 	close(errs)
 	var problems []error
@@ -259,6 +267,7 @@ func (r *Router) Report(now time.Time) *routerpb.Report {
 	report.QuotaStoreOk = r.admit.StoreOK()
 	report.Quotas = r.admit.Signals(now)
 	report.Requests, report.Failures = r.ended.Swap(0), r.failed.Swap(0)
+	r.adapterReport(report)
 	r.drillReport(report, r.tables.Load(), now)
 	return report
 }

@@ -25,6 +25,7 @@ import (
 //	5s  us silent | us back
 //	5s  skew us-a 500ms                            of the worst clock before it
 //	5s  builds us-a 2                              of the routers before it
+//	5s  lacks us-a legal-lora,support-lora         adapters that are not there; "nothing" for none
 //	5s  operator drains us-a | operator restores us-a
 //	5s  operator pins us-a 40% 60s | operator unpins us-a
 //	5s  expect us-a STATE CAP% "part of the reason"
@@ -192,6 +193,12 @@ func (s *scenario) say(l line) {
 		delete(s.silent, fleet.RouterID(w[0]))
 	case len(w) >= 3 && w[0] == "operator":
 		s.operate(l, w[1], place(w[2]), w[3:])
+	case len(w) == 3 && w[0] == "lacks":
+		in := s.in[place(w[1])]
+		if in.MissingAdapters = nil; w[2] != "nothing" {
+			in.MissingAdapters = strings.Split(w[2], ",")
+		}
+		s.in[place(w[1])] = in
 	case len(w) == 3 && (w[0] == "skew" || w[0] == "builds"):
 		in := s.in[place(w[1])]
 		if w[0] == "builds" {

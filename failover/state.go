@@ -167,6 +167,9 @@ type Evidence struct {
 	Objective time.Duration
 	// Skew is by how much the clock of the worst of the routers that reach the place first hand is off.
 	Skew time.Duration
+	// MissingAdapters are those of the model that its endpoints there have not shown to have, sorted. They hold up its
+	// return.
+	MissingAdapters []string
 	// Versions is how many builds the routers run that reach the place first hand. More than one hold up its
 	// return.
 	Versions int

@@ -3,6 +3,7 @@ package failover
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -215,8 +216,22 @@ func (c Cluster) away(v verdict, cfg Config, now time.Time) Cluster {
 	return c
 }
 
-// gate holds a recovering place until enough of its endpoints are usable and what stands before them is of one
-// build and of one time; after a long outage an operator must say so, by draining it and taking the drain back.
+// missing names adapters that are not there, the first few of many.
+func missing(adapters []string) string {
+	const most = 3
+	names, more := adapters, ""
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(adapters)-most)
+	}
+	are := "adapter %s%s is not loaded"
+	if len(adapters) > 1 {
+		are = "adapters %s%s are not loaded"
+	}
+	return fmt.Sprintf(are, strings.Join(names, ", "), more)
+}
+
+// gate holds a recovering place until enough of its endpoints are usable and have the model's adapters, and what stands
+// before them is of one build and of one time; after a long outage an operator must say so, by draining it and taking the drain back.
 func (c Cluster) gate(v verdict, in Evidence, cfg Config, now time.Time) Cluster {
 	switch {
 	case v.hard || v.grey:
@@ -225,6 +240,9 @@ func (c Cluster) gate(v verdict, in Evidence, cfg Config, now time.Time) Cluster
 		return c
 	case v.ready < cfg.Gate:
 		c.Reason = fmt.Sprintf("held: %.0f %% of its endpoints are usable, and %.0f %% must be", 100*v.ready, 100*cfg.Gate)
+		return c
+	case len(in.MissingAdapters) > 0:
+		c.Reason = "held: " + missing(in.MissingAdapters)
 		return c
 	case in.Skew >= cfg.Skew:
 		c.Reason = fmt.Sprintf("held: the clock of a router there is off by %s, and may be by less than %s", in.Skew.Round(time.Millisecond), cfg.Skew)
@@ -240,5 +258,5 @@ func (c Cluster) gate(v verdict, in Evidence, cfg Config, now time.Time) Cluster
 		c.Reason = "held: " + wait
 		return c
 	}
-	return c.back(0, "good again, and capacity, builds and clocks are in order", cfg, now)
+	return c.back(0, "good again, and capacity, adapters, builds and clocks are in order", cfg, now)
 }

@@ -27,6 +27,8 @@
 //   2026-11-30  version 1: demand by priority; what of it is to be shed, to routers that say they shed it.
 //   2026-11-30  version 1: drills, inert without a lease, to routers that say they hold one; emergency
 //               orders; health by model. An older router takes part in no drill and gets no orders.
+//   2026-12-01  version 1: adapters that are missing where a place is out of use. An older router looks for
+//               none, and holds up no return.
 
 package routerpb
 
@@ -2714,8 +2716,11 @@ type ClusterSignal struct {
 	TtftP95Ms      float64                `protobuf:"fixed64,16,opt,name=ttft_p95_ms,json=ttftP95Ms,proto3" json:"ttft_p95_ms,omitempty"`
 	Ejected        bool                   `protobuf:"varint,17,opt,name=ejected,proto3" json:"ejected,omitempty"` // this router sends nothing there, on its own evidence
 	EjectReason    string                 `protobuf:"bytes,18,opt,name=eject_reason,json=ejectReason,proto3" json:"eject_reason,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of the model: adapters that the endpoints of a place that is out of use, of this router's region, have not shown to
+	// have, sorted, at most 16. Empty: none, or nobody looks.
+	MissingAdapters []string `protobuf:"bytes,19,rep,name=missing_adapters,json=missingAdapters,proto3" json:"missing_adapters,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ClusterSignal) Reset() {
@@ -2872,6 +2877,13 @@ func (x *ClusterSignal) GetEjectReason() string {
 		return x.EjectReason
 	}
 	return ""
+}
+
+func (x *ClusterSignal) GetMissingAdapters() []string {
+	if x != nil {
+		return x.MissingAdapters
+	}
+	return nil
 }
 
 // DemandSignal is what clients asked of this router, before routing, by model and class.
@@ -6281,7 +6293,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\testimated\x18\v \x01(\x03R\testimated\"(\n" +
 	"\n" +
 	"UsageTaken\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\"\xa8\x04\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\"\xd3\x04\n" +
 	"\rClusterSignal\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
@@ -6303,7 +6315,8 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\vttft_p50_ms\x18\x0f \x01(\x01R\tttftP50Ms\x12\x1e\n" +
 	"\vttft_p95_ms\x18\x10 \x01(\x01R\tttftP95Ms\x12\x18\n" +
 	"\aejected\x18\x11 \x01(\bR\aejected\x12!\n" +
-	"\feject_reason\x18\x12 \x01(\tR\vejectReason\"\xb3\x01\n" +
+	"\feject_reason\x18\x12 \x01(\tR\vejectReason\x12)\n" +
+	"\x10missing_adapters\x18\x13 \x03(\tR\x0fmissingAdapters\"\xb3\x01\n" +
 	"\fDemandSignal\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12$\n" +

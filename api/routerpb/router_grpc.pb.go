@@ -27,6 +27,8 @@
 //   2026-11-30  version 1: demand by priority; what of it is to be shed, to routers that say they shed it.
 //   2026-11-30  version 1: drills, inert without a lease, to routers that say they hold one; emergency
 //               orders; health by model. An older router takes part in no drill and gets no orders.
+//   2026-12-01  version 1: adapters that are missing where a place is out of use. An older router looks for
+//               none, and holds up no return.
 
 package routerpb
 

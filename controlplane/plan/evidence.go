@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"anabranch/api/fleet"
@@ -25,6 +26,7 @@ func Evidence(resources Lookup, s signal.Snapshot) map[failover.Place]failover.E
 	}
 	stations := stationsOf(s)
 	out, fresh, all := map[failover.Place]failover.Evidence{}, map[failover.Place]float64{}, map[fleet.ModelID]float64{}
+	missing, adapters := map[failover.Place][]string{}, adaptersOf(resources)
 	for _, r := range resources.List(policy.KindCluster) {
 		spec, ok := r.Spec.(*policy.ClusterSpec)
 		if !ok {
@@ -38,6 +40,9 @@ func Evidence(resources Lookup, s signal.Snapshot) map[failover.Place]failover.E
 				fresh[at] += float64(sight.Signal.GetRequests())
 			}
 			own := direct(spec) || sight.Region == fleet.RegionID(spec.Region)
+			if own && sight.Age <= config(at).WithDefaults().Silence {
+				missing[at] = append(missing[at], sight.Signal.GetMissingAdapters()...)
+			}
 			sights[string(at.Model)] = append(sights[string(at.Model)], seen(sight, own))
 		}
 		for _, m := range spec.Models {
@@ -50,6 +55,8 @@ func Evidence(resources Lookup, s signal.Snapshot) map[failover.Place]failover.E
 				Pin:       failover.Pin{Until: spec.Pin.Ends(), Share: spec.Pin.Share()},
 				Objective: time.Duration(w.speakerOf(at.Model).TTFTObjectiveMs * float64(time.Millisecond)),
 				Sights:    polled(sights[m], polls),
+
+				MissingAdapters: among(adapters[m], missing[at]),
 			}
 			if there := stations[out[at].Region]; there != nil && !direct(spec) {
 				in := out[at]
@@ -63,6 +70,28 @@ func Evidence(resources Lookup, s signal.Snapshot) map[failover.Place]failover.E
 		in.Quiet = fresh[at] <= max(float64(routers), config(at).WithDefaults().QuietShare*all[at.Model])
 		out[at] = in
 	}
+	return out
+}
+
+// adaptersOf are the adapters of each model, as operators say, whatever routers tell of them.
+func adaptersOf(resources Lookup) map[string][]string {
+	out := map[string][]string{}
+	for _, r := range resources.List(policy.KindModel) {
+		if spec, ok := r.Spec.(*policy.ModelSpec); ok && len(spec.Adapters) > 0 {
+			out[r.Metadata.Name] = spec.Adapters
+		}
+	}
+	return out
+}
+
+// among are those of some adapters that are named, sorted. Nil: none.
+func among(adapters, named []string) (out []string) {
+	for _, a := range adapters {
+		if slices.Contains(named, a) {
+			out = append(out, a)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +55,23 @@ func TestReportsBecomeEvidence(t *testing.T) {
 	}
 	if x := got[at("eu-a")]; !x.Drained || !x.Quiet || len(x.Sights) != 0 || x.Capacity != 5000 {
 		t.Errorf("a cluster that nobody speaks of: %+v", x)
+	}
+}
+
+// Adapters are missing where a router of the region says so, now, and an operator has named them.
+func TestMissingAdaptersAreToldByThoseWhoStandThere(t *testing.T) {
+	b := newBench(t)
+	b.write("Model", "m", "{adapters: [legal, support, a-lora]}")
+	say := func(router, region string, age time.Duration, missing ...string) {
+		b.hear(router, region, age, 0, &routerpb.ClusterSignal{Cluster: "us-a", Model: "m", Scraped: true, EndpointsTotal: 1, EndpointsReady: 1, MissingAdapters: missing})
+	}
+	say("r-us", "us", 0, "support", "made-up")
+	say("r-us-2", "us", time.Second, "a-lora", "support")
+	say("r-us-3", "us", 20*time.Second, "legal") // of long ago
+	say("r-eu", "eu", 0, "legal")                // from elsewhere
+	got := Evidence(b.written, b.signals.Snapshot(b.now))
+	if want := []string{"a-lora", "support"}; !slices.Equal(got[at("us-a")].MissingAdapters, want) || got[at("eu-a")].MissingAdapters != nil {
+		t.Errorf("%v is missing, want %v; elsewhere %v", got[at("us-a")].MissingAdapters, want, got[at("eu-a")].MissingAdapters)
 	}
 }
 
