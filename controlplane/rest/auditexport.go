@@ -117,7 +117,7 @@ func newest(view *state.View) uint64 {
 
 // tellEntries sends what comes after the entry at, and returns how far it got. Entries that were dropped
 // meanwhile are passed over: the numbers show it.
-func tellEntries(st *stream, view *state.View, at uint64) (uint64, error) {
+func tellEntries(st eventSink, view *state.View, at uint64) (uint64, error) {
 	for at = max(at, view.AuditDropped()); ; at++ {
 		e := view.AuditEntry(at + 1)
 		if e == nil {

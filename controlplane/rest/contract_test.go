@@ -386,7 +386,7 @@ func (f *contractFuzz) content(a *attempt, header http.Header, name string) []by
 // TestRequestsMadeFromTheDocument calls every operation with what fits its description, more or less: no
 // answer is a 5xx that the document does not name, each is as described, and what there is not is refused.
 func TestRequestsMadeFromTheDocument(t *testing.T) {
-	const perSeed = 5000
+	const perSeed = 4000
 	seeds, until := uint64(3), time.Time{}
 	if os.Getenv("ANABRANCH_STRESS") != "" {
 		seeds, until = 1<<62, time.Now().Add(10*time.Minute)
@@ -404,6 +404,9 @@ func TestRequestsMadeFromTheDocument(t *testing.T) {
 			route := routes[i%len(routes)]
 			if !f.in(3) {
 				route = one(f, routes)
+			}
+			if i%100 == 0 { // few are, by chance, of one that waits
+				route = "POST /v1/proposals/{id}/approve"
 			}
 			method, path, _ := strings.Cut(route, " ")
 			at := paths[path].(node)

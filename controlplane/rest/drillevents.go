@@ -53,11 +53,7 @@ func (s *Server) watchDrill(c echo.Context) error {
 	defer closed()
 	w := drillWatch{Server: s, st: st, id: d.GetId()}
 	if resume != nil {
-		w.told = drillCursorOf(*resume)
-		w.told.events = min(w.told.events, uint32(len(d.GetEvents()))) //nolint:gosec // at most 500
-		if n := w.told.events; n > 0 {
-			w.last = d.GetEvents()[n-1]
-		}
+		w.resume(d, *resume)
 	}
 	heartbeat := time.NewTicker(s.o.Heartbeat)
 	defer heartbeat.Stop()
@@ -93,7 +89,7 @@ func (s *Server) barrierIf(ctx context.Context, needed bool) error {
 // drillWatch is one stream.
 type drillWatch struct {
 	*Server
-	st   *stream
+	st   eventSink
 	id   uint64
 	told drillCursor
 	// last event that was told: the state drops the oldest of too many, and counting would lose the place.
@@ -101,6 +97,15 @@ type drillWatch struct {
 	// revision of the drill that was told last, and how many bytes of its seconds were read.
 	revision uint64
 	read     int
+}
+
+// resume goes on after an id.
+func (w *drillWatch) resume(d *statepb.Drill, id uint64) {
+	w.told = drillCursorOf(id)
+	w.told.events = min(w.told.events, uint32(len(d.GetEvents()))) //nolint:gosec // at most 500
+	if n := w.told.events; n > 0 {
+		w.last = d.GetEvents()[n-1]
+	}
 }
 
 // tell sends what is new of the drill, nil if it is forgotten, and says whether it is over.

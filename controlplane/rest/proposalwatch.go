@@ -75,7 +75,7 @@ func (s *Server) proposalsKnown(ctx context.Context, after uint64) error {
 
 // tellProposals tells what has changed after a revision, or what is pending if there is none, and says up
 // to which revision all has been told. Events of one command have its revision as id only at the last.
-func (s *Server) tellProposals(c echo.Context, st *stream, view *state.View, after *uint64) (uint64, error) {
+func (s *Server) tellProposals(c echo.Context, st eventSink, view *state.View, after *uint64) (uint64, error) {
 	scope := identity(c).Scope
 	var news []*statepb.Proposal
 	for _, p := range view.Proposals() {

@@ -223,15 +223,20 @@ func (s *Server) watchRollouts(c echo.Context) error {
 	var before []byte
 	return s.follow(c, "rollout", func() (uint64, []byte, error) {
 		view := s.o.View()
-		all := view.Rollouts()
-		if len(all) == 0 {
-			return view.Index(), nil, nil
-		}
-		now, err := json.Marshal(s.rollout(view, all[len(all)-1]))
+		now, err := s.newestRollout(view)
 		if err != nil || bytes.Equal(before, now) {
 			return view.Index(), nil, err
 		}
 		before = now
 		return view.Index(), now, nil
 	})
+}
+
+// newestRollout is the newest one as JSON; nil: there was none yet.
+func (s *Server) newestRollout(view *state.View) ([]byte, error) {
+	all := view.Rollouts()
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(s.rollout(view, all[len(all)-1]))
 }

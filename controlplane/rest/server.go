@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"crypto/rand"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -25,10 +26,15 @@ type Server struct {
 	// authenticators are asked in this order who sends a request.
 	authenticators []authenticator
 	fleet          fleetCache
-	metrics        *metrics
-	changes        tableChanges
-	watches        atomic.Int64
-	tails          places
+	live           liveFeed
+	limits         usageFeed
+	// run tells this run of the node from others, in ids of what only it counts.
+	run     string
+	gzipped atomic.Int64
+	metrics *metrics
+	changes tableChanges
+	watches atomic.Int64
+	tails   places
 	// exchanging holds a place for each sign-in that the OpenID provider is asked about.
 	exchanging chan struct{}
 	// codes sign browsers in.
@@ -53,6 +59,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o.withDefaults(), draining: make(chan struct{}), exchanging: make(chan struct{}, maxExchanges), explaining: make(chan struct{}, maxExplaining), reckoning: make(chan struct{}, maxReckonings)}
+	s.run = rand.Text()[:8]
 	s.authenticators = []authenticator{byToken, s.bySignIn}
 	s.reads = newRate(s.o.Now, s.o.ReadRate, readBurst*s.o.ReadRate)
 	s.writes = newRate(s.o.Now, s.o.WriteRate, writeBurst*s.o.WriteRate)
@@ -119,6 +126,7 @@ func (s *Server) routes() *echo.Echo {
 		e.GET(one+"/diff", r.diff, s.may(read, filtered), timed)
 		e.POST(one+"/rollback", r.rollback, s.may(write, within), timed, s.keyed)
 	}
+	e.GET("/v1/events", s.events, s.may(read, filtered))
 	e.GET("/v1/watch", s.watchAll, s.may(read, filtered))
 	e.GET("/v1/whoami", s.whoami, s.may(read, anyScope), timed)
 	e.GET("/v1/capabilities", s.capabilities, s.may(read, anyScope), timed)

@@ -7,6 +7,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"anabranch/api/fleet"
+	"anabranch/controlplane/access"
+	"anabranch/controlplane/state"
 )
 
 // Status sums the control plane up, as this node sees it.
@@ -48,6 +50,15 @@ type Status struct {
 func (s *Server) status(c echo.Context) error {
 	view := s.localView(c)
 	n := s.standing(view)
+	st := s.statusOf(identity(c).Scope, view)
+	for _, o := range n.signals.Routers {
+		st.Routers = append(st.Routers, n.router(o))
+	}
+	return c.JSON(http.StatusOK, st)
+}
+
+// statusOf is the status of a view as a scope shows it, without routers.
+func (s *Server) statusOf(scope access.Scope, view *state.View) Status {
 	leader, _ := s.o.Leader()
 	st := Status{
 		ClusterID: view.ClusterID(), Epoch: view.Epoch(), Revision: view.Index(), Leader: leader, Node: s.o.Node,
@@ -56,7 +67,6 @@ func (s *Server) status(c echo.Context) error {
 	st.Freeze, st.HeldBack, st.Returned = s.freezeOf(view), view.Pending(), view.ReturnedNow()
 	st.Frozen, st.Unwell = st.Freeze != nil, unwell(view)
 	st.Emergency = s.emergencies(view)
-	scope := identity(c).Scope
 	st.PendingProposals, st.BrokenGlass = s.pendingProposals(scope, view), s.brokenGlass(scope, view)
 	if r := view.Rollout(); r != nil {
 		id := strconv.FormatUint(r.GetId(), 10)
@@ -69,10 +79,7 @@ func (s *Server) status(c echo.Context) error {
 	for _, h := range view.Health() {
 		st.Frozen = st.Frozen || h.GetState() == "FROZEN"
 	}
-	for _, o := range n.signals.Routers {
-		st.Routers = append(st.Routers, n.router(o))
-	}
-	return c.JSON(http.StatusOK, st)
+	return st
 }
 
 // table answers the current routing table as routers get it, without the hashes of API keys.

@@ -305,7 +305,7 @@ func TestAWatchEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// sink takes what a handler writes.
+// eventSink takes what a handler writes.
 type sink struct{ header http.Header }
 
 func (s *sink) Header() http.Header         { return s.header }

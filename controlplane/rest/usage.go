@@ -188,16 +188,19 @@ func (s *Server) usages(c echo.Context) error {
 	}
 	n := s.standing(s.localView(c))
 	table := n.view.Table()
-	wanted := limitFilter(c, owners(table), identity(c).Scope)
+	wanted := limitFilter{c.QueryParam("tenant"), c.QueryParam("organization"), c.QueryParam("quota")}.of(owners(table), identity(c).Scope)
 	all := slices.SortedFunc(slices.Values(table.GetQuotas()), func(a, b *routerpb.Quota) int { return cmp.Compare(a.GetId(), b.GetId()) })
 	items, next := order[*routerpb.Quota]{name: (*routerpb.Quota).GetId}.page(all, from, limit, wanted)
 	return c.JSON(http.StatusOK, List[LimitUsage]{Items: n.limitsOf(items), NextCursor: next})
 }
 
-// limitFilter reads tenant, organization and quota, and shows of what belongs to tenants what the scope does:
-// limits of an organisation to those who may see one of its tenants, whose requests they hold.
-func limitFilter(c echo.Context, owner ownership, scope access.Scope) func(*routerpb.Quota) bool {
-	tenant, organisation, quota := c.QueryParam("tenant"), c.QueryParam("organization"), c.QueryParam("quota")
+// limitFilter is which limits are wanted; empty: whatever.
+type limitFilter struct{ tenant, organisation, quota string }
+
+// of gives the filter for a scope, and shows of what belongs to tenants what the scope does: limits of an
+// organisation to those who may see one of its tenants, whose requests they hold.
+func (f limitFilter) of(owner ownership, scope access.Scope) func(*routerpb.Quota) bool {
+	tenant, organisation, quota := f.tenant, f.organisation, f.quota
 	return func(q *routerpb.Quota) bool {
 		switch {
 		case q.GetTenant() != "" && !scope.Seen(q.GetTenant()):

@@ -106,7 +106,7 @@ func lastEventID(c echo.Context) (*uint64, error) {
 // watcher is one watch; at is the revision up to which it has told everything.
 type watcher struct {
 	*Server
-	st    *stream
+	st    eventSink
 	kinds []policy.Kind
 	at    uint64
 	scope access.Scope

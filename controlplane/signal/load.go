@@ -114,7 +114,8 @@ func (l *Load) scrape(sight Sight) {
 	l.KVUsage, l.Saturation = Number(c.GetKvUsage()), Number(c.GetSaturation())
 }
 
-// vote adds a router's vote; of several models, one that is ejected speaks for the router.
+// vote adds a router's vote; of several models, one that is ejected speaks for the router. What one router says
+// comes in one piece.
 func vote(votes []Observer, sight Sight) []Observer {
 	v := Observer{
 		Router:  sight.Router,
@@ -123,12 +124,9 @@ func vote(votes []Observer, sight Sight) []Observer {
 		Reason:  sight.Signal.GetEjectReason(),
 		Age:     sight.Age,
 	}
-	for i := range votes {
-		if votes[i].Router != v.Router {
-			continue
-		}
+	if last := len(votes) - 1; last >= 0 && votes[last].Router == v.Router {
 		if v.Ejected {
-			votes[i] = v
+			votes[last] = v
 		}
 		return votes
 	}
