@@ -6,7 +6,8 @@ import "math"
 type Usage struct {
 	// Input tokens, cached ones included; Cached is the part of them that was in a prefix cache.
 	Input, Cached, Output int64
-	// Succeeded and Failed answers. What was used for failed ones is counted too.
+	// Succeeded and Failed answers; those that came to nothing by the client's doing, who left, say, are neither.
+	// What was used is counted of all.
 	Succeeded, Failed int64
 	// Bytes of answers that left the region where they were made for another one.
 	Bytes int64

@@ -176,6 +176,13 @@ func (x *trip) outcome(rec *Record) {
 	}
 }
 
+// faulty says whether what it has come to by now is for reasons that are not the client's.
+func (x *trip) faulty() bool {
+	var rec Record
+	x.outcome(&rec)
+	return rec.fault()
+}
+
 // refuse answers with an error of the router's own.
 func (x *trip) refuse(e *proxy.Error) {
 	x.problem = e

@@ -20,7 +20,8 @@ func (r *Router) worked(x *trip, t *try) {
 	}
 }
 
-// answered counts the request. One that no place has seen is none, as it is for quotas.
+// answered counts the request. One that no place has seen is none, as it is for quotas, and one that came to nothing
+// by its client's doing is neither a success nor a failure: it left, asked for what can't be, or had used its quota up.
 func (r *Router) answered(x *trip, fate meter.Fate) {
 	switch {
 	case x.open > 0: // as it is charged for
@@ -28,6 +29,7 @@ func (r *Router) answered(x *trip, fate meter.Fate) {
 	case fate == meter.NotSent:
 	case fate == meter.Completed:
 		r.usage.Count(x.use(x.served), usage.Use{Succeeded: 1})
+	case !x.faulty():
 	case x.served != "":
 		r.usage.Count(x.use(x.served), usage.Use{Failed: 1})
 	default:

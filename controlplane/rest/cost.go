@@ -74,7 +74,8 @@ type CostSum struct {
 	CachedInputTokens int64 `json:"cachedInputTokens"`
 	OutputTokens      int64 `json:"outputTokens"`
 	Succeeded         int64 `json:"succeeded"`
-	Failed            int64 `json:"failed"`
+	// Failed by the service's doing: not those that their client left, or that asked for what can't be.
+	Failed int64 `json:"failed"`
 	// EgressBytes of answers that left the region where they were made.
 	EgressBytes int64 `json:"egressBytes"`
 	// Work in units of what an input token takes.

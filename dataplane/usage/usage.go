@@ -54,7 +54,7 @@ func (k Key) anybodys() Key { return Key{Tenant: Other, Model: k.Model, Cluster:
 type Use struct {
 	// Input tokens, cached ones included; Cached is the part of them that was in a prefix cache.
 	Input, Cached, Output int64
-	// Succeeded and Failed requests of clients.
+	// Succeeded and Failed requests of clients. What came to nothing by the client's doing is neither.
 	Succeeded, Failed int64
 	// Bytes of answers that came from another region.
 	Bytes int64

@@ -152,7 +152,11 @@ func (m *machine) elapsed() time.Duration { return m.now.Sub(m.run.Entered) }
 // wait is for drills that have not begun.
 func (m *machine) wait() {
 	r := &m.run
-	if r.State == Scheduled {
+	switch {
+	case m.in.Plan.Kind == PlanOnly && r.State != Draft:
+		m.end(Succeeded, "", "the dry run is all that was asked for") // whoever approved it
+		return
+	case r.State == Scheduled:
 		m.scheduled()
 		return
 	}
@@ -165,8 +169,6 @@ func (m *machine) wait() {
 	case !m.now.Before(deadline):
 		m.end(Expired, CauseUnapproved, "nobody validated and approved it until "+deadline.UTC().Format(time.RFC3339))
 	case r.State == Draft:
-	case m.in.Plan.Kind == PlanOnly:
-		m.end(Succeeded, "", "the dry run is all that was asked for")
 	case series:
 		r.Until = m.in.SeriesUntil
 		m.enter(Scheduled, 0, "its series is approved")

@@ -41,11 +41,17 @@ func TestDrill(t *testing.T) {
 		{"soft", soft},
 		{"hard", hard},
 		{"quota store", quotaStore},
+		{"plan only", planOnly},
+		{"shadow", shadow},
+		{"tier1", tier1},
+		{"failback only", failbackOnly},
+		{"scheduled", scheduled},
 		{"control plane kind", controlPlane},
 		{"errors", injected},
 		{"leader loss", leaderLoss},
 		{"quorum loss", quorumLoss},
 		{"control plane loss", controlPlaneLoss},
+		{"under load", loaded},
 		{"overload", overload}, // last: the account remembers its traffic for an hour
 	} {
 		t.Run(scene.name, func(t *testing.T) {
@@ -202,7 +208,7 @@ func quotaStore(f *fleet, b *board) {
 // is, by what the control plane has measured. Nothing is moved.
 func overload(f *fleet, _ *board) {
 	for _, cluster := range []string{"eu-west-1-a", "eu-west-1-b"} {
-		f.drain(cluster)
+		f.drain(cluster, true)
 	}
 	defer f.burden(40)()
 	spec := plan("soft", usRegion, nil)

@@ -114,16 +114,16 @@ func (f *fleet) rule() {
 	})
 }
 
-// drain has no traffic go to a cluster any more.
-func (f *fleet) drain(cluster string) {
+// drain has no traffic go to a cluster any more, or takes that back.
+func (f *fleet) drain(cluster string, drained bool) {
 	f.t.Helper()
-	f.await(time.Minute, "drain "+cluster, func() error {
+	f.await(time.Minute, fmt.Sprintf("drained %v of %s", drained, cluster), func() error {
 		_, etag, err := f.admin.Get(f.t.Context(), policy.KindCluster, cluster)
 		if err != nil {
 			return err
 		}
 		_, err = f.admin.Do(f.t.Context(), client.Call{
-			Method: http.MethodPatch, Path: "/v1/clusters/" + cluster, IfMatch: etag, Body: []byte(`{"spec":{"drained":true}}`),
+			Method: http.MethodPatch, Path: "/v1/clusters/" + cluster, IfMatch: etag, Body: fmt.Appendf(nil, `{"spec":{"drained":%v}}`, drained),
 		})
 		return err
 	})
@@ -228,25 +228,30 @@ type lease struct {
 
 // lease asks a router's own page: no word of the control plane is in it. Nothing: its table has no drill.
 func (f *fleet) lease(r dev.RouterRecord) (lease, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Admin+"/status", nil)
-	if err != nil {
-		return lease{}, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return lease{}, err
-	}
-	defer resp.Body.Close()
 	var s struct{ Drill *lease }
-	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+	if err := f.page(r, &s); err != nil {
 		return lease{}, err
 	}
 	if s.Drill == nil {
 		return lease{Nothing: true}, nil
 	}
 	return *s.Drill, nil
+}
+
+// page reads what a router says of itself.
+func (f *fleet) page(r dev.RouterRecord, into any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Admin+"/status", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(into)
 }
 
 // obeying lists the routers that obey a lease now; nil: none does. A router that does not answer obeys.
