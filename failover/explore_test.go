@@ -109,7 +109,7 @@ func (x *explored) step(t *testing.T) {
 	before, now := x.states, x.at
 	x.states, _ = StepAll(x.states, evidence, func(Place) Config { return Config{TimeScale: 0.02} }, x.at)
 	x.at = x.at.Add(time.Second)
-	inUse, good := map[fleet.ModelID]bool{}, map[fleet.ModelID]bool{}
+	inUse, good := map[part]bool{}, map[part]bool{}
 	for _, at := range x.places() {
 		c := x.states[at]
 		if c.Cap() < 0 || c.Cap() > 1 {
@@ -131,18 +131,43 @@ func (x *explored) step(t *testing.T) {
 		} else if c.State == Pinned {
 			t.Fatalf("%s is pinned after its pin has ended", at)
 		}
-		inUse[at.Model] = inUse[at.Model] || c.Cap() > 0
-		good[at.Model] = good[at.Model] || judge(evidence[at], Config{}.ready()).good && before[at].State == Healthy
+		of := part{regionOf(at), at.Model}
+		inUse[of] = inUse[of] || c.Cap() > 0
+		good[of] = good[of] || judge(evidence[at], Config{}.ready()).good && before[at].State == Healthy
 	}
-	for model := range good {
-		if good[model] && !inUse[model] {
-			t.Fatalf("no place of %s is in use, and one is good: %+v", model, x.states)
-		}
+	for of := range good {
+		x.reach(t, of.model, good, inUse)
 	}
 	for _, model := range []fleet.ModelID{"m", "n"} {
 		// An operator's drain or pin may leave what is evacuated as all that there is.
 		if was, is := x.emptied(before, model, now), x.emptied(x.states, model, now); is > max(was, 1) {
 			t.Fatalf("%d regions are evacuated of %s, and were %d: %+v", is, model, was, x.states)
+		}
+	}
+}
+
+// unwell tells of a place that is not healthy; empty: all are.
+func (x *explored) unwell() string {
+	for at, c := range x.states {
+		if c.State != Healthy {
+			return fmt.Sprintf("%s is %s: %s", at, c.State, c.Reason)
+		}
+	}
+	return ""
+}
+
+// reach holds each residency that a tenant could have, one region or more, to what all tenants are owed: while a place
+// where its requests may go is good, one where they may go is in use.
+func (x *explored) reach(t *testing.T, model fleet.ModelID, good, inUse map[part]bool) {
+	for set := 1; set < 1<<len(x.regions); set++ {
+		alive, open := false, false
+		for i, r := range x.regions {
+			if set&(1<<i) != 0 {
+				alive, open = alive || good[part{r, model}], open || inUse[part{r, model}]
+			}
+		}
+		if alive && !open {
+			t.Fatalf("tenants of residency %b of %v have no place of %s in use, and one is good: %+v", set, x.regions, model, x.states)
 		}
 	}
 }
@@ -167,16 +192,18 @@ func (x *explored) emptied(states map[Place]Cluster, model fleet.ModelID, now ti
 	return n
 }
 
-// Whatever comes and goes: never is all taken out of use while something is good, never are two regions evacuated by
+// Whatever comes and goes: never is all taken out of use while something is good,
+// nor all that a residency allows while something of that is, never are two regions evacuated by
 // evidence, what is drained gets nothing, what is pinned its share, caps are shares; and once all is repaired all comes back.
 func TestWhateverHappensTheFleetStaysUpAndComesBack(t *testing.T) {
-	runs := 20
+	runs, end := uint64(20), time.Time{}
 	if os.Getenv("ANABRANCH_STRESS") != "" {
-		runs = 5000
+		runs, end = 1<<40, time.Now().Add(2*time.Minute)
 	}
-	for seed := range uint64(runs) {
-		if seed%500 == 499 {
-			t.Logf("%d stories", seed+1)
+	for seed := range runs {
+		if !end.IsZero() && time.Now().After(end) {
+			t.Logf("%d stories", seed)
+			break
 		}
 		x := explore(seed)
 		for range 150 {
@@ -191,12 +218,12 @@ func TestWhateverHappensTheFleetStaysUpAndComesBack(t *testing.T) {
 		clear(x.pinned)
 		// Outages of more than half an hour would want an operator; none was. The longest wait is an hour, scaled.
 		for range 600 {
-			x.step(t)
-		}
-		for at, c := range x.states {
-			if c.State != Healthy {
-				t.Fatalf("seed %d: all is repaired, and %s is %s: %s", seed, at, c.State, c.Reason)
+			if x.step(t); x.unwell() == "" {
+				break
 			}
+		}
+		if still := x.unwell(); still != "" {
+			t.Fatalf("seed %d: all is repaired, and %s", seed, still)
 		}
 	}
 }
