@@ -260,7 +260,7 @@ anew. --series approves all drills of the same schedule that do the same, for 90
 				return err
 			}
 		}
-		if d, err = c.ApproveDrill(cmd.Context(), d.ID, d.PlanSHA256, series); err != nil {
+		if d, err = c.ApproveDrill(cmd.Context(), d, series); err != nil {
 			return fmt.Errorf("approve drill %s: %w", args[0], err)
 		}
 		return a.printf("drill %s is %s, approved by %d of %d\n", d.ID, d.State, len(d.Approvals), d.ApprovalsNeeded)
@@ -299,13 +299,26 @@ func (a *app) drillAct(act, short, done string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, err := c.DecideDrill(cmd.Context(), id, act)
+		d, err := decideDrill(cmd.Context(), c, id, act)
 		if err != nil {
 			return fmt.Errorf("%s drill %s: %w", act, id, err)
 		}
 		return a.printf("drill %s %s: %s\n", d.ID, done, d.State)
 	}
 	return cmd
+}
+
+// decideDrill says something to a drill. What brings traffic back into motion is about the drill as it was just seen; what
+// stops it is to work whatever has become of it.
+func decideDrill(ctx context.Context, c *client.Client, id, act string) (*client.Drill, error) {
+	if act != "resume" {
+		return c.DecideDrill(ctx, id, act)
+	}
+	seen, err := c.Drill(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return c.DecideSeenDrill(ctx, seen, act)
 }
 
 // drillID is the one named, or the one under way.

@@ -7,8 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -353,4 +359,88 @@ func TestFirstTokensAreHeldToTheObjectiveWhereThatIsMore(t *testing.T) {
 			t.Errorf("objective %v: %v ms, want %v", objective, g.ttft, want)
 		}
 	}
+}
+
+// watched stands before the node: it tells which version of a drill an act was about, and does something, once, right
+// after a drill was read.
+func (s session) watched(then func()) (about func() string) {
+	s.t.Helper()
+	node, err := url.Parse(s.node.URL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var once sync.Once
+	var etag atomic.Pointer[string]
+	forward := httputil.NewSingleHostReverseProxy(node)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			seen := r.Header.Get("If-Match")
+			etag.Store(&seen)
+		}
+		forward.ServeHTTP(w, r)
+		if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/drills/") {
+			once.Do(then)
+		}
+	}))
+	s.t.Cleanup(srv.Close)
+	s.t.Setenv("ANABRANCH_SERVER", srv.URL)
+	return func() string {
+		if e := etag.Swap(nil); e != nil {
+			return *e
+		}
+		return "nothing was said"
+	}
+}
+
+// What somebody approves, begins or lets go on is the drill as they saw it; what stops one is about whatever it is.
+func TestWhatIsDecidedIsWhatWasSeen(t *testing.T) {
+	s := drilling(t, 0.7)
+	newest := func() *statepb.Drill {
+		all := s.node.View().Drills()
+		return all[len(all)-1]
+	}
+	s.as("operator", 0, "", "drill", "create", "lose-eu")
+	id := fmt.Sprint(newest().GetId())
+	about := s.watched(func() {})
+	says := func(want, role string, args ...string) {
+		t.Helper()
+		if want == "as seen" {
+			want = fmt.Sprintf("%q", fmt.Sprint(newest().GetRevision()))
+		}
+		s.as(role, 0, "", append([]string{"drill"}, args...)...)
+		if got := about(); got != want {
+			t.Errorf("%s is about %s, want %s", args[0], got, want)
+		}
+	}
+	says("as seen", "approver", "approve", id, "--yes")
+	if _, errs := s.as("operator", exitFailed, "", "drill", "run", id, "--sha256", "abcd"); !strings.Contains(errs, "look at it again") || about() != "nothing was said" {
+		t.Errorf("run of what was not looked at: %s", errs)
+	}
+	says("as seen", "operator", "run", id, "--sha256", hex.EncodeToString(newest().GetPlanSha256()))
+	s.steer(&statepb.SteerDrill{State: string(drill.Precheck)})
+	s.steer(&statepb.SteerDrill{State: string(drill.Measuring)})
+	s.steer(&statepb.SteerDrill{State: string(drill.Shifting)})
+	says("", "operator", "pause")
+	says("as seen", "operator", "resume")
+	says("", "operator", "pause", id)
+
+	// Between look and word somebody else lets it go on and stops it once more, for a reason of their own.
+	decide := func(act string) {
+		cmd := &statepb.Command{AtUnixMs: time.Now().UnixMilli(), Actor: &statepb.Actor{Name: "carol", Role: "admin"}, Op: &statepb.Command_DecideDrill{DecideDrill: &statepb.DecideDrill{
+			Id: newest().GetId(), Act: act, Why: "INC-7",
+		}}}
+		cmd.Format = state.FormatOf(cmd)
+		if out := s.node.Apply(cmd); out.GetCode() != "" {
+			t.Errorf("%s by somebody else: %v", act, out)
+		}
+	}
+	s.watched(func() {
+		decide(state.DrillResume)
+		decide(state.DrillPause)
+	})
+	if _, errs := s.as("operator", exitRefused, "", "drill", "resume"); !strings.Contains(errs, "HTTP 412") || newest().GetState() != string(drill.Paused) {
+		t.Errorf("what somebody else stopped is %s: %s", newest().GetState(), errs)
+	}
+	s.watched(func() { decide(state.DrillResume) })
+	s.as("operator", 0, "", "drill", "abort", id)
 }

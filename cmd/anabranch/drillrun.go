@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ When it has followed the drill to its end it exits with 0 if that is SUCCEEDED, 
 and 7 if it did not begin. Ctrl-C ends the following, and not the drill.`
 
 func (a *app) drillRun() *cobra.Command {
-	var reason, glass string
+	var reason, glass, seen string
 	var watch bool
 	var every int
 	cmd := &cobra.Command{
@@ -41,6 +42,7 @@ raises a metric.` + drillCodes,
 		Example: "  anabranch drill run 4711 --watch\n  anabranch drill run 4711 --break-glass \"the auditor is here, and bob is not\"",
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	cmd.Flags().StringVar(&seen, "sha256", "", "hash of the plan that you have looked at: another one is not begun")
 	cmd.Flags().StringVar(&glass, "break-glass", "", "why the drill does not wait for approval")
 	cmd.Flags().BoolVar(&watch, "watch", false, "follow the drill to its end")
 	format := drillFlags(cmd, &every)
@@ -50,8 +52,14 @@ raises a metric.` + drillCodes,
 			return err
 		}
 		c.BreakGlass = glass
-		d, err := c.DecideDrill(cmd.Context(), args[0], "start")
-		if err != nil {
+		d, err := c.Drill(cmd.Context(), args[0])
+		switch {
+		case err != nil:
+			return err
+		case seen != "" && !strings.EqualFold(seen, d.PlanSHA256):
+			return fmt.Errorf("drill %s has the plan %s: look at it again with `anabranch drill show %s`", d.ID, dash(d.PlanSHA256), d.ID)
+		}
+		if d, err = c.DecideSeenDrill(cmd.Context(), d, "start"); err != nil {
 			return fmt.Errorf("run drill %s: %w", args[0], err)
 		}
 		if watch {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"anabranch/failover/drill"
@@ -14,6 +15,7 @@ import (
 
 // Drill is a rehearsed failover, as the server tells it.
 type Drill struct {
+	Revision        uint64          `json:"revision"`
 	ID              string          `json:"id"`
 	Plan            string          `json:"plan"`
 	Kind            string          `json:"kind"`
@@ -93,28 +95,38 @@ type NewDrill struct {
 
 // CreateDrill makes a draft.
 func (c *Client) CreateDrill(ctx context.Context, n NewDrill) (*Drill, error) {
-	return asked[Drill](ctx, c, "/v1/drills", nil, n)
+	return asked[Drill](ctx, c, "/v1/drills", nil, n, "")
 }
 
 // RehearseDrill makes a dry run of what [Client.CreateDrill] would make, and makes nothing.
 func (c *Client) RehearseDrill(ctx context.Context, n NewDrill) (*DrillDryRun, error) {
-	return asked[DrillDryRun](ctx, c, "/v1/drills", url.Values{"dry_run": {"true"}}, n)
+	return asked[DrillDryRun](ctx, c, "/v1/drills", url.Values{"dry_run": {"true"}}, n, "")
 }
 
-// DecideDrill validates, starts, pauses, resumes or aborts a drill, which the client's BreakGlass starts without
-// approval. It gives the drill as it is then.
+// DecideDrill validates, starts, pauses, resumes or aborts a drill, whatever has become of it. The client's BreakGlass starts
+// it without approval. It gives the drill as it is then.
 func (c *Client) DecideDrill(ctx context.Context, id, act string) (*Drill, error) {
-	return asked[Drill](ctx, c, DrillPath(id)+":"+act, nil, nil)
+	return asked[Drill](ctx, c, DrillPath(id)+":"+act, nil, nil, "")
 }
 
-// ApproveDrill approves a drill as it was seen, or all drills of its schedule that do the same.
-func (c *Client) ApproveDrill(ctx context.Context, id, sha256 string, series bool) (*Drill, error) {
-	return asked[Drill](ctx, c, DrillPath(id)+":approve", nil, map[string]any{"planSha256": sha256, "series": series})
+// DecideSeenDrill is [Client.DecideDrill] of a drill as it was seen: if it has changed since, nothing happens and the error
+// is a 412.
+func (c *Client) DecideSeenDrill(ctx context.Context, seen *Drill, act string) (*Drill, error) {
+	return asked[Drill](ctx, c, DrillPath(seen.ID)+":"+act, nil, nil, seen.etag())
 }
 
-// asked posts something and reads the answer.
-func asked[T any](ctx context.Context, c *Client, path string, query url.Values, body any) (*T, error) {
-	call := Call{Method: http.MethodPost, Path: path, Query: query, glass: c.BreakGlass}
+// ApproveDrill approves a drill as it was seen, or all drills of its schedule that do the same. If it has changed since
+// nothing is approved and the error is a 412.
+func (c *Client) ApproveDrill(ctx context.Context, seen *Drill, series bool) (*Drill, error) {
+	return asked[Drill](ctx, c, DrillPath(seen.ID)+":approve", nil, map[string]any{"planSha256": seen.PlanSHA256, "series": series}, seen.etag())
+}
+
+// etag names the drill as it was read.
+func (d *Drill) etag() string { return fmt.Sprintf("%q", strconv.FormatUint(d.Revision, 10)) }
+
+// asked posts something, about what has an ETag if one is given, and reads the answer.
+func asked[T any](ctx context.Context, c *Client, path string, query url.Values, body any, etag string) (*T, error) {
+	call := Call{Method: http.MethodPost, Path: path, Query: query, IfMatch: etag, glass: c.BreakGlass}
 	if body != nil {
 		var err error
 		if call.Body, err = json.Marshal(body); err != nil {

@@ -58,7 +58,7 @@ func (f *fleet) begin(spec map[string]any) *client.Drill {
 		return d
 	}
 	say("its approval", func(ctx context.Context) (*client.Drill, error) {
-		return f.bob.ApproveDrill(ctx, d.ID, d.PlanSHA256, false)
+		return f.bob.ApproveDrill(ctx, d, false)
 	})
 	say("its start", func(ctx context.Context) (*client.Drill, error) { return f.ann.DecideDrill(ctx, d.ID, "start") })
 	return d
