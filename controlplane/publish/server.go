@@ -33,7 +33,7 @@ const Protocol = 1
 const (
 	DefaultPing       = 5 * time.Second
 	DefaultDead       = 15 * time.Second
-	DefaultMaxStreams = 1024 // one node that is left serves all routers that package signal takes in
+	DefaultMaxStreams = 8192 // one node that is left serves all routers that package signal takes in
 )
 
 // maxAsks is how many questions wait for a router that does not read.

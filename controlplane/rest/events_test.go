@@ -495,7 +495,7 @@ func TestASessionMayStream(t *testing.T) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	first := make([]byte, 4096)
-	if n, err := resp.Body.Read(first); resp.StatusCode != 200 || err != nil || !strings.Contains(string(first[:n]), "event: hello") {
+	if n, err := resp.Body.Read(first); resp.StatusCode != http.StatusOK || err != nil || !strings.Contains(string(first[:n]), "event: hello") {
 		t.Errorf("status %d, %s, %v", resp.StatusCode, first, err)
 	}
 	d.advance(SessionLifetime)

@@ -10,6 +10,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/signal"
+	"anabranch/controlplane/state"
 )
 
 const (
@@ -29,9 +30,12 @@ const (
 type liveFeed struct {
 	mu sync.Mutex // guards what is below
 
-	signals signal.Snapshot
-	seen    time.Time // when the signals were looked at
-	made    time.Time // when the picture was made
+	seen *sight
+	made time.Time   // when the picture was made
+	of   *state.View // that the picture is of, and sight
+	by   *sight
+	// counts of the routers, as of their tables and the sight.
+	counts map[fleet.RegionID]RouterCounts
 
 	fleet   *LiveFleet
 	whole   []byte   // fleet as JSON; nil: nobody has asked for it yet
@@ -48,22 +52,40 @@ func (f *liveFeed) advance(s *Server, now time.Time) error {
 	if f.fleet != nil && now.Sub(f.made) < every/(2*fleetRate) && !now.Before(f.made) {
 		return nil
 	}
-	if f.fleet == nil || now.Sub(f.seen) >= every-every/(2*fleetRate) || now.Before(f.seen) {
-		f.signals, f.seen = s.o.Signals.Snapshot(now), now
+	if f.fleet == nil || now.Sub(f.seen.signals.At) >= every-every/(2*fleetRate) || now.Before(f.seen.signals.At) {
+		f.seen = &sight{s.o.Signals.Snapshot(now), map[spot]signal.Load{}}
 	}
-	view := s.o.View()
-	next, routers := s.liveFleet(standing{view, f.signals, s.ordered(view, now)})
 	f.made = now
+	view := s.o.View()
+	if f.seen == f.by && view == f.of {
+		return nil // what ends by its time alone is found with the next signals
+	}
+	n := standing{view, f.seen.signals, s.ordered(view, now)}
+	again := f.seen == f.by && sameTables(view, f.of)
+	if !again {
+		var routers map[fleet.RouterID]RouterStanding
+		routers, f.counts = n.routerStandings()
+		f.turn(routers)
+	}
+	next := s.liveFleet(n, f.seen, f.counts)
+	next.At = now.UTC()
+	if again {
+		next.Weights = f.fleet.Weights
+	} else {
+		next.Weights = n.liveWeights()
+	}
+	f.of, f.by = view, f.seen
 	if f.fleet == nil {
 		next.Seq = 1
-		f.fleet, f.routers = next, routers
+		f.fleet = next
 		return nil
 	}
-	if err := f.replace(next); err != nil {
-		return err
-	}
-	f.turn(routers)
-	return nil
+	return f.replace(next)
+}
+
+// sameTables says whether routers and weights are the same in two views.
+func sameTables(a, b *state.View) bool {
+	return a.Table() == b.Table() && a.FreshTable() == b.FreshTable() && a.Rollout() == b.Rollout()
 }
 
 // replace takes the next picture in, if it differs by more than its time.
@@ -94,6 +116,10 @@ func (f *liveFeed) replace(next *LiveFleet) error {
 
 // turn notes which routers stand otherwise than before.
 func (f *liveFeed) turn(next map[fleet.RouterID]RouterStanding) {
+	if f.routers == nil { // the first are no news
+		f.routers = next
+		return
+	}
 	before := len(f.news)
 	for _, id := range slices.Sorted(maps.Keys(next)) {
 		if was, known := f.routers[id]; !known || was != next[id] {

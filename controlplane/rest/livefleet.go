@@ -120,23 +120,45 @@ type LiveWeight struct {
 	Reason   string  `json:"reason,omitempty"`
 }
 
-// liveFleet puts the picture together, and how each router stands. It goes once over everything.
-func (s *Server) liveFleet(n standing) (*LiveFleet, map[fleet.RouterID]RouterStanding) {
+// sight is what nodes see of a fleet at one moment, as far as pictures of it go, put together once.
+type sight struct {
+	signals signal.Snapshot
+	// loads of clusters, and of models on them.
+	loads map[spot]signal.Load
+}
+
+// spot is a model on a cluster; with an empty model, the cluster.
+type spot struct {
+	cluster fleet.ClusterID
+	model   fleet.ModelID
+}
+
+func (s *sight) load(cluster fleet.ClusterID, model fleet.ModelID) signal.Load {
+	at := spot{cluster, model}
+	l, known := s.loads[at]
+	if !known {
+		l = s.signals.Cluster(cluster, model)
+		s.loads[at] = l
+	}
+	return l
+}
+
+// liveFleet puts the picture together but for weights, with what was seen. It goes once over everything.
+func (s *Server) liveFleet(n standing, seen *sight, counts map[fleet.RegionID]RouterCounts) *LiveFleet {
 	table := n.view.Table()
 	f := &LiveFleet{
 		At: n.signals.At.UTC(), Node: s.o.Node, ClusterID: n.view.ClusterID(), Revision: n.view.Index(), Epoch: n.view.Epoch(),
 		StalenessMs: s.roughStaleness(), TableRevision: table.GetRef().GetRevision(), TableCreatedAt: moment(table.GetCreatedUnixMs()),
-		Regions: map[string]LiveRegion{}, Clusters: map[string]LiveCluster{}, Weights: map[string]map[string]map[string]LiveWeights{},
+		Regions: map[string]LiveRegion{}, Clusters: map[string]LiveCluster{},
 	}
 	f.Leader, _ = s.o.Leader()
-	routers, counts := n.routerStandings()
 	described := map[string]*routerpb.Cluster{}
 	for _, c := range table.GetClusters() {
 		described[c.GetId()] = c
 	}
 	worst := map[string]string{}
 	for _, c := range n.view.List(policy.KindCluster) {
-		live := n.liveCluster(c, described[c.Metadata.Name])
+		live := n.liveCluster(c, described[c.Metadata.Name], seen)
 		f.Clusters[c.Metadata.Name] = live
 		if was, known := worst[live.Region]; known {
 			worst[live.Region] = worse(was, live.Worst)
@@ -147,8 +169,7 @@ func (s *Server) liveFleet(n standing) (*LiveFleet, map[fleet.RouterID]RouterSta
 	for _, r := range n.view.List(policy.KindRegion) {
 		f.Regions[r.Metadata.Name] = n.liveRegion(r, worst[r.Metadata.Name], counts[fleet.RegionID(r.Metadata.Name)])
 	}
-	n.liveWeights(f.Weights)
-	return f, routers
+	return f
 }
 
 // roughStaleness is in whole seconds, so that it is no news by itself.
@@ -196,10 +217,10 @@ func (n standing) liveRegion(r *policy.Resource, worst string, routers RouterCou
 	}
 }
 
-func (n standing) liveCluster(c *policy.Resource, table *routerpb.Cluster) LiveCluster {
+func (n standing) liveCluster(c *policy.Resource, table *routerpb.Cluster, seen *sight) LiveCluster {
 	spec := c.Spec.(*policy.ClusterSpec)
 	name := fleet.ClusterID(c.Metadata.Name)
-	h, l := n.health(c.Metadata.Name), n.signals.Cluster(name, "")
+	h, l := n.health(c.Metadata.Name), seen.load(name, "")
 	out := LiveCluster{
 		Region: spec.Region, Type: spec.Type, Health: h.GetState(), Since: sinceOf(h), Reason: h.GetReason(), Cap: table.GetHealthCap(),
 		Drained: spec.Drained, Emergency: n.emergency(name, fleet.RegionID(spec.Region)), Models: map[string]LiveModel{},
@@ -216,7 +237,7 @@ func (n standing) liveCluster(c *policy.Resource, table *routerpb.Cluster) LiveC
 			h = &statepb.ClusterHealth{State: unknownHealth}
 		}
 		if len(spec.Models) > 1 { // else it is the same
-			l = n.signals.Cluster(name, fleet.ModelID(m))
+			l = seen.load(name, fleet.ModelID(m))
 		}
 		out.Models[m] = LiveModel{
 			Health: h.GetState(), Since: sinceOf(h), Reason: h.GetReason(), Cap: plan.HealthCap(table, fleet.ModelID(m)),
@@ -226,7 +247,8 @@ func (n standing) liveCluster(c *policy.Resource, table *routerpb.Cluster) LiveC
 	return out
 }
 
-func (n standing) liveWeights(to map[string]map[string]map[string]LiveWeights) {
+func (n standing) liveWeights() map[string]map[string]map[string]LiveWeights {
+	to := map[string]map[string]map[string]LiveWeights{}
 	type key struct{ model, class, source string }
 	reasons := map[key]string{}
 	for _, r := range n.view.Reasons() {
@@ -245,6 +267,7 @@ func (n standing) liveWeights(to map[string]map[string]map[string]LiveWeights) {
 		}
 		to[w.GetModel()][w.GetClass()][w.GetSource()] = live
 	}
+	return to
 }
 
 // RouterStanding is how a router stands, without what changes with each request.

@@ -229,7 +229,7 @@ func TestAStreamEndsWithTheSession(t *testing.T) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	lines := bufio.NewScanner(resp.Body)
-	if !lines.Scan() || resp.StatusCode != 200 {
+	if !lines.Scan() || resp.StatusCode != http.StatusOK {
 		t.Fatalf("status %d", resp.StatusCode)
 	}
 	d.advance(SessionLifetime)
@@ -301,12 +301,12 @@ func TestWhoTriesToSignInIsSlowedDown(t *testing.T) {
 
 func TestACodeSignsInOnceWithinAMinute(t *testing.T) {
 	d := newDouble(t)
-	make := func() (out SessionCode) {
+	fresh := func() (out SessionCode) {
 		d.do("operator", "POST", "/v1/session/codes", "").want(201, "").into(&out)
 		return out
 	}
 	use := func(code string) answer { return d.browser().do("POST", "/v1/session", `{"code":"`+code+`"}`) }
-	first := make()
+	first := fresh()
 	if first.Path != "/#code="+first.Code || len(first.Code) != 32 || !first.ExpiresAt.Equal(epoch.Add(time.Minute)) {
 		t.Errorf("%+v", first)
 	}
@@ -316,7 +316,7 @@ func TestACodeSignsInOnceWithinAMinute(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	use(first.Code).want(401, "code_spent")
-	late := make()
+	late := fresh()
 	d.advance(time.Minute)
 	use(late.Code).want(401, "code_spent")
 	d.do("", "POST", "/v1/session/codes", "").want(401, "unauthenticated")
@@ -324,12 +324,12 @@ func TestACodeSignsInOnceWithinAMinute(t *testing.T) {
 	b.signIn("operator")
 	b.do("POST", "/v1/session/codes", "").want(403, "forbidden") // a session is not to be carried away
 	for range maxCodesEach {
-		make()
+		fresh()
 	}
 	d.do("operator", "POST", "/v1/session/codes", "").want(429, "too_many_requests")
 	d.do("viewer", "POST", "/v1/session/codes", "").want(201, "")
 	d.advance(time.Minute)
-	make()
+	fresh()
 }
 
 func TestACodeOfATokenThatWasRevokedSinceIsNoGood(t *testing.T) {
@@ -378,7 +378,7 @@ func TestBehindTLSTheCookiesAreSecureAndOfThisHostAlone(t *testing.T) {
 	d.do("", "GET", "/v1/status", "", held, proxied).want(200, "")
 	// What has no prefix another host may have set.
 	d.do("", "GET", "/v1/status", "", strings.Replace(held, "__Host-", "", 1), proxied).want(401, "unauthenticated")
-	if r := httptest.NewRequest("GET", "/", nil); secure(r) {
+	if r := httptest.NewRequest(http.MethodGet, "/", nil); secure(r) {
 		t.Error("plain HTTP is secure")
 	} else if r.TLS = (&tls.ConnectionState{}); !secure(r) {
 		t.Error("TLS is not secure")

@@ -11,7 +11,7 @@ import (
 // Bounds on what is kept. Routers beyond maxRouters are not taken in; one that has been silent for
 // forget is dropped, and so is a measured capacity that old.
 const (
-	maxRouters = 1024
+	maxRouters = 8192
 	maxPlaces  = 65536
 	forget     = 10 * time.Minute
 	keepBelief = 24 * time.Hour
