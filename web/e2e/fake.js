@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { extname } from 'node:path'
+import { placeAnswers } from './place.fake.js'
 
 const dist = new URL('../dist/', import.meta.url)
 const types = /** @type {Record<string, string>} */ ({ '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' })
@@ -42,6 +43,7 @@ export async function startFake() {
       'GET /v1/signin': () => ({ body: {} }),
       'GET /v1/costs': () => ({ body: costs() }),
       'GET /v1/plan/survival': () => ({ body: survival() }),
+      ...placeAnswers(() => state.fleet),
     },
   }
   const send = (/** @type {import('node:http').ServerResponse} */ r) =>
@@ -151,11 +153,12 @@ export function picture() {
   const observer = (/** @type {string} */ region, ejected = false) => ({
     router: `router-${region}-1`, region, ejected, reason: ejected ? '3 connect failures in a row' : '',
   })
-  const cluster = (/** @type {string} */ name, /** @type {string} */ region, over = {}) => ({
+  const cluster = (/** @type {string} */ name, /** @type {string} */ region, /** @type {any} */ over = {}) => ({
     name, region, type: 'endpoints', health: 'HEALTHY', since: ago(4000), reason: '', cap: 1, drained: false, freshness: 'fresh', ageMs: 400,
     models: ['llama-3.1-8b'], endpoints: { total: 4, ready: 4 }, saturation: 0.42, waiting: 1, running: 57, kvUsage: 0.31, ttftP95Ms: 312,
     capacityWork: 52000, loadWork: 21000, requestsPerSecond: 38.2, failuresPerSecond: 0,
-    observers: [observer('us-east-1'), observer('eu-west-1')], modelHealth: [], from: 'routers', sources: [], ...over,
+    observers: [observer('us-east-1'), observer('eu-west-1')],
+    modelHealth: (over.models ?? ['llama-3.1-8b']).map((/** @type {string} */ model) => ({ model, health: over.health ?? 'HEALTHY', since: ago(over.cap === 0 ? 5 : 4000), reason: over.reason ?? '', cap: over.cap ?? 1, endpoints: over.endpoints ?? { total: 4, ready: 4 }, votes: { usable: over.cap === 0 ? 0 : 2, ejected: over.cap === 0 ? 2 : 0 }, ejecting: [] })), from: 'routers', sources: [], ...over,
   })
   const router = (/** @type {string} */ region, over = {}) => ({
     id: `router-${region}-1`, region, version: 'v1.2.0', appliedEpoch: 1, appliedRevision: 118, ageMs: 300, node: 'n1', connected: true, behind: false, quotaStoreOk: true,

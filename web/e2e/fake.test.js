@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 import { accessible, enter, launch, open } from './browser.js'
 import { startFake, token } from './fake.js'
+import { pages } from './pages.js'
 
 const shots = process.env['CONSOLE_SHOTS']
 /** @type {import('playwright-core').Browser} */
@@ -27,7 +28,7 @@ for (const scheme of /** @type {const} */ (['light', 'dark'])) {
       await page.getByTestId('link').getByText('live').waitFor()
       const row = (/** @type {string} */ name) => page.locator(`tr[data-region="${name}"], tr[data-cluster="${name}"]`)
       assert.match(await row('eu-west-1').innerText(), /failing over.*12\.3.*12 %.*0\/1 1 behind.*away/s)
-      assert.match(await row('ap-northeast-1').innerText(), /(1 min|59 s).*1\/1 1 away/s)
+      assert.match(await row('ap-northeast-1').innerText(), /(1 min|5\d s).*1\/1 1 away/s)
       assert.equal(await row('ap-northeast-1').getAttribute('data-stale'), 'true')
       assert.match(await row('use1-a100').innerText(), /degraded.*saturation above 0\.85.*91 %.*2\.4 s.*nobody/s)
       assert.match(await row('euw1-h100').innerText(), /failing over.*0 %.*0\/4.*2 of 2/s)
@@ -148,3 +149,63 @@ test('the theme is chosen, and kept', async () => {
   assert.equal(await paper(), 'dark')
   await context.close()
 })
+
+test('a region is evacuated: its blast radius is shown, and its name asked for', async () => {
+  /** @type {any} */
+  let ordered
+  fake.state.answers['POST /v1/emergency'] = (_, { body, headers }) => {
+    ordered = { ...JSON.parse(body), why: headers['x-anabranch-reason'], key: headers['idempotency-key'] }
+    return { status: 201, body: { id: '41', ...ordered } }
+  }
+  const { context, page, complaints } = await open(browser, { url: fake.url })
+  await enter(page, fake.url, token)
+  await page.getByRole('link', { name: 'us-east-1' }).first().click()
+  await page.getByRole('heading', { name: 'us-east-1', level: 1 }).waitFor()
+  await page.getByRole('button', { name: 'Evacuate' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Evacuate us-east-1' })
+  await dialog.getByText('Traffic that moves').waitFor()
+  const go = dialog.getByRole('button', { name: 'Evacuate' })
+  await dialog.getByLabel('Why, for the audit trail').fill('fire drill – real')
+  assert.ok(await go.isDisabled(), 'it can be done without the name')
+  await dialog.getByLabel(/to confirm/).fill('us-east')
+  assert.ok(await go.isDisabled(), 'it can be done with half of the name')
+  await dialog.getByLabel(/to confirm/).fill('us-east-1')
+  await accessible(page)
+  await go.click()
+  await page.getByText('Evacuate us-east-1: done.').waitFor()
+  assert.equal(ordered.kind, 'evacuate')
+  assert.equal(ordered.target, 'region/us-east-1')
+  assert.equal(ordered.reason, 'fire drill – real')
+  assert.match(ordered.key, /\S{20,}/)
+  await page.goBack()
+  await page.getByRole('heading', { name: 'Regions' }).waitFor()
+  assert.deepEqual(complaints, [])
+  await context.close()
+})
+
+test('a viewer is told why not', async () => {
+  fake.state.role = 'viewer'
+  const { context, page } = await open(browser, { url: fake.url })
+  await enter(page, fake.url, token, '/clusters/use1-h100')
+  const button = page.getByRole('button', { name: 'Drain' })
+  await button.waitFor()
+  assert.ok(await button.isDisabled())
+  await page.getByText(/operator and admin have; you are viewer/).first().waitFor({ state: 'attached' })
+  await context.close()
+})
+
+for (const scheme of /** @type {const} */ (['light', 'dark'])) {
+  test(`every page can be used by everybody, in ${scheme}`, async () => {
+    const { context, page, complaints } = await open(browser, { url: fake.url, scheme })
+    await enter(page, fake.url, token)
+    for (const p of pages) {
+      await p.prepare?.(fake.state)
+      await page.goto(fake.url + p.path)
+      await page.getByText(p.shows).first().waitFor()
+      await p.act?.(page)
+      await accessible(page)
+      assert.deepEqual(complaints, [], p.name)
+    }
+    await context.close()
+  })
+}

@@ -11,4 +11,15 @@
  */
 
 /** @type {Page[]} */
-export const pages = [{ name: 'regions', path: '/regions', shows: 'use1-h100' }]
+export const pages = [
+  { name: 'regions', path: '/regions', shows: 'use1-h100' },
+  { name: 'region', path: '/regions/eu-west-1', shows: 'router-eu-west-1-1' },
+  { name: 'cluster', path: '/clusters/euw1-h100', shows: '3 connect failures in a row' },
+  {
+    name: 'evacuate', path: '/regions/us-east-1', shows: 'router-us-east-1-1',
+    act: async (page) => {
+      await page.getByRole('button', { name: 'Evacuate' }).click()
+      await page.getByText('Traffic that moves').waitFor()
+    },
+  },
+]

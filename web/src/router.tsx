@@ -1,6 +1,7 @@
 // All pages, by their addresses. A page is a folder in pages/ whose route.ts is named here.
 
 import { createRoute, createRouter, redirect } from '@tanstack/react-router'
+import { cluster, region } from './pages/place/route'
 import { regions } from './pages/regions/route'
 import { root } from './shell/root'
 
@@ -12,7 +13,7 @@ const index = createRoute({
   },
 })
 
-const tree = root.addChildren([index, regions])
+const tree = root.addChildren([index, regions, region, cluster])
 
 export const router = createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: true })
 

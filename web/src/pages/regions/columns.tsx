@@ -1,3 +1,4 @@
+import { Link } from '@tanstack/react-router'
 import { age, count, millis, percent, rate, unknown } from '../../format/format'
 import { dollars } from '../../format/money'
 import { severity } from '../../live/picture'
@@ -22,7 +23,7 @@ export function regionColumns(table: number): Column<RegionRow>[] {
   return [
     { id: 'region', header: 'Region', width: 8, grow: true, value: (r) => r.name, cell: (r) => (
       <>
-        {r.name}
+        <Link to="/regions/$name" params={{ name: r.name }} className="row-link">{r.name}</Link>
         {r.zone && r.zone !== r.name && <span className="font-normal text-soft"> {r.zone}</span>}
       </>
     ) },
@@ -72,11 +73,11 @@ const known = (c: ClusterRow, n: number) => (c.heardAt === undefined ? undefined
 export const clusterColumns: Column<ClusterRow>[] = [
   { id: 'cluster', header: 'Cluster', width: 9, grow: true, value: (c) => c.name, cell: (c) => (
     <span title={Object.keys(c.models).join(', ')}>
-      {c.name}
+      <Link to="/clusters/$name" params={{ name: c.name }} className="row-link">{c.name}</Link>
       {c.type === 'gateway' && <span className="font-normal text-soft"> gateway</span>}
     </span>
   ) },
-  { id: 'region', header: 'Region', width: 7.6, value: (c) => c.region, cell: (c) => c.region },
+  { id: 'region', header: 'Region', width: 7.6, value: (c) => c.region, cell: (c) => <Link to="/regions/$name" params={{ name: c.region }} className="hover:underline">{c.region}</Link> },
   { id: 'state', header: 'State', width: 7.6, value: (c) => severity(c.worst), cell: (c) => <Health state={c.health} /> },
   { id: 'since', header: 'For', width: 5.2, number: true, value: (c) => (c.since ? -Date.parse(c.since) : undefined), cell: (c) => <Ago at={c.since} /> },
   { id: 'why', header: 'Why', width: 12, grow: true, cell: (c) => {
