@@ -77,12 +77,6 @@ func inBoth(a, b []string) ([]string, bool) {
 	return out, len(out) > 0
 }
 
-// covers says for sure that what fits a rule fits the newer one, too.
-func covers(n, o *routerpb.Rule) bool {
-	models := len(n.GetModels()) == 0 || len(o.GetModels()) > 0 && !slices.ContainsFunc(o.GetModels(), func(m string) bool { return !slices.Contains(n.GetModels(), m) })
-	return models && (len(n.GetMatch()) == 0 || alike(n.GetMatch(), o.GetMatch()))
-}
-
 func alike(a, b []*routerpb.Match) bool {
 	return slices.EqualFunc(a, b, func(a, b *routerpb.Match) bool { return proto.Equal(a, b) })
 }

@@ -109,6 +109,9 @@ func (here regions) rules(t *routerpb.Table, newer []*routerpb.Rule) ([]*routerp
 	for _, m := range t.GetModels() {
 		c.models = append(c.models, m.GetId())
 	}
+	if c.enough(t.GetRules(), newer) {
+		return t.GetRules(), nil
+	}
 	for _, o := range t.GetRules() {
 		c.split(o, newer)
 	}

@@ -117,8 +117,8 @@ func (a *app) revertOrder() *cobra.Command {
 
 With a quorum the table is published anew; without one, routers that keep it go back to it by themselves.
 All of it comes back, tenants and their keys included, but for one thing: nobody may be served where the
-table before the order would not let them, so residency that was tightened since stays tight. What is
-tightened under the order comes to routers when it ends. "anabranch history tables" lists the tables.`,
+table before the order would not let them, so residency that was tightened since stays tight, and what is
+tightened under the order holds at once. "anabranch history tables" lists the tables.`,
 		Example: "  anabranch emergency revert 412 --reason \"413 sends everything to one cluster\"",
 		Args:    cobra.ExactArgs(1),
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/api/residence"
 	"anabranch/api/routerpb"
 	rehearsal "anabranch/controlplane/drill"
 	"anabranch/controlplane/plan"
@@ -27,6 +28,9 @@ const (
 	// patience bounds one proposal.
 	patience = 5 * time.Second
 )
+
+// tightenLevel is the feature level from which on all nodes take residency that is tightened under an emergency order.
+const tightenLevel = 6
 
 // organisedLevel is the feature level from which on all nodes know organisations.
 const organisedLevel = 4
@@ -164,6 +168,8 @@ func (l *loop) publish(ctx context.Context, view *state.View, signals signal.Sna
 	if !held && (out.Changed || view.Table().GetRef().GetEpoch() != view.Epoch()) {
 		publish.Table, publish.Reasons = out.Table, out.Reasons
 		publish.Table.Ref = view.Table().GetRef() // the state refuses it if another came between
+	} else if held && l.tighten(ctx, view) {
+		return true
 	} else if sameHealth(publish.GetHealth(), view.Health()) {
 		return false
 	}
@@ -171,6 +177,40 @@ func (l *loop) publish(ctx context.Context, view *state.View, signals signal.Sna
 		l.logger.Info("table published", "revision", outcome.GetRevision())
 	}
 	return true
+}
+
+// tighten has residency that operators have tightened since an emergency order holds tables off published at once, and
+// nothing else; it says whether it did. What a rollout under way brings is tightened as well.
+func (l *loop) tighten(ctx context.Context, view *state.View) bool {
+	if view.FeatureLevel() < tightenLevel {
+		return false
+	}
+	wanted := plan.Residency(view)
+	for _, t := range []*routerpb.Table{view.Table(), view.FreshTable()} {
+		if t == nil {
+			continue
+		}
+		narrowed, err := residence.Narrow(t, wanted)
+		if err != nil {
+			l.logger.Error("residency was tightened, and can't be before the emergency order ends", "error", err)
+			continue
+		}
+		if narrowed == t {
+			continue
+		}
+		publish := &statepb.Publish{Tighten: true}
+		wanted.Ref = t.GetRef()
+		if t == view.FreshTable() {
+			publish.Trial = wanted
+		} else {
+			publish.Table = wanted
+		}
+		if outcome := l.propose(ctx, computed(&statepb.Command{Op: &statepb.Command_Publish{Publish: publish}})); outcome != nil {
+			l.logger.Warn("residency was tightened under an emergency order", "revision", outcome.GetRevision())
+		}
+		return true
+	}
+	return false
 }
 
 // plan computes a table from a configuration after the one that routers have, beside another one that other

@@ -2,12 +2,14 @@ package leader
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/api/order"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
@@ -225,6 +227,50 @@ func TestADrainWaitsForNoRollout(t *testing.T) {
 		c.pass(3 * time.Second)
 		if c.goes("us") != 0 || c.View().Pending() || len(c.View().Rollouts()) != 0 {
 			t.Errorf("us sends %v, pending %v, %v", c.goes("us"), c.View().Pending(), c.View().Rollouts())
+		}
+	})
+}
+
+// Nothing that operators change comes to routers while an order holds tables off, but residency that is tighter, which does
+// at once, and stands by itself.
+func TestTighterResidencyWaitsForNoOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.seed()
+		r.apply(&statepb.Command{Format: 2, Op: &statepb.Command_SetFeatureLevel{SetFeatureLevel: &statepb.SetFeatureLevel{Level: 6}}})
+		r.write(policy.KindTenant, "acme", "{tier: top}")
+		r.lead()
+		r.pass(20 * time.Second)
+		o := order.Order{Kind: order.Freeze, Actor: "ann", Reason: "x", At: time.Now(), Expires: time.Now().Add(time.Minute)}
+		if out := r.apply(&statepb.Command{Format: 6, AtUnixMs: time.Now().UnixMilli(), Actor: &statepb.Actor{Name: "ann"}, Op: &statepb.Command_PutOrder{PutOrder: &statepb.PutOrder{Order: o.Proto()}}}); out.GetCode() != "" {
+			t.Fatal(out)
+		}
+		tenants := func() (out []string) {
+			for _, x := range r.View().Table().GetTenants() {
+				out = append(out, fmt.Sprintf("%s %s %v", x.GetId(), x.GetTier(), x.GetResidency()))
+			}
+			return out
+		}
+		r.write(policy.KindTenant, "globex", "{}")
+		r.pass(5 * time.Second)
+		if got := tenants(); !slices.Equal(got, []string{"acme top []"}) {
+			t.Errorf("under a freeze %v", got)
+		}
+		r.write(policy.KindTenant, "acme", "{tier: batch, residency: [us]}")
+		r.pass(2 * time.Second)
+		if got := tenants(); !slices.Equal(got, []string{"acme top [us]"}) {
+			t.Errorf("tightened under a freeze: %v", got)
+		}
+		once := r.View().Table().GetRef().GetRevision()
+		r.pass(10 * time.Second)
+		r.write(policy.KindTenant, "acme", "{tier: batch}")
+		r.pass(10 * time.Second)
+		if got := tenants(); !slices.Equal(got, []string{"acme top [us]"}) || r.View().Table().GetRef().GetRevision() != once {
+			t.Errorf("widened again: %v, in table %v, and was %d", got, r.View().Table().GetRef(), once)
+		}
+		r.pass(40 * time.Second)
+		if got := tenants(); !slices.Equal(got, []string{"acme batch []", "globex standard []"}) {
+			t.Errorf("when the freeze is over: %v", got)
 		}
 	})
 }

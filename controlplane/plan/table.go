@@ -80,6 +80,17 @@ func HealthCap(c *routerpb.Cluster, model fleet.ModelID) float64 {
 	return c.GetHealthCap()
 }
 
+// Residency is what a table of some resources says of where requests may be served: its regions with their zones, tenants
+// and rules, and nothing else.
+func Residency(resources Lookup) *routerpb.Table {
+	w := survey(Input{Resources: resources})
+	t := &routerpb.Table{Tenants: w.tenants(), Rules: w.rules()}
+	for _, id := range w.regionIDs {
+		t.Regions = append(t.Regions, &routerpb.Region{Id: string(id), Zone: w.zones[id]})
+	}
+	return t
+}
+
 // budgeted is the price of a model's tokens to budgets of money.
 func (w *world) budgeted(id fleet.ModelID, spec *policy.ModelSpec, measured costmodel.Micros) costmodel.TokenPrice {
 	if p, known := w.tokens[string(id)]; known {

@@ -177,6 +177,87 @@ func TestARevertTakesARolloutBack(t *testing.T) {
 	}
 }
 
+// Under an order that holds tables off nothing is published but residency that is tighter, of the table in force and of the
+// one on trial, and all else of these stays as it was.
+func TestResidencyIsTightenedUnderAnOrder(t *testing.T) {
+	by := func(h *history, places ...string) *routerpb.Table {
+		return &routerpb.Table{
+			Ref: h.Table().GetRef(), Regions: []*routerpb.Region{{Id: "us", Zone: "america"}, {Id: "eu", Zone: "europe"}},
+			Tenants: []*routerpb.Tenant{{Id: "acme", Tier: "batch", Residency: places}, {Id: "new"}},
+			Rules:   []*routerpb.Rule{{Id: "p", Class: "c", Clusters: []string{"us-b"}, Residency: places}},
+		}
+	}
+	publish := func(p *statepb.Publish) *statepb.Command {
+		return &statepb.Command{Format: 6, AtUnixMs: 2000, Actor: &statepb.Actor{Name: "system/leader"}, Op: &statepb.Command_Publish{Publish: p}}
+	}
+	start := func(t *testing.T) *history {
+		h := alarmed(t)
+		first := table(0.5)
+		first.Regions[0].Zone = "america"
+		first.Regions = append(first.Regions, &routerpb.Region{Id: "eu", Zone: "europe"})
+		first.Tenants, first.Rules = []*routerpb.Tenant{{Id: "acme", Tier: "top"}}, []*routerpb.Rule{{Id: "p", Class: "c"}}
+		h.must(&statepb.Publish{Table: first})
+		return h
+	}
+	h := start(t)
+	h.carries(put(ordered(order.Freeze, "")))
+	before := h.Table()
+	if out := h.do(publish(&statepb.Publish{Table: by(h, "america")})); out.GetCode() != CodeFrozen {
+		t.Errorf("a table under a freeze: %v", out)
+	}
+	h.carries(publish(&statepb.Publish{Tighten: true, Table: by(h, "america")}))
+	now := h.Table()
+	want := proto.CloneOf(before)
+	want.Ref, want.CreatedUnixMs = now.GetRef(), 2000
+	want.Tenants[0].Residency, want.Rules = []string{"america"}, now.GetRules()
+	if now.GetRef().GetRevision() != h.Index() || !proto.Equal(now, want) || len(now.GetRules()) == 0 || !slices.Equal(now.GetRules()[0].GetResidency(), []string{"america"}) || now.GetRules()[0].GetClusters() != nil {
+		t.Errorf("in force is %v, want %v", now, want)
+	}
+	last := h.Audit(0, 0)[len(h.Audit(0, 0))-1]
+	if last.GetAction() != "publish" || !strings.Contains(last.GetReason(), "residency is tighter") {
+		t.Errorf("the trail ends with %v", last)
+	}
+	// Once more it changes nothing, and neither does what is wider again; a leader that was deposed changes nothing either.
+	h.carries(publish(&statepb.Publish{Tighten: true, Table: by(h, "america")}))
+	h.carries(publish(&statepb.Publish{Tighten: true, Table: by(h)}))
+	stale := by(h, "europe")
+	stale.Ref = before.GetRef()
+	if out := h.do(publish(&statepb.Publish{Tighten: true, Table: stale})); out.GetCode() != CodePrecondition {
+		t.Errorf("of a table that is over: %v", out)
+	}
+	if out := h.do(publish(&statepb.Publish{Tighten: true, Trial: by(h, "europe")})); out.GetCode() != CodePrecondition {
+		t.Errorf("of a rollout that there is not: %v", out)
+	}
+	if out := h.do(publish(&statepb.Publish{Tighten: true})); out.GetCode() != CodePrecondition {
+		t.Errorf("by nothing: %v", out)
+	}
+	if h.Table() != now {
+		t.Errorf("in force is %v", h.Table())
+	}
+
+	h = start(t)
+	h.do(region("eu", `{}`, 0))
+	h.begin(0.9)
+	h.carries(put(ordered(order.Freeze, "")))
+	for _, trial := range []bool{true, false} {
+		tighter := by(h, "europe")
+		p := &statepb.Publish{Tighten: true, Table: tighter}
+		if trial {
+			tighter.Ref = h.FreshTable().GetRef()
+			p = &statepb.Publish{Tighten: true, Trial: tighter}
+		}
+		h.carries(publish(p))
+	}
+	for name, t2 := range map[string]*routerpb.Table{"in force": h.Table(), "on trial": h.FreshTable()} {
+		if len(t2.GetRules()) == 0 || !slices.Equal(t2.GetRules()[0].GetResidency(), []string{"europe"}) {
+			t.Errorf("%s: %v", name, t2.GetRules())
+		}
+	}
+	if share(h.Table()) != 0.5 || share(h.FreshTable()) != 0.9 {
+		t.Errorf("shares %v and %v", share(h.Table()), share(h.FreshTable()))
+	}
+}
+
 func TestARevertWidensNoResidency(t *testing.T) {
 	resident := func(of string, places ...string) *routerpb.Table {
 		t := table(0.5)
@@ -226,6 +307,7 @@ func TestARevertWidensNoResidency(t *testing.T) {
 		h := alarmed(t)
 		many := func(header string) *routerpb.Table {
 			t := table(0.5)
+			t.Regions = append(t.Regions, &routerpb.Region{Id: "eu"})
 			for i := range 60 {
 				t.Rules = append(t.Rules, &routerpb.Rule{
 					Id: strconv.Itoa(i), Class: "c", Residency: []string{"us"},

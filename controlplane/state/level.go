@@ -61,9 +61,12 @@ func operationFormat(cmd *statepb.Command) uint32 {
 	return Format
 }
 
-// publishFormat: older builds keep one health of each cluster, and know of no table on trial.
+// publishFormat: older builds keep one health of each cluster, know of no table on trial, and would put one that is only
+// to tighten residency in force whole.
 func publishFormat(p *statepb.Publish) uint32 {
 	switch {
+	case p.GetTighten():
+		return 6
 	case slices.ContainsFunc(p.GetHealth(), func(h *statepb.ClusterHealth) bool { return h.GetModel() != "" }):
 		return 6
 	case p.GetTrial() != nil:

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"anabranch/api/residence"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/state/statepb"
 )
@@ -20,7 +21,10 @@ import (
 // command is refused, so that a leader that was deposed meanwhile undoes nothing. A table with
 // nothing in it is refused. A table that equals the current one is not published again.
 func (v *View) publish(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcome {
-	if p.GetTrial() != nil {
+	switch {
+	case p.GetTighten():
+		return v.tighten(cmd, p)
+	case p.GetTrial() != nil:
 		return v.publishTrial(cmd, p)
 	}
 	if p.GetTable() != nil {
@@ -49,14 +53,56 @@ func (v *View) publishTable(cmd *statepb.Command, p *statepb.Publish) *statepb.O
 	return nil
 }
 
-// fit judges a table that is to take the place of another; nil: it may.
-func (v *View) fit(cmd *statepb.Command, t, now *routerpb.Table) *statepb.Outcome {
+// tighten publishes a table that is in force again, with residency as narrow as in another one where that is narrower. It
+// waits for no order's end: nobody's requests go where they must not, whatever else is to stay as it is.
+func (v *View) tighten(cmd *statepb.Command, p *statepb.Publish) *statepb.Outcome {
+	now, newest := v.Table(), p.GetTable()
+	if newest = cmp.Or(p.GetTrial(), newest); p.GetTrial() != nil {
+		if now = v.roll.fresh; now == nil {
+			return refuse(CodePrecondition, "trial.ref", "no rollout is under way")
+		}
+	}
+	if now == nil || newest == nil {
+		return refuse(CodePrecondition, "table", "there is no table, or none to tighten it by")
+	}
+	if out := v.follows(newest, now); out != nil {
+		return out
+	}
+	narrowed, err := residence.Narrow(now, newest)
+	switch {
+	case err != nil:
+		return refuse(CodeInvalid, "table.rules", err.Error())
+	case narrowed == now:
+		return &statepb.Outcome{}
+	}
+	narrowed.CreatedUnixMs = cmd.GetAtUnixMs()
+	switch kept := v.keep(narrowed); {
+	case p.GetTrial() != nil:
+		v.roll.fresh = kept
+	case v.roll.stable != nil:
+		v.roll.stable = kept
+	}
+	v.record(cmd, entry{action: "publish", kind: "Table", name: strconv.FormatUint(v.index, 10), reason: "residency is tighter; all else is as an emergency order holds it"})
+	return &statepb.Outcome{}
+}
+
+// follows refuses a table that was made from another one than that whose place it is to take, or before the epoch has
+// risen; nil: it does neither.
+func (v *View) follows(t, now *routerpb.Table) *statepb.Outcome {
 	if from := t.GetRef(); from.GetRevision() != 0 && !proto.Equal(from, now.GetRef()) {
 		return refuse(CodePrecondition, "table.ref", fmt.Sprintf("the current table is revision %d of epoch %d, not %d of %d",
 			now.GetRef().GetRevision(), now.GetRef().GetEpoch(), from.GetRevision(), from.GetEpoch()))
 	}
 	if v.epochDue {
 		return epochFirst()
+	}
+	return nil
+}
+
+// fit judges a table that is to take the place of another; nil: it may.
+func (v *View) fit(cmd *statepb.Command, t, now *routerpb.Table) *statepb.Outcome {
+	if out := v.follows(t, now); out != nil {
+		return out
 	}
 	if o := v.Ordered(time.UnixMilli(cmd.GetAtUnixMs())).Freezer(); o != nil {
 		return refuse(CodeFrozen, "table", fmt.Sprintf("emergency order %s holds newer tables off until %s", o.ID, o.Expires.UTC().Format(time.RFC3339)))

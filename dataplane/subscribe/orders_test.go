@@ -219,6 +219,62 @@ func TestARevertWidensNoResidency(t *testing.T) {
 	}
 }
 
+// What is tightened while an order holds tables off holds at once, of the table that the order keeps in force, through a
+// restart too; nothing else of it changes, and what is wider again waits.
+func TestTighterResidencyWaitsForNoOrder(t *testing.T) {
+	resident := func(nonce, revision uint64, tier string, places ...string) *routerpb.TablePush {
+		p := pushed(nonce, 1, revision)
+		p.Table.Regions = append(p.Table.Regions, &routerpb.Region{Id: "us-east-1"})
+		p.Table.Tenants = []*routerpb.Tenant{{Id: "acme", Tier: tier, KeySha256: [][]byte{make([]byte, 32)}, Residency: places}}
+		return p
+	}
+	for name, under := range map[string]func(*orders, fixture, *testing.T){
+		"a freeze": func(o *orders, _ fixture, _ *testing.T) { o.frozen.Store(true) },
+		"a revert": func(o *orders, f fixture, t *testing.T) {
+			o.back(1, 1)
+			f.until(t, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := serve(t, &node{})
+			f := client(t, t.TempDir(), n.address)
+			var o orders
+			o.to(f)
+			f.start(t)
+			f.push(t, n, resident(1, 1, "top"))
+			if name == "a revert" {
+				f.push(t, n, resident(2, 2, "standard"))
+			}
+			under(&o, f, t)
+			is := func(f fixture, what, tier string, revision uint64, abroad bool) {
+				t.Helper()
+				held := f.o.Holder.Load()
+				acme, found := held.Tenant("acme")
+				if !found || held.Ref.Revision != revision || acme.Tier != tier || !acme.Allows("eu-west-1", "") || acme.Allows("us-east-1", "") != abroad {
+					t.Errorf("%s: table %d has %+v", what, held.Ref.Revision, acme)
+				}
+			}
+			is(f, "before", "top", 1, true)
+			if ack := f.push(t, n, resident(3, 3, "batch", "eu-west-1")); ack.GetOk() || ack.GetCode() != CodeFrozen {
+				t.Errorf("tighter under an order: %v", ack)
+			}
+			is(f, "tighter", "top", 1, false)
+			f.push(t, n, resident(4, 4, "batch"))
+			is(f, "wider again", "top", 1, false)
+			again := client(t, f.disk)
+			o.to(again)
+			if err := again.Restore(); err != nil {
+				t.Fatal(err)
+			}
+			is(again, "after a restart", "top", 1, false)
+			o.frozen.Store(false)
+			o.revert.Store(nil)
+			f.until(t, 4)
+			is(f, "when it is over", "batch", 4, true)
+		})
+	}
+}
+
 func build(t *testing.T, epoch, revision uint64) *table.Table {
 	t.Helper()
 	built, err := table.Build(pushed(1, epoch, revision).GetTable())

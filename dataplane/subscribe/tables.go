@@ -200,10 +200,35 @@ func (c *Client) decide(pb *routerpb.Table, now time.Time) *Refusal {
 		return refusalOf(err)
 	case frozen:
 		c.wait(built)
+		c.tighten(built, now)
 		return heldOff()
 	}
 	c.take(built, now)
 	return nil
+}
+
+// tighten makes residency of the table in force as narrow as in one that an order holds off, and leaves all else as the
+// order wants it. It keeps its number: to the control plane it is the table that it was. The lock is held.
+func (c *Client) tighten(newest *table.Table, now time.Time) {
+	held := c.o.Holder.Load()
+	narrowed, err := residence.Narrow(held.Proto(), newest.Proto())
+	if err == nil && narrowed == held.Proto() {
+		return
+	}
+	var built *table.Table
+	if err == nil {
+		built, err = table.Build(narrowed)
+	}
+	if err != nil {
+		c.o.Logger.Error("residency is tighter in the table that an order holds off, and can't be in the one in force",
+			"revision", held.Ref.Revision, "waiting", newest.Ref.Revision, "error", err)
+		return
+	}
+	if c.o.LastGood != nil { // a restart under the order is not to find it wider
+		c.disk(c.o.LastGood.Save(narrowed, now))
+	}
+	c.swap(built)
+	c.o.Logger.Warn("residency of the table in force was tightened under an order", "revision", held.Ref.Revision, "as", newest.Ref.Revision)
 }
 
 func heldOff() *Refusal {

@@ -5322,8 +5322,11 @@ type Publish struct {
 	Reasons []*WeightReason        `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// Set: the table of the routers that the rollout under way has reached, and nothing else of this
 	// message counts but its reasons. Its ref names the one that it takes the place of.
-	Trial         *routerpb.Table `protobuf:"bytes,10,opt,name=trial,proto3" json:"trial,omitempty"`
-	TrialReasons  []*WeightReason `protobuf:"bytes,11,rep,name=trial_reasons,json=trialReasons,proto3" json:"trial_reasons,omitempty"`
+	Trial        *routerpb.Table `protobuf:"bytes,10,opt,name=trial,proto3" json:"trial,omitempty"`
+	TrialReasons []*WeightReason `protobuf:"bytes,11,rep,name=trial_reasons,json=trialReasons,proto3" json:"trial_reasons,omitempty"`
+	// Of table or trial only the residency counts, and only where it is tighter than that of the one in force, which is
+	// otherwise published again as it is. The one thing that is published while an emergency order holds tables off. Format 6.
+	Tighten       bool `protobuf:"varint,12,opt,name=tighten,proto3" json:"tighten,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5391,6 +5394,13 @@ func (x *Publish) GetTrialReasons() []*WeightReason {
 		return x.TrialReasons
 	}
 	return nil
+}
+
+func (x *Publish) GetTighten() bool {
+	if x != nil {
+		return x.Tighten
+	}
+	return false
 }
 
 // StartRollout begins to give routers a table computed from resources that are held back so far.
@@ -8011,14 +8021,15 @@ const file_controlplane_state_statepb_state_proto_rawDesc = "" +
 	"\tProposals\x12:\n" +
 	"\tproposals\x18\x01 \x03(\v2\x1c.anabranch.state.v1.ProposalR\tproposals\x127\n" +
 	"\x06broken\x18\x02 \x03(\v2\x1f.anabranch.state.v1.BrokenGlassR\x06broken\x12\x1c\n" +
-	"\tforgotten\x18\x03 \x01(\x04R\tforgotten\"\xab\x02\n" +
+	"\tforgotten\x18\x03 \x01(\x04R\tforgotten\"\xc5\x02\n" +
 	"\aPublish\x120\n" +
 	"\x05table\x18\x01 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\x129\n" +
 	"\x06health\x18\x02 \x03(\v2!.anabranch.state.v1.ClusterHealthR\x06health\x12:\n" +
 	"\areasons\x18\x03 \x03(\v2 .anabranch.state.v1.WeightReasonR\areasons\x120\n" +
 	"\x05trial\x18\n" +
 	" \x01(\v2\x1a.anabranch.router.v1.TableR\x05trial\x12E\n" +
-	"\rtrial_reasons\x18\v \x03(\v2 .anabranch.state.v1.WeightReasonR\ftrialReasons\"\xf1\x01\n" +
+	"\rtrial_reasons\x18\v \x03(\v2 .anabranch.state.v1.WeightReasonR\ftrialReasons\x12\x18\n" +
+	"\atighten\x18\f \x01(\bR\atighten\"\xf1\x01\n" +
 	"\fStartRollout\x12'\n" +
 	"\x0fconfig_revision\x18\x01 \x01(\x04R\x0econfigRevision\x120\n" +
 	"\x05table\x18\x02 \x01(\v2\x1a.anabranch.router.v1.TableR\x05table\x12:\n" +
