@@ -242,7 +242,10 @@ func TestTighterResidencyWaitsForNoOrder(t *testing.T) {
 		r.lead()
 		r.pass(20 * time.Second)
 		o := order.Order{Kind: order.Freeze, Actor: "ann", Reason: "x", At: time.Now(), Expires: time.Now().Add(time.Minute)}
-		if out := r.apply(&statepb.Command{Format: 6, AtUnixMs: time.Now().UnixMilli(), Actor: &statepb.Actor{Name: "ann"}, Op: &statepb.Command_PutOrder{PutOrder: &statepb.PutOrder{Order: o.Proto()}}}); out.GetCode() != "" {
+		r.mu.Lock()
+		out := r.apply(&statepb.Command{Format: 6, AtUnixMs: time.Now().UnixMilli(), Actor: &statepb.Actor{Name: "ann"}, Op: &statepb.Command_PutOrder{PutOrder: &statepb.PutOrder{Order: o.Proto()}}})
+		r.mu.Unlock()
+		if out.GetCode() != "" {
 			t.Fatal(out)
 		}
 		tenants := func() (out []string) {
