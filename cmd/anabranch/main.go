@@ -130,7 +130,7 @@ their own. NO_COLOR turns colours off.`,
 		a.placeOrder(orders.Restore, "", "restore REGION|cluster/NAME", "Use a region or a cluster again, whatever other orders say"),
 		a.pinCommand(), a.unpinCommand(),
 		a.emergencyCommand(), a.members(), a.controlplane(), a.drills(), a.explain(), a.tail(), a.audits(),
-		a.sim(), a.replay(), a.prices(), a.capacity(), a.cost(), a.dev(),
+		a.sim(), a.replay(), a.prices(), a.capacity(), a.cost(), a.seriesCommand(), a.dev(),
 		newModelserverCommand(),
 	)
 	return root

@@ -145,6 +145,16 @@ func kept[T any](all []T, most int) []T {
 	return append(make([]T, 0, most+most/4), all[len(all)-most:]...)
 }
 
+// picture gives the newest picture, and the signals that it is of.
+func (f *liveFeed) picture(s *Server) (*LiveFleet, signal.Snapshot, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.advance(s, s.o.Now()); err != nil {
+		return nil, signal.Snapshot{}, err
+	}
+	return f.fleet, f.seen.signals, nil
+}
+
 // since gives what is new after a picture: patches, oldest first, or the whole picture where they do not reach back
 // to it. Seq is the newest.
 func (f *liveFeed) since(s *Server, after uint64) (whole []byte, patches [][]byte, seq uint64, err error) {

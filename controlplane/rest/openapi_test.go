@@ -135,7 +135,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"Scope": access.Scope{}, "Token": Token{}, "IssuedToken": IssuedToken{}, "NewToken": NewToken{}, "Rotation": Rotation{}, "Whoami": Whoami{}, "TokenList": List[Token]{},
 		"SignInWays": SignInWays{}, "SignInConfig": oidc.Config{}, "Grant": oidc.Grant{}, "SignInTokens": oidc.Tokens{},
 		"Capabilities": Capabilities{}, "Capability": Capability{}, "Session": Session{}, "SessionAsk": SessionAsk{}, "SessionCode": SessionCode{},
-		"Hello": Hello{}, "Heartbeat": Heartbeat{}, "Relist": Relist{}, "Bye": Bye{}, "DrillEventOf": DrillEventOf{}, "LiveFleet": LiveFleet{}, "LiveRegion": LiveRegion{},
+		"Series": Series{}, "SeriesLine": SeriesLine{}, "SeriesUnits": SeriesUnits{}, "Hello": Hello{}, "Heartbeat": Heartbeat{}, "Relist": Relist{}, "Bye": Bye{}, "DrillEventOf": DrillEventOf{}, "LiveFleet": LiveFleet{}, "LiveRegion": LiveRegion{},
 		"RouterCounts": RouterCounts{}, "LiveCluster": LiveCluster{}, "LiveModel": LiveModel{}, "LiveWeights": LiveWeights{}, "LiveWeight": LiveWeight{}, "RouterStanding": RouterStanding{},
 		"LiveUsage": LiveUsage{}, "LiveLimit": LiveLimit{}, "LiveStatus": LiveStatus{},
 		"NewMember": NewMember{}, "TransferOrder": TransferOrder{}, "Transferred": Transferred{},

@@ -11,9 +11,10 @@ import (
 
 	"anabranch/api"
 	"anabranch/controlplane/policy"
+	"anabranch/controlplane/series"
 )
 
-// Server answers HTTP. It starts no goroutine.
+// Server answers HTTP. It starts no goroutine; what is kept for charts, [Server.Run] keeps.
 type Server struct {
 	o    Options
 	echo *echo.Echo
@@ -28,6 +29,7 @@ type Server struct {
 	fleet          fleetCache
 	live           liveFeed
 	limits         usageFeed
+	kept           series.Store
 	// run tells this run of the node from others, in ids of what only it counts.
 	run     string
 	gzipped atomic.Int64
@@ -163,6 +165,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/sources", s.sources, s.may(read, anyScope), timed)
 	e.GET("/v1/explain/:id", s.explain, s.may(read, filtered), timed)
 	e.GET("/v1/decisions", s.decisions, s.may(read, filtered))
+	e.GET("/v1/series", s.series, s.may(read, anyScope), timed)
 	e.GET("/v1/fleet", s.getFleet, s.may(read, anyScope), timed)
 	e.GET("/v1/fleet/watch", s.watchFleet, s.may(read, anyScope))
 	e.GET("/v1/*", func(echo.Context) error { return echo.ErrNotFound }) // not the console

@@ -307,6 +307,7 @@ func (n *Node) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "reconcile", Run: n.askForBills},
 		lifecycle.Part{Name: "sign-in", Run: n.meetProvider},
 		lifecycle.Part{Name: "publish", Run: n.publish.Run},
+		lifecycle.Part{Name: "series", Run: n.rest.Run},
 		lifecycle.Part{Name: "grpc", Run: n.serveGRPC},
 		lifecycle.Part{Name: "http", Run: n.serveHTTP, Stop: n.http.Shutdown},
 	)

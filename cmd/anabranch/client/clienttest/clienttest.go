@@ -24,6 +24,8 @@ type Node struct {
 	URL string
 	// Signals are what the node knows of routers: none, unless a test puts some in.
 	Signals *signal.Store
+	// Server is what answers there.
+	Server *rest.Server
 
 	t       testing.TB
 	mu      sync.Mutex // guards what follows
@@ -65,7 +67,7 @@ func Start(t testing.TB, change ...func(*rest.Options)) *Node {
 	}
 	h := httptest.NewServer(server.Handler())
 	t.Cleanup(func() { server.Drain(); h.Close() })
-	n.URL = h.URL
+	n.URL, n.Server = h.URL, server
 	return n
 }
 
