@@ -30,10 +30,10 @@ for (const scheme of /** @type {const} */ (['light', 'dark'])) {
     assert.match(await page.getByTestId('leader').innerText(), /\S/)
     assert.ok((await page.locator('tr[data-cluster]').count()) >= 1, 'no cluster is shown')
 
-    // News keep coming: the age of what is shown never grows.
+    // News keep coming: the node is never silent for long.
     for (let i = 0; i < 3; i++) {
       await page.waitForTimeout(1500)
-      assert.match(await page.getByTestId('updated').innerText(), /^updated [0-4] s ago$/)
+      assert.match(await page.getByTestId('updated').innerText(), /^updated [0-7] s ago$/)
     }
 
     // The scheme is followed: ink on a page of the other lightness.

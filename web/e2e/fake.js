@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { extname } from 'node:path'
 import { placeAnswers } from './place.fake.js'
+import { decision, operateAnswers } from './operate.fake.js'
 
 const dist = new URL('../dist/', import.meta.url)
 const types = /** @type {Record<string, string>} */ ({ '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' })
@@ -17,7 +18,7 @@ export const token = 'viewer-of-the-fake'
 /**
  * What the fake answers besides the stream: a body, or what makes one of the request's URL.
  * @typedef {{ status?: number, headers?: Record<string, string>, body?: unknown }} Answer
- * @typedef {(url: URL, request: { method: string, body: string, headers: import('node:http').IncomingHttpHeaders }) => Answer | Promise<Answer>} Answerer
+ * @typedef {(url: URL, request: { method: string, body: string, headers: import('node:http').IncomingHttpHeaders }) => Answer} Answerer
  */
 
 /** @param {number} status @param {string} code @param {string} title @param {string} detail @returns {Answer} */
@@ -44,10 +45,11 @@ export async function startFake() {
       'GET /v1/costs': () => ({ body: costs() }),
       'GET /v1/plan/survival': () => ({ body: survival() }),
       ...placeAnswers(() => state.fleet),
+      ...operateAnswers(() => state.fleet),
     },
   }
   const send = (/** @type {import('node:http').ServerResponse} */ r) =>
-    r.write(`id: 1\nevent: fleet\ndata: ${JSON.stringify({ ...state.fleet, at: new Date().toISOString() })}\n\n`)
+    r.write(`id: 1\nevent: fleet\ndata: ${JSON.stringify(toPicture(state.fleet))}\n\nevent: status\ndata: ${JSON.stringify(state.answers['GET /v1/status']?.(new URL('http://fake'), { method: 'GET', body: '', headers: {} }).body)}\n\n`)
   const server = createServer(async (request, response) => {
     const url = new URL(request.url ?? '/', 'http://fake')
     const { pathname } = url
@@ -62,7 +64,7 @@ export async function startFake() {
       reply(response, problem(401, 'unauthenticated', 'Not signed in', 'Nobody is signed in.'))
       return
     }
-    if (pathname === '/v1/fleet/watch') {
+    if (pathname === '/v1/events') {
       state.requests++
       if (state.down) return void request.socket.destroy()
       response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -71,13 +73,20 @@ export async function startFake() {
       send(response)
       return
     }
+    if (pathname === '/v1/decisions') {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write('event: routers\ndata: {"following":3,"unable":[],"missing":[]}\n\n')
+      for (let i = 0; i < 40; i++) response.write(`event: decision\ndata: ${JSON.stringify(decision(i))}\n\n`)
+      response.write('event: dropped\ndata: {"dropped":12,"total":12}\n\n')
+      return
+    }
     if (pathname.startsWith('/v1/')) {
       if (state.down) return void request.socket.destroy()
       let body = ''
       for await (const piece of request) body += piece
       const key = `${request.method} ${pathname}`
       const answer = state.answers[key] ?? Object.entries(state.answers).find(([k]) => k.endsWith('*') && key.startsWith(k.slice(0, -1)))?.[1]
-      reply(response, answer ? await answer(url, { method: request.method ?? '', body, headers: request.headers }) : problem(404, 'not_found', 'Not found', `The fake does not know ${key}.`))
+      reply(response, answer ? answer(url, { method: request.method ?? '', body, headers: request.headers }) : problem(404, 'not_found', 'Not found', `The fake does not know ${key}.`))
       return
     }
     const name = extname(pathname) ? pathname.slice(1) : 'index.html'
@@ -234,5 +243,31 @@ export function survival() {
       row({ regions: ['eu-west-1'] }, 'survives', 'us-east-1 takes all of it.', [head('use1-h100', 'us-east-1', 0.38), head('apne1-gateway', 'ap-northeast-1', 0.44)]),
       row({ regions: ['ap-northeast-1'] }, 'degraded', 'Batch traffic is shed.', [head('use1-h100', 'us-east-1', 0.06), head('euw1-h100', 'eu-west-1', 0.41)]),
     ],
+  }
+}
+
+/** The fleet as the stream tells it: by name, and the routers counted. @param {ReturnType<typeof picture>} fleet */
+function toPicture(fleet) {
+  const now = Date.now() / 1000
+  const heard = (/** @type {number} */ ageMs) => (ageMs < 0 ? {} : { heardAt: now - ageMs / 1000 })
+  const { members: _, ...rest } = fleet
+  return {
+    ...rest, at: new Date().toISOString(), stalenessMs: 0,
+    regions: Object.fromEntries(fleet.regions.map(({ name, routers, ...r }) => [name, {
+      ...r, ...heard(Math.min(...routers.map((x) => x.ageMs))),
+      routers: {
+        total: routers.length, connected: routers.filter((x) => x.connected).length, behind: routers.filter((x) => x.behind).length, refused: 0, silent: 0,
+        versions: { 'v1.2.0': routers.length },
+      },
+    }])),
+    clusters: Object.fromEntries(fleet.clusters.map(({ name, endpoints, observers, modelHealth, models: _models, ageMs, ...c }) => [name, {
+      ...c, ...heard(ageMs), worst: c.health, endpointsTotal: endpoints.total, endpointsReady: endpoints.ready, ejected: observers.filter((/** @type {any} */ o) => o.ejected).length,
+      usable: observers.filter((/** @type {any} */ o) => !o.ejected).length,
+      models: Object.fromEntries(modelHealth.map((/** @type {any} */ m) => [m.model, { health: m.health, since: m.since, reason: m.reason, cap: m.cap, endpointsTotal: m.endpoints.total, endpointsReady: m.endpoints.ready, ...m.votes }])),
+    }])),
+    weights: fleet.weights.reduce((/** @type {any} */ all, w) => {
+      ;((all[w.model] ??= {})[w.class] ??= {})[w.source] = { reason: w.reason, clusters: Object.fromEntries(w.clusters.map((/** @type {any} */ c) => [c.cluster, { wanted: c.wanted, observed: c.observed, reason: c.reason ?? '' }])) }
+      return all
+    }, {}),
   }
 }

@@ -209,3 +209,22 @@ for (const scheme of /** @type {const} */ (['light', 'dark'])) {
     await context.close()
   })
 }
+
+test('decisions are followed, paused, and explained', async () => {
+  const { context, page, complaints } = await open(browser, { url: fake.url })
+  await enter(page, fake.url, token, '/tail?rate=50')
+  await page.getByText('us-east-1-1-000027').waitFor()
+  await page.getByText('12 above the rate').waitFor()
+  await page.getByRole('button', { name: 'Pause' }).click()
+  await page.getByRole('button', { name: 'Go on (0 new)' }).waitFor()
+  await page.getByLabel('Outcome').selectOption('failed')
+  await page.waitForURL(/outcome=failed/)
+  await page.getByRole('link', { name: 'us-east-1-1-000005' }).click()
+  await page.getByText('Failed with 502 (upstream_error) after 2 attempts.').waitFor()
+  await page.getByLabel('Region or cluster').selectOption('eu-west-1')
+  await page.getByText('euw1-h100 was no candidate').waitFor()
+  await page.goBack()
+  await page.waitForURL(/explain\?id=us-east-1-1-000005$|tail/)
+  assert.deepEqual(complaints, [])
+  await context.close()
+})

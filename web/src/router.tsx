@@ -1,8 +1,12 @@
 // All pages, by their addresses. A page is a folder in pages/ whose route.ts is named here.
 
 import { createRoute, createRouter, redirect } from '@tanstack/react-router'
+import { audit } from './pages/audit/route'
+import { controlplane } from './pages/controlplane/route'
+import { explain } from './pages/explain/route'
 import { cluster, region } from './pages/place/route'
 import { regions } from './pages/regions/route'
+import { tail } from './pages/tail/route'
 import { root } from './shell/root'
 
 const index = createRoute({
@@ -13,7 +17,7 @@ const index = createRoute({
   },
 })
 
-const tree = root.addChildren([index, regions, region, cluster])
+const tree = root.addChildren([index, regions, region, cluster, explain, tail, audit, controlplane])
 
 export const router = createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: true })
 

@@ -92,7 +92,8 @@ export async function call<O extends Operation>(operation: O, call: Call<O>): Pr
   }
   if (!response.ok) {
     const error = await problemOf(response)
-    if (error.status === 401) refused()
+    // Who tries to sign in is told so; others learn that the session is over.
+    if (error.status === 401 && !operation.endsWith('Session')) refused()
     throw error
   }
   const text = response.status === 204 ? '' : await response.text()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { problemOf } from '../api/problem'
-import { backoff, connect, FRESH_MS, parse, reduce, SILENT_MS, stale, start, type News, type World } from './live'
+import { backoff, connect, FRESH_MS, Reader, reduce, stale, start, type News, type World } from './live'
 import { fleet as told, sample } from './sample'
 
 describe('the reducer', () => {
@@ -15,8 +15,8 @@ describe('the reducer', () => {
       { kind: 'lost', why: 'refused', retryAt: 2500 },
     ] satisfies News[]
     const lost = (seen as News[]).reduce(reduce, start)
-    expect(lost).toEqual({ link: { state: 'waiting', why: 'refused', retryAt: 2500 }, picture, receivedAt: 1000, failures: 2 })
-    expect(reduce(lost, { kind: 'fleet', picture, at: 3000 })).toEqual({ link: { state: 'live' }, picture, receivedAt: 3000, failures: 0 })
+    expect(lost).toEqual({ link: { state: 'waiting', why: 'refused', retryAt: 2500 }, picture, status: null, receivedAt: 1000, failures: 2 })
+    expect(reduce(lost, { kind: 'fleet', picture, at: 3000 })).toEqual({ link: { state: 'live' }, picture, status: null, receivedAt: 3000, failures: 0 })
   })
 
   it('ends with a refusal', () => {
@@ -30,11 +30,11 @@ describe('staleness', () => {
     expect(stale(live, 10_000 + FRESH_MS)).toBe(false)
     expect(stale(live, 10_001 + FRESH_MS)).toBe(true)
   })
-  it('waits for a heartbeat where no router makes news', () => {
-    const quiet = reduce(start, { kind: 'fleet', picture: sample({ regions: [] }), at: 10_000 })
-    expect(stale(quiet, 10_000 + SILENT_MS)).toBe(false)
-    expect(stale(quiet, 10_001 + SILENT_MS)).toBe(true)
-    expect(stale(reduce(quiet, { kind: 'lost', why: '', retryAt: 0 }), 10_001 + FRESH_MS)).toBe(true)
+  it('goes when the node says that nothing has changed', () => {
+    const beat = reduce(live, { kind: 'beat', at: 30_000, stalenessMs: 0 })
+    expect(stale(beat, 30_000 + FRESH_MS)).toBe(false)
+    expect(beat.picture, 'nothing is drawn again').toBe(live.picture)
+    expect(reduce(live, { kind: 'beat', at: 1, stalenessMs: 700 }).picture?.stalenessMs).toBe(700)
   })
   it('is nothing to speak of before the first picture', () => expect(stale(start, 1e12)).toBe(false))
 })
@@ -58,10 +58,12 @@ async function play(answers: (() => Response | Promise<Response>)[]) {
   const news: News[] = []
   const waits: number[] = []
   const asked: RequestInit[] = []
+  const urls: string[] = []
   const stop = new AbortController()
   const world: World = {
-    fetch: async (_url, init) => {
+    fetch: async (url, init) => {
       asked.push(init ?? {})
+      urls.push(String(url))
       const answer = answers.shift()
       if (!answer) {
         stop.abort()
@@ -74,7 +76,7 @@ async function play(answers: (() => Response | Promise<Response>)[]) {
     sleep: async (ms) => void waits.push(ms),
   }
   await connect((n) => news.push(n), stop.signal, world)
-  return { kinds: news.map((n) => n.kind), news, waits, asked }
+  return { kinds: news.map((n) => n.kind), news, waits, asked, urls }
 }
 
 const event = `id: 1\nevent: fleet\ndata: ${JSON.stringify(told())}\n\n`
@@ -126,8 +128,9 @@ describe('connect', () => {
     expect(news.filter((n) => n.kind === 'fleet').map((n) => n.picture.revision)).toEqual([43])
   })
 
-  it('survives an event that is no fleet', async () => {
-    const { news } = await play([() => stream('event: fleet\ndata: nonsense\n\n'), () => stream('event: other\ndata: {}\n\n')])
+  it('survives an event that is no fleet, and begins anew', async () => {
+    const { news, urls } = await play([() => stream('id: 7\nevent: heartbeat\ndata: {}\n\nevent: fleet\ndata: nonsense\n\n'), () => stream('id: 9\nevent: other\ndata: {}\n\n')])
+    expect(urls.map((u) => new URL(u, 'http://n').searchParams.get('after'))).toEqual([null, null, '9'])
     expect(news.filter((n) => n.kind === 'fleet')).toEqual([])
     expect(news.filter((n) => n.kind === 'lost')).toHaveLength(2)
   })
@@ -151,13 +154,39 @@ describe('connect', () => {
   })
 })
 
-describe('the fleet', () => {
-  it('has nothing where nothing is told', () => {
-    const p = parse('{"regions":[{"name":"a","routers":null}],"clusters":[{"name":"c"}],"weights":[{"model":"m","class":"k","source":"a"}],"members":null}')
-    expect(p.regions['a']?.routers.total).toBe(0)
-    expect(p.clusters['c']).toMatchObject({ models: {}, usable: 0, ejected: 0, endpointsTotal: 0 })
-    expect(p.weights).toEqual({ m: { k: { a: { reason: undefined, clusters: {} } } } })
-    expect(p.leader).toBe('')
+describe('the reader', () => {
+  const e = (name: string, data: object | string, id = '') => ({ id, name, data: typeof data === 'string' ? data : JSON.stringify(data) })
+  it('changes the picture by what differs', () => {
+    const r = new Reader()
+    const [first] = r.read([e('fleet', { leader: 'n1', regions: { a: { requestsPerSecond: 1 }, b: {} } }, 'x1')], 5)
+    const [second] = r.read([e('fleet.delta', { leader: 'n2', regions: { a: { requestsPerSecond: 2 } } }, 'x2'), e('fleet.delta', { regions: { b: null } }, 'x3')], 6)
+    if (first?.kind !== 'fleet' || second?.kind !== 'fleet') throw new Error('no fleet')
+    expect(first.picture.regions['a']).toMatchObject({ requestsPerSecond: 1, emergency: '', routers: { total: 0 } })
+    expect(second.picture).toMatchObject({ leader: 'n2', regions: { a: { requestsPerSecond: 2 } } })
+    expect(Object.keys(second.picture.regions)).toEqual(['a'])
+    expect(r.id).toBe('x3')
   })
-  it.each(['null', '[]', '1', 'x'])('is not %s', (data) => expect(() => parse(data)).toThrow())
+  it('keeps what did not change', () => {
+    const r = new Reader()
+    const [first] = r.read([e('fleet', { clusters: { a: { saturation: 1 }, b: { saturation: 1 } } })], 5)
+    const [second] = r.read([e('fleet.delta', { clusters: { a: { saturation: 2 } } })], 5)
+    if (first?.kind !== 'fleet' || second?.kind !== 'fleet') throw new Error('no fleet')
+    expect(second.picture.clusters['b']).toBe(first.picture.clusters['b'])
+    expect(second.picture.clusters['a']).not.toBe(first.picture.clusters['a'])
+  })
+  it('tells that there is nothing new, and what else has changed', () => {
+    const r = new Reader()
+    expect(r.read([e('heartbeat', { stalenessMs: 40 })], 7)).toEqual([{ kind: 'beat', at: 7, stalenessMs: 40 }])
+    expect(r.read([e('drill', {}), e('drill', {}), e('relist', { topic: 'proposals' })], 7)).toEqual([
+      { kind: 'changed', topic: 'drills', at: 7 },
+      { kind: 'changed', topic: 'proposals', at: 7 },
+    ])
+  })
+  it.each([
+    ['fleet', 'null'],
+    ['fleet', '[]'],
+    ['fleet', 'x'],
+    ['fleet.delta', '{}'],
+    ['bye', '{"reason":"shutdown"}'],
+  ])('does not go on after %s %s', (name, data) => expect(() => new Reader().read([e(name, data)], 1)).toThrow())
 })

@@ -2,9 +2,9 @@
 // pure; connect does the rest.
 
 import { problemOf } from '../api/problem'
-import type { Fleet } from '../api/schema.gen'
-import { fromFleet, share, type Picture } from './picture'
-import { Parser } from './sse'
+import type { Status } from '../api/schema.gen'
+import { mergePatch, whole, type Picture } from './picture'
+import { Parser, type Event } from './sse'
 
 export type Link =
   | { state: 'connecting' }
@@ -14,10 +14,14 @@ export type Link =
   /** Nobody is signed in any more, or may not look, so that trying again is of no use. */
   | { state: 'denied'; why: string }
 
+/** The status of the control plane as the stream tells it. */
+export type Told = Omit<Status, 'routers'> & { stalenessMs?: number }
+
 export interface Live {
   link: Link
   picture: Picture | null
-  /** When the fleet arrived, by this machine's clock. */
+  status: Told | null
+  /** When the node was last heard, by this machine's clock. */
   receivedAt: number
   /** Attempts since the last event, for the backoff. */
   failures: number
@@ -27,10 +31,15 @@ export type News =
   | { kind: 'connecting' }
   | { kind: 'open' }
   | { kind: 'fleet'; picture: Picture; at: number }
+  | { kind: 'status'; status: Told; at: number }
+  /** Nothing has changed. */
+  | { kind: 'beat'; at: number; stalenessMs: number }
+  /** Something that is read elsewhere has changed: the name of the event. */
+  | { kind: 'changed'; topic: string; at: number }
   | { kind: 'lost'; why: string; retryAt: number }
   | { kind: 'denied'; why: string }
 
-export const start: Live = { link: { state: 'connecting' }, picture: null, receivedAt: 0, failures: 0 }
+export const start: Live = { link: { state: 'connecting' }, picture: null, status: null, receivedAt: 0, failures: 0 }
 
 export function reduce(live: Live, news: News): Live {
   switch (news.kind) {
@@ -39,7 +48,15 @@ export function reduce(live: Live, news: News): Live {
     case 'open':
       return { ...live, link: { state: 'live' } }
     case 'fleet':
-      return { link: { state: 'live' }, picture: share(live.picture, news.picture), receivedAt: news.at, failures: 0 }
+      return { ...live, link: { state: 'live' }, picture: news.picture, receivedAt: news.at, failures: 0 }
+    case 'status':
+      return { ...live, link: { state: 'live' }, status: news.status, receivedAt: news.at, failures: 0 }
+    case 'beat': {
+      const picture = live.picture && live.picture.stalenessMs !== news.stalenessMs ? { ...live.picture, stalenessMs: news.stalenessMs } : live.picture
+      return { ...live, link: { state: 'live' }, picture, receivedAt: news.at, failures: 0 }
+    }
+    case 'changed':
+      return { ...live, link: { state: 'live' }, receivedAt: news.at, failures: 0 }
     case 'lost':
       return { ...live, link: { state: 'waiting', why: news.why, retryAt: news.retryAt }, failures: live.failures + 1 }
     case 'denied':
@@ -47,17 +64,14 @@ export function reduce(live: Live, news: News): Live {
   }
 }
 
-/** News of a fleet with routers come each second; longer than this without, and it is old. */
-export const FRESH_MS = 5_000
-/** A stream that is silent for longer is dead: a heartbeat is due each 15 s. */
+/** A node tells something each 5 s, if only that it is there; longer than this without, and what is shown is old. */
+export const FRESH_MS = 8_000
+/** A stream that is silent for longer is dead. */
 export const SILENT_MS = 20_000
 
 /** Whether what is shown may no longer be so. */
 export function stale(live: Live, now: number): boolean {
-  if (!live.picture) return false
-  const chatty = Object.values(live.picture.regions).some((r) => r.routers.connected > 0)
-  const limit = live.link.state === 'live' && !chatty ? SILENT_MS : FRESH_MS
-  return now - live.receivedAt > limit
+  return live.picture !== null && now - live.receivedAt > FRESH_MS
 }
 
 /** The wait before attempt n (from 1): half a second, doubling to 15 s, spread over its upper half. */
@@ -91,13 +105,17 @@ export const world: World = {
     }),
 }
 
+/** What every page follows. More about drills, rollouts and proposals is read when the stream says that it has changed. */
+const TOPICS = 'fleet,status,drills,rollouts,proposals'
+
 /** Follows the fleet until the signal aborts or the session is refused, and tells the news. */
 export async function connect(tell: (news: News) => void, signal: AbortSignal, w: World = world) {
+  const reader = new Reader()
   for (let failures = 0; !signal.aborted; ) {
     tell({ kind: 'connecting' })
     let why = 'the node closed the connection'
     try {
-      const refused = await watch(signal, w, (news) => {
+      const refused = await watch(reader, signal, w, (news) => {
         if (news.kind === 'fleet') failures = 0
         tell(news)
       })
@@ -114,8 +132,70 @@ export async function connect(tell: (news: News) => void, signal: AbortSignal, w
   }
 }
 
+/** Makes news of events, and keeps what the next ones change. */
+export class Reader {
+  /** Of the newest event, to go on after it. */
+  id = ''
+  private raw: unknown = null
+
+  /** The news of some events that came together: of the fleet and the status only the newest. */
+  read(events: Event[], at: number): News[] {
+    let fleet = false
+    let status: Told | null = null
+    let beat = -1
+    const changed = new Set<string>()
+    for (const e of events) {
+      if (e.id) this.id = e.id
+      const data = object(e.data)
+      switch (e.name) {
+        case 'fleet':
+          this.raw = data
+          fleet = true
+          break
+        case 'fleet.delta':
+          if (!this.raw) throw new Error('a change of a fleet that is not known')
+          this.raw = mergePatch(this.raw, data)
+          fleet = true
+          break
+        case 'status':
+          status = data as unknown as Told
+          break
+        case 'hello':
+        case 'heartbeat':
+          beat = Number(data['stalenessMs'] ?? 0)
+          break
+        case 'relist':
+          changed.add(String(data['topic']))
+          break
+        case 'bye':
+          throw new Error(`the node ends the stream: ${String(data['reason'])}`)
+        default:
+          changed.add(`${e.name}s`)
+      }
+    }
+    const news: News[] = []
+    if (fleet) news.push({ kind: 'fleet', picture: whole(this.raw), at })
+    if (status) news.push({ kind: 'status', status, at })
+    for (const topic of changed) news.push({ kind: 'changed', topic, at })
+    if (news.length === 0 && beat >= 0) news.push({ kind: 'beat', at, stalenessMs: beat })
+    return news
+  }
+
+  /** After an event that can't be read nothing of before may be built on. */
+  forget() {
+    this.id = ''
+    this.raw = null
+  }
+}
+
+function object(data: string): Record<string, unknown> {
+  const raw: unknown = JSON.parse(data)
+  if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) throw new Error('an event is not an object')
+  return raw as Record<string, unknown>
+}
+
 /** One connection: resolves when it ends, with the reason if the session was refused. */
-async function watch(signal: AbortSignal, w: World, tell: (news: News) => void): Promise<string> {
+async function watch(events: Reader, signal: AbortSignal, w: World, tell: (news: News) => void): Promise<string> {
   const silence = new AbortController()
   const both = AbortSignal.any([signal, silence.signal])
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -125,7 +205,7 @@ async function watch(signal: AbortSignal, w: World, tell: (news: News) => void):
   }
   heard()
   try {
-    const response = await w.fetch('/v1/fleet/watch', {
+    const response = await w.fetch(`/v1/events?topics=${TOPICS}${events.id ? `&after=${encodeURIComponent(events.id)}` : ''}`, {
       headers: { Accept: 'text/event-stream' },
       cache: 'no-store',
       signal: both,
@@ -140,19 +220,12 @@ async function watch(signal: AbortSignal, w: World, tell: (news: News) => void):
       const { done, value } = await reader.read()
       if (done) return ''
       heard()
-      const events = parser.push(decoder.decode(value, { stream: true })).filter((e) => e.name === 'fleet')
-      // Only the newest counts: a picture is whole.
-      const newest = events.at(-1)
-      if (newest) tell({ kind: 'fleet', picture: parse(newest.data), at: w.now() })
+      for (const news of events.read(parser.push(decoder.decode(value, { stream: true })), w.now())) tell(news)
     }
+  } catch (error) {
+    if (error instanceof SyntaxError || /an event is|is not known/.test(String(error))) events.forget()
+    throw error
   } finally {
     clearTimeout(timer)
   }
-}
-
-/** Reads one event's data; anything but an object is an error. */
-export function parse(data: string): Picture {
-  const raw: unknown = JSON.parse(data)
-  if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) throw new Error('the fleet is not an object')
-  return fromFleet(raw as Partial<Fleet>)
 }

@@ -1,7 +1,5 @@
 // The fleet as pages use it: by name, so that a change touches only what it changes.
 
-import type * as api from '../api/schema.gen'
-
 /** How the routers of a region stand. */
 export interface Routers {
   total: number
@@ -103,77 +101,36 @@ export interface Picture {
   weights: Weights
 }
 
-/** A router whose last report is older is silent, whatever its connection says. */
-export const REPORT_MS = 5_000
+const noRouters: Routers = { total: 0, connected: 0, behind: 0, refused: 0, silent: 0, versions: {} }
+const regionBase: Region = { zone: '', health: 'UNKNOWN', emergency: '', requestsPerSecond: 0, failuresPerSecond: 0, inFlight: 0, quotaStoreOk: true, routers: noRouters }
+const clusterBase: Cluster = {
+  region: '', type: '', health: 'UNKNOWN', worst: 'UNKNOWN', reason: '', cap: 0, drained: false, emergency: '', models: {}, from: '', freshness: 'absent', endpointsTotal: 0,
+  endpointsReady: 0, saturation: 0, waiting: 0, running: 0, kvUsage: 0, ttftP95Ms: 0, capacityWork: 0, loadWork: 0, requestsPerSecond: 0, failuresPerSecond: 0, usable: 0, ejected: 0,
+}
+const modelBase: ModelState = { health: 'UNKNOWN', reason: '', cap: 0, endpointsTotal: 0, endpointsReady: 0, usable: 0, ejected: 0 }
+const pictureBase: Picture = {
+  at: '', revision: 0, epoch: 0, clusterId: '', node: '', leader: '', stalenessMs: 0, tableRevision: 0, regions: {}, clusters: {}, weights: {},
+}
 
-/** Reads the picture of GET /v1/fleet and /v1/fleet/watch. What is absent there is empty here. */
-export function fromFleet(f: Partial<api.Fleet>): Picture {
-  const at = Date.parse(f.at ?? '') / 1000
-  const heard = (ageMs: number) => (ageMs >= 0 && Number.isFinite(at) ? { heardAt: at - ageMs / 1000 } : {})
+/** What is left out since it is empty or nothing is filled in. The same parts give the same parts. */
+export function whole(raw: unknown): Picture {
+  const p = { ...pictureBase, ...(raw as Partial<Picture>) }
   return {
-    at: f.at ?? '', revision: f.revision ?? 0, epoch: f.epoch ?? 0, clusterId: f.clusterId ?? '', node: f.node ?? '',
-    leader: f.leader ?? '', stalenessMs: 0, tableRevision: f.tableRevision ?? 0,
-    ...(f.tableCreatedAt ? { tableCreatedAt: f.tableCreatedAt } : {}),
-    regions: Object.fromEntries((f.regions ?? []).map((r) => [r.name, region(r, heard)])),
-    clusters: Object.fromEntries((f.clusters ?? []).map((c) => [c.name, cluster(c, heard)])),
-    weights: weights(f.weights ?? []),
+    ...p,
+    regions: each(p.regions, (r) => ({ ...regionBase, ...r, routers: { ...noRouters, ...r.routers } })),
+    clusters: each(p.clusters, (c) => ({ ...clusterBase, ...c, models: each(c.models ?? {}, (m) => ({ ...modelBase, ...m })) })),
+    weights: each(p.weights, (classes) => each(classes, (sources) => each(sources, (flow) => ({ reason: flow.reason ?? '', clusters: each(flow.clusters ?? {}, (s) => ({ ...s, wanted: s.wanted ?? 0, observed: s.observed ?? 0, reason: s.reason ?? '' })) })))),
   }
 }
 
-type Heard = (ageMs: number) => { heardAt?: number }
+const filled = new WeakMap<object, unknown>()
 
-function region(r: api.FleetRegion, heard: Heard): Region {
-  const routers = r.routers ?? []
-  const ages = routers.map((x) => x.ageMs).filter((ms) => ms >= 0)
-  const versions: Record<string, number> = {}
-  for (const x of routers) versions[x.version] = (versions[x.version] ?? 0) + 1
-  return {
-    zone: r.zone, health: r.health, emergency: r.emergency ?? '', requestsPerSecond: r.requestsPerSecond,
-    failuresPerSecond: r.failuresPerSecond, inFlight: r.inFlight, quotaStoreOk: r.quotaStoreOk,
-    routers: {
-      total: routers.length,
-      connected: routers.filter((x) => x.connected).length,
-      behind: routers.filter((x) => x.behind).length,
-      refused: routers.filter((x) => x.answer && !x.answer.taken).length,
-      silent: routers.filter((x) => x.ageMs < 0 || x.ageMs > REPORT_MS).length,
-      versions,
-    },
-    ...heard(ages.length ? Math.min(...ages) : -1),
-  }
-}
-
-function cluster(c: api.FleetCluster, heard: Heard): Cluster {
-  const observers = c.observers ?? []
-  const models = (c.modelHealth ?? []).map((m): [string, ModelState] => [
-    m.model,
-    {
-      health: m.health, ...(m.since ? { since: m.since } : {}), reason: m.reason, cap: m.cap, endpointsTotal: m.endpoints.total,
-      endpointsReady: m.endpoints.ready, usable: m.votes.usable, ejected: m.votes.ejected,
-    },
-  ])
-  for (const name of c.models ?? []) {
-    if (!models.some(([m]) => m === name)) {
-      models.push([name, { health: c.health, reason: '', cap: c.cap, endpointsTotal: 0, endpointsReady: 0, usable: 0, ejected: 0 }])
-    }
-  }
-  const ejected = observers.filter((o) => o.ejected).length
-  return {
-    region: c.region, type: c.type, health: c.health, worst: worst([c.health, ...models.map(([, m]) => m.health)]),
-    ...(c.since ? { since: c.since } : {}), reason: c.reason, cap: c.cap, drained: c.drained, emergency: c.emergency ?? '',
-    models: Object.fromEntries(models), from: c.from ?? '', freshness: c.freshness, ...heard(c.ageMs),
-    endpointsTotal: c.endpoints?.total ?? 0, endpointsReady: c.endpoints?.ready ?? 0, saturation: c.saturation, waiting: c.waiting,
-    running: c.running, kvUsage: c.kvUsage, ttftP95Ms: c.ttftP95Ms, capacityWork: c.capacityWork, loadWork: c.loadWork,
-    requestsPerSecond: c.requestsPerSecond, failuresPerSecond: c.failuresPerSecond, usable: observers.length - ejected, ejected,
-  }
-}
-
-function weights(list: api.FleetWeights[]): Weights {
-  const out: Weights = {}
-  for (const w of list) {
-    const clusters = Object.fromEntries(
-      (w.clusters ?? []).map((c) => [c.cluster, { wanted: c.wanted, observed: c.observed, reason: c.reason ?? '' }]),
-    )
-    ;((out[w.model] ??= {})[w.class] ??= {})[w.source] = { reason: w.reason, clusters }
+function each<T extends object>(parts: Record<string, T>, fill: (part: T) => T): Record<string, T> {
+  const out: Record<string, T> = {}
+  for (const [name, part] of Object.entries(parts)) {
+    let got = filled.get(part) as T | undefined
+    if (!got) filled.set(part, (got = fill(part)))
+    out[name] = got
   }
   return out
 }
@@ -214,25 +171,6 @@ export function mergePatch<T>(target: T, patch: unknown): T {
     Object.defineProperty(out, key, { value: after, enumerable: true, configurable: true, writable: true })
   }
   return (out ?? base) as T
-}
-
-/** The newer document, with every part of the older that is equal in it kept as it was. */
-export function share<T>(older: unknown, newer: T): T {
-  if (Object.is(older, newer)) return newer
-  if (Array.isArray(older) && Array.isArray(newer)) {
-    const parts = newer.map((v, i) => share(older[i], v))
-    return older.length === newer.length && parts.every((v, i) => Object.is(v, older[i])) ? (older as T) : (parts as T)
-  }
-  if (!isObject(older) || !isObject(newer)) return newer
-  const keys = Object.keys(newer)
-  const out: Record<string, unknown> = {}
-  let same = keys.length === Object.keys(older).length
-  for (const key of keys) {
-    const part = share(older[key], newer[key])
-    if (!Object.is(part, older[key]) || !(key in older)) same = false
-    out[key] = part
-  }
-  return (same ? older : out) as T
 }
 
 function isObject(x: unknown): x is Record<string, unknown> {

@@ -1,49 +1,39 @@
-import type { Fleet, FleetCluster, Status } from '../api/schema.gen'
-import { fromFleet, type Picture } from './picture'
+import { whole, type Cluster, type Picture, type Region } from './picture'
+import type { Told } from './live'
 
-/** A small fleet for unit tests, with what a test wants different. */
-export function fleet(over: Partial<Fleet> = {}): Fleet {
+/** A region that is well. */
+export function region(over: Partial<Region> = {}): Partial<Region> {
   return {
-    at: '2026-11-29T12:00:00Z', revision: 42, epoch: 1, clusterId: 'c0ffee', leader: 'n1', node: 'n2', tableRevision: 40,
-    members: [{ id: 'n1', address: '127.0.0.1:7120', voter: true, leader: true, healthy: true, appliedIndex: 42, behind: 0, lastContactMs: 0, version: 'dev', featureLevel: 1 }],
-    regions: [
-      {
-        name: 'us-east-1', zone: 'us', health: 'HEALTHY', requestsPerSecond: 12.5, failuresPerSecond: 0, inFlight: 3, quotaStoreOk: true,
-        routers: [router()],
-      },
-    ],
-    clusters: [],
-    weights: [],
-    ...over,
-  }
-}
-
-/** A router that is well. */
-export function router(over: Partial<Fleet['regions'][number]['routers'][number]> = {}) {
-  return {
-    id: 'r1', region: 'us-east-1', version: 'dev', appliedEpoch: 1, appliedRevision: 40, ageMs: 200, node: 'n2', connected: true, behind: false,
-    quotaStoreOk: true, degradedLimits: 0, orders: [], answer: null, ...over,
+    zone: 'us', health: 'HEALTHY', requestsPerSecond: 12.5, failuresPerSecond: 0, inFlight: 3, quotaStoreOk: true, heardAt: 1_790_000_000,
+    routers: { total: 1, connected: 1, behind: 0, refused: 0, silent: 0, versions: { dev: 1 } }, ...over,
   }
 }
 
 /** A cluster that is well. */
-export function cluster(over: Partial<FleetCluster> = {}): FleetCluster {
+export function cluster(over: Partial<Cluster> = {}): Partial<Cluster> {
   return {
-    name: 'use1-h100', region: 'us-east-1', type: 'endpoints', health: 'HEALTHY', reason: '', cap: 1, drained: false, models: ['llama-3.1-8b'],
-    modelHealth: [], from: 'routers', sources: [], freshness: 'fresh', ageMs: 300, endpoints: { total: 4, ready: 4 }, saturation: 0.5, waiting: 2,
-    running: 30, kvUsage: 0.25, ttftP95Ms: 400, capacityWork: 1000, loadWork: 500, requestsPerSecond: 10, failuresPerSecond: 0, observers: [], ...over,
+    region: 'us-east-1', type: 'endpoints', health: 'HEALTHY', worst: 'HEALTHY', cap: 1, models: {}, from: 'routers', freshness: 'fresh', heardAt: 1_790_000_000,
+    endpointsTotal: 4, endpointsReady: 4, saturation: 0.5, waiting: 2, running: 30, kvUsage: 0.25, ttftP95Ms: 400, capacityWork: 1000, loadWork: 500, requestsPerSecond: 10, ...over,
+  }
+}
+
+/** A small fleet as the stream tells it, with what a test wants different. */
+export function fleet(over: object = {}): object {
+  return {
+    at: '2026-11-29T12:00:00Z', revision: 42, epoch: 1, clusterId: 'c0ffee', leader: 'n1', node: 'n2', stalenessMs: 0, tableRevision: 40,
+    regions: { 'us-east-1': region() }, clusters: {}, weights: {}, ...over,
   }
 }
 
 /** The same as pages know it. */
-export function sample(over: Partial<Fleet> = {}): Picture {
-  return fromFleet(fleet(over))
+export function sample(over: object = {}): Picture {
+  return whole(fleet(over))
 }
 
 /** A control plane where nothing is the matter. */
-export function calm(over: Partial<Status> = {}): Status {
+export function calm(over: Partial<Told> = {}): Told {
   return {
     clusterId: 'c0ffee', epoch: 1, revision: 42, leader: 'n1', node: 'n2', ready: true, version: 'dev', tableRevision: 40, featureLevel: 1, frozen: false,
-    unwell: [], freeze: null, rollout: null, heldBack: false, returned: false, pendingProposals: 0, brokenGlass: [], emergency: [], drill: null, routers: [], ...over,
-  }
+    unwell: [], freeze: null, rollout: null, heldBack: false, returned: false, pendingProposals: 0, brokenGlass: [], emergency: [], drill: null, ...over,
+  } as Told
 }

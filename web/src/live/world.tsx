@@ -1,10 +1,9 @@
 // What the whole page knows live: the fleet and the status of the control plane, for every component.
 
 import { createContext, useContext, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from 'react'
-import { useRead } from '../api/query'
-import type { Status } from '../api/schema.gen'
+import { queries } from '../api/query'
 import { useNow } from '../ui/clock'
-import { connect, reduce, stale, start, type Live, type News } from './live'
+import { connect, reduce, stale, start, type Live, type News, type Told } from './live'
 
 /** A value that tells its readers when it changes. */
 export class Store {
@@ -23,7 +22,6 @@ export class Store {
 
 interface Known {
   store: Store
-  status: Status | null
 }
 
 const World = createContext<Known | null>(null)
@@ -33,7 +31,11 @@ export function Follow({ onDenied, children }: { onDenied: (why: string) => void
   const [store] = useState(() => new Store())
   useEffect(() => {
     const stop = new AbortController()
-    void connect(store.tell, stop.signal)
+    const tell = (news: News) => {
+      if (news.kind === 'changed') void queries.invalidateQueries({ predicate: (q) => readBy(news.topic, String(q.queryKey[0])) })
+      store.tell(news)
+    }
+    void connect(tell, stop.signal)
     return () => stop.abort()
   }, [store])
   const link = useSyncExternalStore(store.subscribe, () => store.get().link)
@@ -41,19 +43,14 @@ export function Follow({ onDenied, children }: { onDenied: (why: string) => void
   useEffect(() => {
     if (denied) onDenied(denied)
   }, [denied, onDenied])
-  const status = useRead('getStatus', {}, { every: 2_000 }).data?.data ?? null
-  const known = useMemo(() => ({ store, status }), [store, status])
+  const known = useMemo(() => ({ store }), [store])
   return <World value={known}>{children}</World>
 }
 
-/** For tests: a world that stands still. */
-export function Still({ live, status = null, children }: { live: Live; status?: Status | null; children: ReactNode }) {
-  const known = useMemo(() => {
-    const store = new Store()
-    store.get = () => live
-    return { store, status }
-  }, [live, status])
-  return <World value={known}>{children}</World>
+/** Whether an operation reads what a topic tells the changes of. */
+export function readBy(topic: string, operation: string): boolean {
+  const noun = topic.replace(/s$/, '')
+  return operation.toLowerCase().includes(noun.toLowerCase())
 }
 
 function useKnown(): Known {
@@ -69,8 +66,9 @@ export function useLive(): Live {
 }
 
 /** The status of the control plane; null: not heard yet. */
-export function useStatus(): Status | null {
-  return useKnown().status
+export function useStatus(): Told | null {
+  const { store } = useKnown()
+  return useSyncExternalStore(store.subscribe, () => store.get().status)
 }
 
 /** Whether what is shown may no longer be so. */

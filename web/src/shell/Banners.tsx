@@ -1,7 +1,6 @@
 import type { ReactNode } from 'react'
-import type { Status } from '../api/schema.gen'
 import { age } from '../format/format'
-import { stale, type Live } from '../live/live'
+import { stale, type Live, type Told } from '../live/live'
 import { useLive, useStatus } from '../live/world'
 import { Ago, useNow } from '../ui/clock'
 
@@ -21,7 +20,7 @@ export interface Banner {
 }
 
 /** What everybody must know, whatever page they are on: the most serious first. */
-export function banners(live: Live, status: Status | null, now: number): Banner[] {
+export function banners(live: Live, status: Told | null, now: number): Banner[] {
   const out: Banner[] = []
   const add = (id: string, kind: Kind, text: ReactNode) => out.push({ id, kind, text })
   const { link, picture } = live

@@ -30,14 +30,10 @@ describe('what hurts by mistake', () => {
 })
 
 describe('shares of traffic', () => {
-  const share = (name: string, wanted: number) => ({ cluster: name, region: '', wanted, observed: 0 })
+  const share = (wanted: number) => ({ wanted, observed: 0 })
   const p = sample({
-    clusters: [cluster({ name: 'u' }), cluster({ name: 'e', region: 'eu' })],
-    weights: [
-      { model: 'm', class: 'k', source: 'us-east-1', reason: 'near', clusters: [share('u', 0.9), share('e', 0.1)] },
-      { model: 'm', class: 'k', source: 'eu', reason: '', clusters: [share('e', 1), share('u', 0)] },
-      { model: 'n', class: 'k', source: 'eu', reason: 'no place', clusters: [] },
-    ],
+    clusters: { u: cluster(), e: cluster({ region: 'eu' }) },
+    weights: { m: { k: { 'us-east-1': { reason: 'near', clusters: { u: share(0.9), e: share(0.1) } }, eu: { clusters: { e: share(1), u: share(0) } } } }, n: { k: { eu: { reason: 'no place' } } } },
   })
   const rows = flowRows(p)
   it('are those that leave a region, the homeless too', () => {

@@ -1,19 +1,20 @@
 import { describe, expect, it } from 'vitest'
 import type { Costs, Survival } from '../../api/schema.gen'
-import { cluster, fleet, sample } from '../../live/sample'
+import { cluster, region, sample } from '../../live/sample'
 import { accounts, clusterRows, flows, leftOf, matches, regionRows, shares } from './rows'
 import { sankey } from './sankey'
 
-const [us] = fleet().regions
-if (!us) throw new Error('no region')
-const eu = { ...us, name: 'eu-west-1', zone: 'eu', requestsPerSecond: 37.5 }
-const weight = (source: string, shares: [cluster: string, wanted: number, observed: number][]) => ({
-  model: 'm', class: 'interactive', source, reason: '', clusters: shares.map(([c, wanted, observed]) => ({ cluster: c, region: '', wanted, observed })),
+const weights = (by: Record<string, Record<string, [wanted: number, observed: number]>>) => ({
+  m: { interactive: Object.fromEntries(Object.entries(by).map(([source, to]) => [source, { clusters: Object.fromEntries(Object.entries(to).map(([c, [wanted, observed]]) => [c, { wanted, observed }])) }])) },
 })
 const two = sample({
-  regions: [us, eu],
-  clusters: [cluster({ name: 'u' }), cluster({ name: 'e', region: 'eu-west-1', health: 'DEGRADED', reason: 'full', saturation: 0.9, capacityWork: 3000 }), cluster({ name: 'e2', region: 'eu-west-1', saturation: 0.1, ttftP95Ms: 900 })],
-  weights: [weight('us-east-1', [['u', 1, 1]]), weight('eu-west-1', [['e', 0.6, 1], ['u', 0.4, 0]])],
+  regions: { 'us-east-1': region(), 'eu-west-1': region({ zone: 'eu', requestsPerSecond: 37.5 }) },
+  clusters: {
+    u: cluster(),
+    e: cluster({ region: 'eu-west-1', health: 'DEGRADED', worst: 'DEGRADED', reason: 'full', saturation: 0.9, capacityWork: 3000 }),
+    e2: cluster({ region: 'eu-west-1', saturation: 0.1, ttftP95Ms: 900 }),
+  },
+  weights: weights({ 'us-east-1': { u: [1, 1] }, 'eu-west-1': { e: [0.6, 1], u: [0.4, 0] } }),
 })
 
 describe('shares of traffic', () => {
@@ -22,7 +23,8 @@ describe('shares of traffic', () => {
     expect(shares(two, 'observed').get('us-east-1')).toBeCloseTo(0.25)
   })
   it('are equal parts where nobody asks', () => {
-    const quiet = sample({ regions: [{ ...us, requestsPerSecond: 0 }, { ...eu, requestsPerSecond: 0 }], clusters: [cluster({ name: 'u' })], weights: [weight('us-east-1', [['u', 1, 0]]), weight('eu-west-1', [['u', 1, 0]])] })
+    const idle = region({ requestsPerSecond: 0 })
+    const quiet = sample({ regions: { 'us-east-1': idle, 'eu-west-1': { ...idle } }, clusters: { u: cluster() }, weights: weights({ 'us-east-1': { u: [1, 0] }, 'eu-west-1': { u: [1, 0] } }) })
     expect(flows(quiet).map((f) => f.wanted)).toEqual([1, 1])
   })
   it('are of one model if that is asked', () => expect(flows(two, 'other')).toEqual([]))
@@ -37,7 +39,7 @@ describe('a region', () => {
   it('is as full as its capacity says', () => expect(row?.saturation).toBeCloseTo((0.9 * 3000 + 0.1 * 1000) / 4000))
   it('is as slow as its slowest cluster', () => expect(row?.ttftP95Ms).toBe(900))
   it('knows no figures where none were told', () => {
-    const [r] = regionRows(sample({ clusters: [cluster({ ageMs: -1 })] }))
+    const [r] = regionRows(sample({ clusters: { u: { ...cluster(), heardAt: undefined } } }))
     expect(r).toMatchObject({ saturation: undefined, ttftP95Ms: undefined, wanted: undefined })
   })
 })
