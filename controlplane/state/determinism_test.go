@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"anabranch/api/order"
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/state/statepb"
@@ -36,7 +37,7 @@ var reads = map[string][]string{
 }
 
 // applied are the folders whose code runs inside Apply.
-var appliedBy = []string{".", "../policy", "../audit", "../access", "../account", "../../costmodel", "../../failover/drill"}
+var appliedBy = []string{".", "../policy", "../audit", "../access", "../account", "../../costmodel", "../../failover/drill", "../../api/order", "../../api/residence"}
 
 func parsed(t *testing.T, dir string) map[string]*ast.File {
 	t.Helper()
@@ -51,7 +52,7 @@ func parsed(t *testing.T, dir string) map[string]*ast.File {
 		}
 		files[dir+"/"+name] = f
 	}
-	if len(files) < 5 {
+	if len(files) < 2 {
 		t.Fatalf("found %d files in %s", len(files), dir)
 	}
 	return files
@@ -261,7 +262,8 @@ func muddled(t *rapid.T, index uint64) *statepb.Command {
 		policy.KindDrillPlan:     fmt.Sprintf(`{"kind":"soft","target":{"region":%q},"models":[%q,"b"],"tenants":["none",%q]}`, other.Draw(t, "region"), other.Draw(t, "model"), other.Draw(t, "tenant")),
 	}[kind]
 	var cmd *statepb.Command
-	switch rapid.IntRange(0, 11).Draw(t, "op") {
+	id := rapid.Uint64Range(1, index).Draw(t, "id")
+	switch rapid.IntRange(0, 17).Draw(t, "op") {
 	case 0:
 		cmd = command(&statepb.Delete{Kind: string(kind), Name: name, Manager: writer(t), Force: name == "c"})
 	case 1:
@@ -284,6 +286,24 @@ func muddled(t *rapid.T, index uint64) *statepb.Command {
 		})
 	case 6:
 		cmd = warning(name, other.Draw(t, "limit"), rapid.Int64Range(0, 4).Draw(t, "window"), rapid.Uint32Range(0, 3).Draw(t, "percent"))
+	case 7:
+		cmd = command(&statepb.CreateDrill{Plan: name, Spec: []byte(`{"kind":"soft"}`), Series: other.Draw(t, "series")})
+	case 8:
+		cmd = command(&statepb.DecideDrill{
+			Id: id, Act: rapid.SampledFrom([]string{DrillValidate, DrillApprove, DrillStart, DrillPause, DrillResume, DrillAbort, "hurry"}).Draw(t, "act"),
+			Resolved: []byte(`{"clusters":["a"]}`), Forecast: []byte(`{"verdict":"PASS"}`), BreakGlass: other.Draw(t, "glass"), Series: rapid.Bool().Draw(t, "all"),
+		})
+	case 9:
+		cmd = command(&statepb.SteerDrill{Id: id, IfRevision: id, State: rapid.SampledFrom([]string{"PRECHECK", "BASELINE", "ROLLING_BACK", "VERIFY", "DONE"}).Draw(t, "state"), Outcome: name})
+	case 10:
+		cmd = command(&statepb.RenewDrill{Id: id, IfRevision: id, Samples: []byte{1}})
+	case 11, 12:
+		cmd = muddledOrder(t, name, index)
+	case 13:
+		cmd = command(&statepb.Publish{Tighten: true, Table: &routerpb.Table{
+			Regions: []*routerpb.Region{{Id: name, Zone: "z"}}, Tenants: []*routerpb.Tenant{{Id: name, Residency: []string{other.Draw(t, "place")}}},
+			Rules: []*routerpb.Rule{{Id: name, Models: []string{name}, Residency: []string{other.Draw(t, "where")}}, {Id: "z", Residency: []string{"a"}}},
+		}})
 	default:
 		doc := fmt.Sprintf(`{"labels":{"z":%q,"a":"2","m":"3"},"spec":%s}`, other.Draw(t, "label"), spec)
 		cmd = command(&statepb.Put{
@@ -293,6 +313,30 @@ func muddled(t *rapid.T, index uint64) *statepb.Command {
 	}
 	cmd.AtUnixMs = int64(index) * 1000
 	return cmd
+}
+
+// muddledOrder gives an emergency order, by a quorum or as one that was taken without, or ends one.
+func muddledOrder(t *rapid.T, name string, index uint64) *statepb.Command {
+	c := &statepb.Command{Format: 6, Actor: &statepb.Actor{Name: "ann"}}
+	if rapid.IntRange(0, 3).Draw(t, "end") == 0 {
+		c.Op = &statepb.Command_EndOrder{EndOrder: &statepb.EndOrder{Id: rapid.SampledFrom([]string{"1", "2", "3", "a", "b"}).Draw(t, "of")}}
+		return c
+	}
+	at := int64(index) * 1000
+	o := &routerpb.Order{Kind: string(rapid.SampledFrom(order.Kinds).Draw(t, "order")), Actor: "ann", Reason: "x", AtUnixMs: at, ExpiresUnixMs: at + rapid.Int64Range(0, 20_000).Draw(t, "term")}
+	switch order.Kind(o.GetKind()) {
+	case order.Evacuate, order.Restore:
+		o.Target = rapid.SampledFrom([]string{"region/", "cluster/", ""}).Draw(t, "what") + name
+	case order.Revert:
+		o.Revision = rapid.Uint64Range(1, index).Draw(t, "table")
+	case order.Freeze, order.Shed, order.StopDrills:
+	}
+	put := &statepb.PutOrder{Order: o}
+	if rapid.Bool().Draw(t, "signed") {
+		o.Id, put.Key, put.Counter, put.GivenUnixMs = name, "k", rapid.Uint64Range(1, 5).Draw(t, "counter"), at
+	}
+	c.Op = &statepb.Command_PutOrder{PutOrder: put}
+	return c
 }
 
 // writer draws in whose name a resource is written.

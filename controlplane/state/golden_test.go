@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -60,7 +61,7 @@ func replay(t *testing.T, cmds []*statepb.Command) (*View, string) {
 }
 
 func TestTheLogOfAnEarlierFormatGivesTheSameStateAndOutcomes(t *testing.T) {
-	for format := 1; format < Format; format++ {
+	for format := 1; format <= Format; format++ {
 		t.Run(fmt.Sprint(format), func(t *testing.T) {
 			v, told := replay(t, goldenLog(t, format))
 			want, err := os.ReadFile(fmt.Sprintf("testdata/format%d.outcomes", format))
@@ -102,7 +103,8 @@ func TestTheGoldenLogMeetsEveryCommandOfItsFormat(t *testing.T) {
 	third = append(third, second...)
 	fourth := append([]string{"CountSpending", "WarnBudget"}, third...)
 	fifth := append([]string{"CountUsage", "CloseMinutes", "PutPrices", "PutBilled"}, fourth...)
-	for format, more := range map[int][]string{1: nil, 2: second, 3: third, 4: fourth, 5: fifth} {
+	sixth := append([]string{"CreateDrill", "DecideDrill", "SteerDrill", "RenewDrill", "PutOrder", "EndOrder"}, fifth...)
+	for format, more := range map[int][]string{1: nil, 2: second, 3: third, 4: fourth, 5: fifth, 6: sixth} {
 		cmds := goldenLog(t, format)
 		if len(cmds) < 35 {
 			t.Errorf("the log of format %d has %d commands", format, len(cmds))
@@ -125,6 +127,35 @@ func TestTheGoldenLogMeetsEveryCommandOfItsFormat(t *testing.T) {
 		if level := v.FeatureLevel(); level != uint32(format) {
 			t.Errorf("the log of format %d ends at level %d", format, level)
 		}
+	}
+}
+
+// The log of format 6 holds what drills and orders leave behind: each way in which a drill ends or stands, orders of both
+// doors, residency that was tightened under one, and health by model.
+func TestTheGoldenLogOfDrillsAndOrders(t *testing.T) {
+	cmds := goldenLog(t, 6)
+	tightened, byModel := 0, 0
+	for _, cmd := range cmds {
+		if cmd.GetPublish().GetTighten() {
+			tightened++
+		}
+		for _, h := range cmd.GetPublish().GetHealth() {
+			if h.GetModel() != "" {
+				byModel++
+			}
+		}
+	}
+	v, _ := replay(t, cmds)
+	drills := map[string]int{}
+	for _, d := range v.Drills() {
+		drills[d.GetState()+" "+d.GetOutcome()]++
+	}
+	want := map[string]int{"DONE INTERRUPTED": 1, "DONE CAPACITY_CHECK_FAILED": 1, "SCHEDULED ": 1, "PRECHECK ": 1}
+	if !maps.Equal(drills, want) || v.ActiveDrill().GetBroken() == nil || len(v.LastReport()) == 0 || len(v.SeriesApprovals()) != 1 {
+		t.Errorf("drills are %v, want %v", drills, want)
+	}
+	if tightened < 4 || byModel == 0 || len(v.emergency.orders) < 2 || !v.OrderEntered("k1", 7) || !v.OrderEntered("k1", 8) {
+		t.Errorf("%d commands tighten, %d healths are by model, and of orders there are %v", tightened, byModel, v.emergency.orders)
 	}
 }
 
