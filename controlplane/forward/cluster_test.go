@@ -32,6 +32,7 @@ type node struct {
 	done   chan error
 	format uint32 // that it tells the others; 0: its own
 	desk   *inquiry.Desk
+	orders Orders
 
 	mu   sync.Mutex // guards seen
 	seen map[string]*nodepb.ExchangeRequest
@@ -41,12 +42,20 @@ type cluster struct {
 	t     testing.TB
 	dir   string
 	nodes map[fleet.NodeID]*node
+	// orders of a node. Nil: there are none.
+	orders func(fleet.NodeID) Orders
 }
 
 // newCluster makes n nodes of which the first up run.
 func newCluster(t testing.TB, n, up int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), nodes: map[fleet.NodeID]*node{}}
+	return newClusterWith(t, n, up, nil)
+}
+
+// newClusterWith gives each node signed orders; nil: none has any.
+func newClusterWith(t testing.TB, n, up int, orders func(fleet.NodeID) Orders) *cluster {
+	t.Helper()
+	c := &cluster{t: t, dir: t.TempDir(), nodes: map[fleet.NodeID]*node{}, orders: orders}
 	t.Cleanup(c.stop)
 	var peers []store.Peer
 	var listeners []net.Listener
@@ -72,6 +81,9 @@ func (c *cluster) add(o store.Options) *node {
 	c.t.Helper()
 	o.Dir, o.Logger = filepath.Join(c.dir, string(o.ID)), slog.New(slog.DiscardHandler)
 	n := &node{t: c.t, o: o, desk: inquiry.NewDesk(o.ID), seen: map[string]*nodepb.ExchangeRequest{}}
+	if c.orders != nil {
+		n.orders = c.orders(o.ID)
+	}
 	n.start(o)
 	n.o.Listener, n.o.RaftListen = nil, n.store.Address()
 	c.nodes[o.ID] = n
@@ -85,7 +97,7 @@ func (n *node) start(o store.Options) {
 		n.t.Fatal(err)
 	}
 	n.Forward = New(Options{
-		Store: s, Desk: n.desk, Logger: o.Logger, format: n.format, Interval: 200 * time.Millisecond, CaughtUpFor: 500 * time.Millisecond,
+		Store: s, Desk: n.desk, Orders: n.orders, Logger: o.Logger, format: n.format, Interval: 200 * time.Millisecond, CaughtUpFor: 500 * time.Millisecond,
 		Exchange: func(r *nodepb.ExchangeRequest) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
