@@ -42,7 +42,7 @@ export async function startFake() {
       'GET /v1/capabilities': () => ({ body: capabilities(state.role) }),
       'GET /v1/status': () => ({ body: status(state.fleet) }),
       'GET /v1/signin': () => ({ body: {} }),
-      'GET /v1/costs': () => ({ body: costs() }),
+      'GET /v1/costs': (url) => ({ body: costs(url.searchParams.get('step') ?? 'none', url.searchParams.get('by') ?? 'tenant') }),
       'GET /v1/plan/survival': () => ({ body: survival() }),
       ...placeAnswers(() => state.fleet),
       ...operateAnswers(() => state.fleet),
@@ -215,15 +215,20 @@ export function status(fleet, over = {}) {
   }
 }
 
-/** The account of ten minutes, by region. */
-export function costs() {
+/** The account, whole or by steps. @param {string} step @param {string} by */
+export function costs(step = 'none', by = 'region') {
   const row = (/** @type {string} */ region, /** @type {number} */ tokens, over = {}) => ({
     region, start: '', until: '', merged: 0, inputTokens: tokens, cachedInputTokens: tokens * 0.41, outputTokens: tokens / 4, succeeded: tokens / 900, failed: 0, egressBytes: 0,
     work: tokens * 2, paidUSD: '12.5', workUSD: '9.1', egressUSD: '0.2', idleUSD: '3.2', carbonUSD: '0', perMillionTokensUSD: '1.84', perAnswerUSD: '0.002', estimate: false, unpriced: false, ...over,
   })
   return {
     from: new Date(Date.now() - 660_000).toISOString(), until: new Date(Date.now() - 60_000).toISOString(), complete: true, by: ['region'], step: 'none', idle: 'apart', keys: 2,
-    folded: false, lateAnswers: 0, gaps: [], rows: [row('us-east-1', 38_000_000), row('eu-west-1', 6_100_000, { perMillionTokensUSD: '3.07', estimate: true })], total: row('', 44_100_000),
+    folded: false, lateAnswers: 0, gaps: [], total: row('', 44_100_000),
+    rows: step !== 'none'
+      ? Array.from({ length: 24 }, (_, i) => row('us-east-1', 38_000_000, { start: new Date(Math.floor(Date.now() / 3600_000) * 3600_000 - (23 - i) * 3600_000).toISOString(), paidUSD: String(11 + 4 * Math.sin(i / 4)), idleUSD: String(3 + Math.cos(i / 4)) }))
+      : by === 'region'
+        ? [row('us-east-1', 38_000_000), row('eu-west-1', 6_100_000, { perMillionTokensUSD: '3.07', estimate: true })]
+        : ['acme', 'globex', 'initech'].map((name, i) => row('', 38_000_000 / (i + 1), { region: undefined, [by.split(',')[0] ?? '']: name, paidUSD: String(12.5 / (i + 1)), failed: i * 7, unpriced: i === 2 })),
   }
 }
 

@@ -29,7 +29,39 @@ export function decision(i) {
 export function operateAnswers(fleet) {
   return {
     'GET /v1/explain/*': (url) => ({ body: { ...decision(5), id: url.pathname.split('/').at(-1) } }),
+    'GET /v1/usage': () => ({ body: { items: usage(), nextCursor: '' } }),
+    'GET /v1/quotas/*': () => ({ headers: { etag: '"77"' }, body: { apiVersion: 'anabranch/v1', kind: 'Quota', metadata: { name: 'globex', revision: 77 }, spec: { tenant: 'globex', homeRegion: 'us-east-1', limits: [{ kind: 'requests', perMinute: 60, burst: 60 }, { kind: 'money-per-day', usd: 40 }] } } }),
+    'GET /v1/drills': () => ({ body: { items: [], nextCursor: '' } }),
+    'GET /v1/prices': () => ({ body: { at: ago(1), nextCursor: '', items: fleet().clusters.map((/** @type {any} */ c, /** @type {number} */ i) => ({ cluster: c.name, region: c.region, count: 32, usdPerHour: 98.4 + i, marginalUsdPerHour: 0, ...(i === 3 ? {} : { usdPerGpuHour: 3.08 }), estimate: i === 1, unpriced: i === 3, gpus: [{ class: i === 1 ? 'a100' : 'h100', count: 32, purchase: i ? 'reserved' : 'on-demand', instance: '', zone: '', origin: i === 3 ? '' : "operator's price", why: '', ageMs: 86400e3 * i, estimate: i === 1 }] })), sources: [{ name: 'aws', standing: 'failing', offers: 41, doubted: 0, ageMs: 7.2e6, intervalMs: 3.6e6, failures: 3, error: 'AccessDeniedException: pricing:GetProducts' }, { name: 'ratecards', standing: 'good', offers: 12, doubted: 0, ageMs: 9000, intervalMs: 0, failures: 0, error: '' }] } }),
+    'GET /v1/series': (url) => ({ body: series(url) }),
     'GET /v1/controlplane/members': () => ({ body: { items: fleet().members } }),
     'GET /v1/tables': () => ({ body: { items: [0, 1, 2, 3].map((i) => ({ epoch: 1, revision: 118 - i * 3, createdAt: ago(75 + i * 600), change: null })), nextCursor: '' } }),
+  }
+}
+
+/** The use of some limits. */
+export function usage() {
+  const region = (/** @type {string} */ name, /** @type {number} */ share, /** @type {number} */ used, over = {}) => ({ region: name, share, routers: 1, degradedRouters: 0, held: Math.round(used / 10), inUse: 0, owed: 0, usedPerMinute: used, admittedPerMinute: used, deniedPerMinute: 0, wouldDenyPerMinute: 0, admitted: used * 60, denied: 0, wouldDeny: 0, ...over })
+  const limit = (/** @type {string} */ id, /** @type {object} */ over) => ({
+    id, quota: id.split('/')[0], kind: 'requests', organization: id.split('/')[0], tenant: id.split('/')[0], shadow: false, limit: 60, periodMs: 60000, burst: 60, use: 0.4, remaining: { units: 36, ageMs: 400 }, budget: null, degraded: 'share',
+    regions: [region('us-east-1', 0.6, 20), region('eu-west-1', 0.4, 4)], routers: 2, degradedRouters: 0, held: 4, inUse: 0, owed: 0, usedPerMinute: 24, admittedPerMinute: 24, deniedPerMinute: 0, wouldDenyPerMinute: 0, admitted: 9000, denied: 0, wouldDeny: 0, ...over,
+  })
+  const day = Math.floor(Date.now() / 86400e3) * 86400e3
+  return [
+    limit('globex/requests', { use: 1.04, remaining: { units: 0, ageMs: 300 }, usedPerMinute: 62, deniedPerMinute: 31, denied: 1204, admittedPerMinute: 62, regions: [region('us-east-1', 0.6, 48, { deniedPerMinute: 28 }), region('eu-west-1', 0.4, 14, { deniedPerMinute: 3 })] }),
+    limit('globex/money-per-day', { kind: 'money', use: 0.81, remaining: null, periodMs: 0, burst: 0, limit: 40e6, usedPerMinute: 61000, budget: { calendar: 'day', timeZone: 'UTC', start: new Date(day).toISOString(), end: new Date(day + 86400e3).toISOString(), limitUSD: 40, spentUSD: 32.4, remainingUSD: 7.6, warnAt: [50, 80, 100], warnedAt: 80 } }),
+    limit('acme/total-tokens', { kind: 'total-tokens', limit: 4_000_000, burst: 8_000_000, use: 0.63, usedPerMinute: 2_520_000, remaining: { units: 5_100_000, ageMs: 200 } }),
+    limit('acme/concurrent-requests', { kind: 'concurrent-requests', limit: 400, periodMs: 0, burst: 0, use: 0.28, inUse: 112, usedPerMinute: 0, remaining: { units: 288, ageMs: 100 } }),
+    limit('initech/requests~', { shadow: true, use: 1.2, wouldDenyPerMinute: 9, tenant: 'initech', degradedRouters: 1 }),
+  ]
+}
+
+/** Lines of the last hour. @param {URL} url */
+export function series(url) {
+  const to = Math.floor(Date.now() / 30000) * 30000
+  const metrics = url.searchParams.getAll('metric').flatMap((m) => m.split(','))
+  return {
+    node: 'n1', since: ago(2400), from: new Date(to - 3600e3).toISOString(), to: new Date(to).toISOString(), stepMs: 30000, units: [],
+    series: metrics.map((metric, k) => ({ metric, name: url.searchParams.get('name') ?? '', points: Array.from({ length: 120 }, (_, i) => (i < 40 ? null : (metric.endsWith('Ms') ? 300 : metric === 'saturation' || metric === 'kvUsage' ? 0.5 : 40) * (1 + 0.3 * Math.sin((i + k * 9) / 9)))) })),
   }
 }

@@ -26,4 +26,6 @@ export const pages = [
   { name: 'tail', path: '/tail?rate=50', shows: 'us-east-1-1-000027' },
   { name: 'audit', path: '/audit', shows: 'ramped to 100 %' },
   { name: 'controlplane', path: '/controlplane', shows: 'router-eu-west-1-1' },
+  { name: 'quotas', path: '/quotas?limit=globex%2Frequests&without=us-east-1', shows: 'refuses some' },
+  { name: 'cost', path: '/cost', shows: 'AccessDeniedException' },
 ]

@@ -3,8 +3,10 @@
 import { createRoute, createRouter, redirect } from '@tanstack/react-router'
 import { audit } from './pages/audit/route'
 import { controlplane } from './pages/controlplane/route'
+import { cost } from './pages/cost/route'
 import { explain } from './pages/explain/route'
 import { cluster, region } from './pages/place/route'
+import { quotas } from './pages/quotas/route'
 import { regions } from './pages/regions/route'
 import { tail } from './pages/tail/route'
 import { root } from './shell/root'
@@ -17,7 +19,7 @@ const index = createRoute({
   },
 })
 
-const tree = root.addChildren([index, regions, region, cluster, explain, tail, audit, controlplane])
+const tree = root.addChildren([index, regions, region, cluster, explain, tail, audit, controlplane, quotas, cost])
 
 export const router = createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: true })
 

@@ -80,7 +80,7 @@ export function Page() {
       { id: 'lag', header: 'Entries behind', width: 7, number: true, cell: (m) => <Trouble bad={m.behind > 100}>{count(m.behind)}</Trouble> },
       { id: 'address', header: 'Address', width: 10, grow: true, cell: (m) => m.address },
       { id: 'version', header: 'Version', width: 9, cell: (m) => m.version || '–' },
-      { id: 'act', header: '', width: 9, cell: (m) => (!m.leader && m.voter && m.healthy && can ? <button type="button" className="row-link" onClick={() => act.open(transfer(m.id))}>have it lead …</button> : '') },
+      { id: 'act', header: 'Leadership', width: 9, cell: (m) => (!m.leader && m.voter && m.healthy && can ? <button type="button" className="row-link" onClick={() => act.open(transfer(m.id))}>have it lead …</button> : '') },
     ],
     [act, can],
   )

@@ -13,6 +13,7 @@ import { drain, endOrder, evacuate, pin, restore } from './acts'
 import { Endpoints } from './Endpoints'
 import { flowRows, into } from './flows'
 import { Flows } from './Flows'
+import { History } from './History'
 import { Gone } from './Region'
 import { Transitions } from './Transitions'
 
@@ -97,6 +98,7 @@ export function Page() {
         </dl>
       </Section>
       {act.outcome}
+      <History by="cluster" name={name} />
       <Section title="Models"><Table label="Models" rows={rows} columns={models} rowId={(m) => m.name} empty="None." /></Section>
       <div className="grid items-start gap-3 xl:grid-cols-2">
         <Section title="What each observer says" note={observers.length > 0 && `${observers.filter((o) => o.ejected).length} of ${observers.length} eject it`}>

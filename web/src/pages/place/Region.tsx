@@ -13,6 +13,7 @@ import { clusterRows, regionRows } from '../regions/rows'
 import { endOrder, evacuate, restore } from './acts'
 import { flowRows, into, outOf } from './flows'
 import { Flows } from './Flows'
+import { History } from './History'
 import { Transitions } from './Transitions'
 
 const route = getRouteApi('/regions/$name')
@@ -78,6 +79,7 @@ export function Page() {
         </dl>
       </Section>
       {act.outcome}
+      <History by="region" name={name} />
       <Section title="Clusters">
         <Table label="Clusters" rows={clusters} columns={clusterColumns} rowId={(c) => c.name} rowProps={clusterProps} empty="None." />
       </Section>
