@@ -18,7 +18,8 @@ import (
 )
 
 func (a *app) explain() *cobra.Command {
-	var router string
+	var router, region string
+	var now bool
 	cmd := &cobra.Command{
 		Use:   "explain REQUEST_ID",
 		Short: "Say where a request went and why",
@@ -29,14 +30,30 @@ The id stands in the answer's header x-anabranch-request-id and begins with the 
 the control plane asks that router, which remembers its latest requests, and the routers of other
 regions that the request went on to. When the control plane can't be asked, the router of ` + "`anabranch dev`" + `
 in this folder is. With --router the router is asked at its admin address alone, and the client's own
-x-request-id will do too, of which there may be several.`,
+x-request-id will do too, of which there may be several.
+
+With --now the control plane compares what the router remembers with the table, the signals and the plan
+of now: where such a request would go, and why not elsewhere. --why-not narrows that to one region.`,
 		Example: `  anabranch explain us-east-1-r1-4f0c21aa9be34d10
-  anabranch explain us-east-1-r1-4f0c21aa9be34d10 --router http://127.0.0.1:8201 -o json`,
+  anabranch explain us-east-1-r1-4f0c21aa9be34d10 --router http://127.0.0.1:8201 -o json
+  anabranch explain us-east-1-r1-4f0c21aa9be34d10 --why-not eu-west-1`,
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&router, "router", "", "URL of the router's admin page, which is asked instead of the control plane")
+	cmd.Flags().BoolVar(&now, "now", false, "say what would become of it now")
+	cmd.Flags().StringVar(&region, "why-not", "", "say what would become of it now in this `region`, and why it would not go there")
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if now || region != "" {
+			if router != "" {
+				return misused(errors.New("what is now the control plane tells, and no router: leave --router out"))
+			}
+			c, err := a.connect("")
+			if err != nil {
+				return err
+			}
+			return a.explainNow(cmd.Context(), c, args[0], region, *format)
+		}
 		raw, from, err := a.ask(cmd.Context(), args[0], router)
 		if err != nil {
 			return err

@@ -38,35 +38,43 @@ type Explanation struct {
 // maxRequestID bounds the name of a request in bytes: a router's name, a hyphen and 16 digits.
 const maxRequestID = fleet.MaxNameLength + 17
 
-// explain says what became of a request. Its name says which router to ask, unless the caller does: the
-// router of another region that it went on to knows it by the same name.
+// explain says what became of a request.
 func (s *Server) explain(c echo.Context) error {
+	e, err := s.recorded(c)
+	if err != nil {
+		return err
+	}
+	body, err := withOrigin(e.Record, Origin{e.Router, e.Region, e.Node})
+	if err != nil {
+		return fmt.Errorf("record of router %s: %w", e.Router, err)
+	}
+	return c.JSONBlob(http.StatusOK, body)
+}
+
+// recorded gets a router's record of a request, as far as the caller may see it. The request's name says which
+// router to ask, unless the caller does: the router of another region that it went on to knows it by the same name.
+func (s *Server) recorded(c echo.Context) (e inquiry.Explanation, err error) {
 	id := c.Param("id")
 	router, ok := fleet.RouterOf(id)
 	if name := c.QueryParam("router"); name != "" {
 		if err := fleet.CheckName(name); err != nil {
-			return newProblem(codeInvalidRequest, fmt.Sprintf("router %s.", err))
+			return e, newProblem(codeInvalidRequest, fmt.Sprintf("router %s.", err))
 		}
 		router, ok = fleet.RouterID(name), len(id) <= maxRequestID
 	}
 	if !ok {
-		return newProblem(codeUnknownRequest, "No router gives a request such a name: it is the router's id, a hyphen and 16 hex digits, as in the header x-anabranch-request-id of the answer.")
+		return e, newProblem(codeUnknownRequest, "No router gives a request such a name: it is the router's id, a hyphen and 16 hex digits, as in the header x-anabranch-request-id of the answer.")
 	}
 	if s.o.Inquiries == nil {
-		return problemOfInquiry(inquiry.ErrNotConnected, router)
+		return e, problemOfInquiry(inquiry.ErrNotConnected, router)
 	}
-	e, err := s.o.Inquiries.Explain(c.Request().Context(), router, id)
-	if err != nil {
-		return problemOfInquiry(err, router)
+	if e, err = s.o.Inquiries.Explain(c.Request().Context(), router, id); err != nil {
+		return e, problemOfInquiry(err, router)
 	}
 	if len(e.Record) == 0 || !seesRecord(identity(c).Scope, e.Record) {
-		return problemForgotten(e, s.o.Now())
+		return e, problemForgotten(e, s.o.Now())
 	}
-	body, err := withOrigin(e.Record, Origin{e.Router, e.Region, e.Node})
-	if err != nil {
-		return fmt.Errorf("record of router %s: %w", router, err)
-	}
-	return c.JSONBlob(http.StatusOK, body)
+	return e, nil
 }
 
 // problemOfInquiry says why a router gave no answer.

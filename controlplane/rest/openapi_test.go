@@ -135,7 +135,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"Scope": access.Scope{}, "Token": Token{}, "IssuedToken": IssuedToken{}, "NewToken": NewToken{}, "Rotation": Rotation{}, "Whoami": Whoami{}, "TokenList": List[Token]{},
 		"SignInWays": SignInWays{}, "SignInConfig": oidc.Config{}, "Grant": oidc.Grant{}, "SignInTokens": oidc.Tokens{},
 		"Capabilities": Capabilities{}, "Capability": Capability{}, "Session": Session{}, "SessionAsk": SessionAsk{}, "SessionCode": SessionCode{},
-		"Series": Series{}, "SeriesLine": SeriesLine{}, "SeriesUnits": SeriesUnits{}, "Hello": Hello{}, "Heartbeat": Heartbeat{}, "Relist": Relist{}, "Bye": Bye{}, "DrillEventOf": DrillEventOf{}, "LiveFleet": LiveFleet{}, "LiveRegion": LiveRegion{},
+		"ExplainedNow": ExplainedNow{}, "DecidedThen": DecidedThen{}, "PlaceNow": PlaceNow{}, "PlaceThen": PlaceThen{}, "Series": Series{}, "SeriesLine": SeriesLine{}, "SeriesUnits": SeriesUnits{}, "Hello": Hello{}, "Heartbeat": Heartbeat{}, "Relist": Relist{}, "Bye": Bye{}, "DrillEventOf": DrillEventOf{}, "LiveFleet": LiveFleet{}, "LiveRegion": LiveRegion{},
 		"RouterCounts": RouterCounts{}, "LiveCluster": LiveCluster{}, "LiveModel": LiveModel{}, "LiveWeights": LiveWeights{}, "LiveWeight": LiveWeight{}, "RouterStanding": RouterStanding{},
 		"LiveUsage": LiveUsage{}, "LiveLimit": LiveLimit{}, "LiveStatus": LiveStatus{},
 		"NewMember": NewMember{}, "TransferOrder": TransferOrder{}, "Transferred": Transferred{},
@@ -182,8 +182,14 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["TableVersion"], structs["TableVersionList"], structs["TableChange"], structs["WeightMove"] = TableVersion{}, List[TableVersion]{}, TableChange{}, WeightMove{}
 	structs["ListCount"], structs["ListChange"], structs["TableDiff"] = ListCount{}, plan.ListChange{}, TableDiff{}
 	structs["Version"], structs["VersionList"], structs["ResourceDiff"], structs["RollbackOrder"] = Version{}, List[Version]{}, ResourceDiff{}, RollbackOrder{}
+	// Records are the routers', whose structs package rest does not know; a test of cmd/anabranch holds them to these.
+	records := []string{"Explanation", "ExplainedCandidate", "ExplainedRemoval", "ExplainedAttempt", "ExplainedExpectation", "ExplainedSkip", "ExplainedRefusal"}
+	delete(structs, "Explanation")
 	for name, s := range contract().Components.Schemas {
 		v, ok := structs[name]
+		if slices.Contains(records, name) {
+			continue
+		}
 		if !ok {
 			if len(s.Properties) > 0 {
 				t.Errorf("schema %s has properties, and no struct", name)
