@@ -4,6 +4,7 @@ import { createRoute, createRouter, redirect } from '@tanstack/react-router'
 import { audit } from './pages/audit/route'
 import { controlplane } from './pages/controlplane/route'
 import { cost } from './pages/cost/route'
+import { drill, drills } from './pages/drills/route'
 import { explain } from './pages/explain/route'
 import { cluster, region } from './pages/place/route'
 import { quotas } from './pages/quotas/route'
@@ -19,7 +20,7 @@ const index = createRoute({
   },
 })
 
-const tree = root.addChildren([index, regions, region, cluster, explain, tail, audit, controlplane, quotas, cost])
+const tree = root.addChildren([index, regions, region, cluster, explain, tail, audit, controlplane, quotas, cost, drills, drill])
 
 export const router = createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: true })
 

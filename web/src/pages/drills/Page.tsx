@@ -1,0 +1,113 @@
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { call } from '../../api/client'
+import { useRead } from '../../api/query'
+import type { Drill, DrillPlan, SafetyRule } from '../../api/schema.gen'
+import { ActButton, useAct, type Act } from '../../ui/Act'
+import { Ago, Time } from '../../ui/clock'
+import { Section } from '../../ui/parts'
+import { Table, type Column } from '../../ui/Table'
+import { Forecast } from './Forecast'
+import { State } from './parts'
+import { useLive } from '../../live/world'
+
+const route = getRouteApi('/drills')
+
+const columns: Column<Drill>[] = [
+  { id: 'id', header: 'Drill', width: 4, cell: (d) => <Link to="/drills/$id" params={{ id: d.id }} className="row-link">{d.id}</Link> },
+  { id: 'plan', header: 'Plan', width: 10, grow: true, cell: (d) => d.plan || <span className="text-soft">without one</span> },
+  { id: 'kind', header: 'Kind', width: 7, cell: (d) => d.kind },
+  { id: 'state', header: 'State', width: 12, cell: (d) => <State drill={d} /> },
+  { id: 'why', header: 'Why', width: 16, grow: true, cell: (d) => <span className="text-soft" title={d.cause || d.reason}>{d.cause || d.reason}</span> },
+  { id: 'who', header: 'By', width: 8, cell: (d) => d.creator?.name },
+  { id: 'at', header: 'Began', width: 10.5, cell: (d) => <Time at={d.startedAt ?? d.startAt ?? d.createdAt} /> },
+  { id: 'ended', header: 'Ended', width: 6, number: true, cell: (d) => (d.endedAt ? <><Ago at={d.endedAt} /></> : '–') },
+]
+
+/** What a plan takes out, in words. */
+function target(p: DrillPlan): string {
+  const t = p.spec?.target
+  return t?.region ?? t?.cluster ?? t?.clusters?.join(', ') ?? 'nothing'
+}
+
+/** Rehearsals: what is planned, what runs, what was learned. */
+export function Page() {
+  const { plan } = route.useSearch()
+  const navigate = route.useNavigate()
+  const act = useAct()
+  const { picture } = useLive()
+  const drills = useRead('listDrills', {}, { every: 3_000 })
+  const plans = useRead('listDrillPlan', {}, { every: 15_000 }).data?.data.items ?? []
+  const rules = useRead('listSafetyRule', {}, { every: 30_000 }).data?.data.items ?? []
+  const survival = useRead('survival', {}, { every: 30_000 }).data?.data
+  const planColumns: Column<DrillPlan>[] = [
+    { id: 'name', header: 'Plan', width: 10, grow: true, cell: (p) => p.metadata.name },
+    { id: 'kind', header: 'Kind', width: 7, cell: (p) => p.spec?.kind },
+    { id: 'target', header: 'Takes out', width: 10, grow: true, cell: target },
+    { id: 'when', header: 'When', width: 12, cell: (p) => (p.spec?.schedule?.cron ? <code>{p.spec.schedule.cron} {p.spec.schedule.timeZone}</code> : <span className="text-soft">by hand</span>) },
+    { id: 'dry', header: 'Dry run', width: 6, cell: (p) => <button type="button" className="row-link" onClick={() => void navigate({ search: { plan: p.metadata.name } })}>dry run</button> },
+    { id: 'new', header: 'Drill', width: 8, cell: (p) => <ActButton act={create(p.metadata.name, (id) => void navigate({ to: '/drills/$id', params: { id } }))} open={act.open}>Create</ActButton> },
+  ]
+  return (
+    <div className="flex flex-col gap-3">
+      {act.outcome}
+      <Section level={1} title="Drills" note={drills.isError ? drills.error.message : undefined}>
+        <Table label="Drills" rows={drills.data?.data.items ?? []} columns={columns} rowId={(d) => d.id} empty={drills.data ? 'None was made yet. Create one from a plan.' : 'Asking …'} maxHeight="40vh" />
+      </Section>
+      <div className="grid items-start gap-3 xl:grid-cols-2">
+        <Section title="Plans"><Table label="Plans" rows={plans} columns={planColumns} rowId={(p) => p.metadata.name} empty="No DrillPlan yet." tall /></Section>
+        <Section title="Calendar" note="When drills may run, and when not"><Calendar rules={rules} plans={plans} /></Section>
+      </div>
+      {plan && <Forecast plan={plan} onClose={() => void navigate({ search: {} })} />}
+      <Section title="Is each region ready to be lost?" note="By the plan for the demand of now">
+        <ul className="grid gap-x-6 gap-y-1 px-3 pb-3 md:grid-cols-2">
+          {Object.keys(picture?.regions ?? {}).toSorted().map((name) => {
+            const row = survival?.rows.find((r) => r.lost.regions?.length === 1 && r.lost.regions[0] === name)
+            const mark = row ? { survives: '● text-good', degraded: '▲ text-warn', fails: '■ text-bad' }[row.verdict] : '○ text-soft'
+            return (
+              <li key={name} className="flex gap-3">
+                <span className="w-36 shrink-0 font-semibold">{name}</span>
+                <span className={`w-24 shrink-0 ${mark.split(' ')[1]}`}><span aria-hidden="true">{mark.split(' ')[0]} </span>{row?.verdict ?? 'not known'}</span>
+                <span className="text-soft">{row?.why}</span>
+              </li>
+            )
+          })}
+        </ul>
+      </Section>
+      {act.dialog}
+    </div>
+  )
+}
+
+function create(plan: string, then: (id: string) => void): Act {
+  return {
+    operation: 'createDrill',
+    title: `Create a drill of ${plan}`,
+    about: 'It is planned and simulated, and moves nothing before somebody else has approved it and it is started.',
+    confirm: 'Create',
+    run: (reason, idempotencyKey) => call('createDrill', { body: { plan }, reason, idempotencyKey }),
+    onDone: (reply) => {
+      const id = (reply.data as { id?: string } | undefined)?.id
+      if (id) then(id)
+    },
+  }
+}
+
+function Calendar({ rules, plans }: { rules: SafetyRule[]; plans: DrillPlan[] }) {
+  const lines = rules.flatMap((r) => [
+    ...(r.spec?.drills?.windows ?? []).map((w) => ({ key: `w${r.metadata.name}${w.from}${w.days?.join()}`, mark: '● text-good', what: 'may run', text: `${w.days?.join(', ') || 'every day'} ${w.from}–${w.until} ${w.timeZone ?? ''}`, why: r.metadata.name })),
+    ...(r.spec?.drills?.blackouts ?? []).map((b) => ({ key: `b${r.metadata.name}${b.from}`, mark: '■ text-bad', what: 'none', text: `${b.from} to ${b.until} ${b.timeZone ?? ''}`, why: b.reason || r.metadata.name })),
+  ])
+  for (const p of plans) for (const b of p.spec?.schedule?.blackouts ?? []) lines.push({ key: `p${p.metadata.name}${b.from}`, mark: '■ text-bad', what: 'not this plan', text: `${b.from} to ${b.until}`, why: `${p.metadata.name}: ${b.reason ?? ''}` })
+  if (lines.length === 0) return <p className="px-3 pb-3 text-soft">No rule names windows or blackouts: drills may run at any time.</p>
+  return (
+    <ul className="px-3 pb-3">
+      {lines.map((l) => (
+        <li key={l.key} className="flex gap-3">
+          <span className={`w-24 ${l.mark.split(' ')[1]}`}><span aria-hidden="true">{l.mark.split(' ')[0]} </span>{l.what}</span>
+          <span className="w-64">{l.text}</span>
+          <span className="text-soft">{l.why}</span>
+        </li>
+      ))}
+    </ul>
+  )
+}

@@ -1,0 +1,27 @@
+import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
+import { root } from '../../shell/root'
+import { search, short, text } from '../../ui/search'
+
+const listSchema = {
+  /** A plan whose dry run is looked at. */
+  plan: text(),
+}
+export const drills = createRoute({
+  getParentRoute: () => root,
+  path: '/drills',
+  validateSearch: search(listSchema),
+  search: short(listSchema),
+  component: lazyRouteComponent(() => import('./Page'), 'Page'),
+})
+
+const oneSchema = {
+  /** Another drill to compare with. */
+  beside: text(),
+}
+export const drill = createRoute({
+  getParentRoute: () => root,
+  path: '/drills/$id',
+  validateSearch: search(oneSchema),
+  search: short(oneSchema),
+  component: lazyRouteComponent(() => import('./Drill'), 'Page'),
+})
