@@ -61,6 +61,7 @@ func drilling(t *testing.T, load float64) session {
 					Verdict: "PASS", ColdFactor: 1.7, MicrosPerMinuteMore: 250_000,
 					Survivors: []drill.Survivor{{Cluster: "us-a", Region: "us-east-1", Before: 0.4, With: load, Measured: true}},
 					Stranded:  []drill.Stranded{{Tenant: "acme", Model: "m", Why: "may only be in eu"}},
+					Slower:    []drill.Slower{{Tenant: "globex", Model: "m", Class: "interactive", Source: "eu-west-1", AddedMs: 80, TTFTMs: 410, ObjectiveMs: 350}},
 				},
 			}
 			if load > 0.9 {
@@ -129,7 +130,7 @@ func (s session) drilled() string {
 func TestAPlanIsShownAndMakesNothing(t *testing.T) {
 	s := drilling(t, 0.7)
 	out, _ := s.do(0, "", "drill", "plan", "lose-eu")
-	for _, want := range []string{"takes out eu-a\n", "verdict PASS: a moved request is 1.7 times the work\n", "cost +0.2500 $ a minute\n", "us-a us-east-1 40 % 70 % measured\n", "stranded tenant acme has no legal place for m: may only be in eu"} {
+	for _, want := range []string{"takes out eu-a\n", "verdict PASS: a moved request is 1.7 times the work\n", "cost +0.2500 $ a minute\n", "us-a us-east-1 40 % 70 % measured\n", "stranded tenant acme has no legal place for m: may only be in eu", "slower globex: first tokens of m, interactive from eu-west-1 at 410 ms, 80 ms of it by distance, and owed within 350 ms"} {
 		if !strings.Contains(fields(out), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"net/url"
@@ -157,6 +158,12 @@ func (a *app) printDryRun(r *drill.Resolved, f *drill.Forecast) error {
 	}
 	for _, s := range f.Stranded {
 		if err := a.printf("stranded  tenant %s has no legal place for %s: %s\n", s.Tenant, s.Model, s.Why); err != nil {
+			return err
+		}
+	}
+	for _, s := range f.Slower {
+		if err := a.printf("slower    %s: first tokens of %s, %s from %s at %.0f ms, %.0f ms of it by distance, and owed within %.0f ms\n",
+			cmp.Or(string(s.Tenant), "everybody"), s.Model, s.Class, s.Source, s.TTFTMs, s.AddedMs, s.ObjectiveMs); err != nil {
 			return err
 		}
 	}

@@ -162,6 +162,9 @@ func forecast(ctx context.Context, in DryInput, p drill.Plan, r drill.Resolved) 
 	f.Verdict = verdict(f.Survivors)
 	f.MicrosPerMinuteMore = int64(math.Round((e.After.MarginalPerHour.USD - e.Before.MarginalPerHour.USD) * 1e6 / 60 * part))
 	f.Stranded = stranded(in, r, p.Kind)
+	if drilledKind(p.Kind) && p.Kind != drill.FailbackOnly {
+		f.Slower = slower(in, e, r)
+	}
 	f.Quotas = append(f.Quotas, quotas(in, p, r)...)
 	return f, simulate(ctx, in, p, r, factor, e, &f)
 }

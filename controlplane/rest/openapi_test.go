@@ -155,7 +155,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["RolloutList"] = List[Rollout]{}
 	structs["Drill"], structs["DrillEvent"], structs["DrillList"], structs["NewDrill"], structs["DrillApproval"] = Drill{}, DrillEvent{}, List[Drill]{}, NewDrill{}, DrillApproval{}
 	structs["DrillDryRun"], structs["DrillResolved"], structs["DrillForecast"] = DrillDryRun{}, drill.Resolved{}, drill.Forecast{}
-	structs["DrillSurvivor"], structs["DrillStranded"] = drill.Survivor{}, drill.Stranded{}
+	structs["DrillSurvivor"], structs["DrillStranded"], structs["DrillSlower"] = drill.Survivor{}, drill.Stranded{}, drill.Slower{}
 	structs["SignedFor"] = SignedFor{}
 	structs["EmergencyOrder"], structs["EmergencyOrderList"], structs["EmergencyAsk"] = EmergencyOrder{}, List[EmergencyOrder]{}, EmergencyAsk{}
 	structs["SignedOrder"], structs["SignedTaken"], structs["HeldOrder"] = SignedAsk{}, SignedTaken{}, HeldOrder{}

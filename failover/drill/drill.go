@@ -170,6 +170,9 @@ type Forecast struct {
 	MicrosPerMinuteMore int64 `json:"microsPerMinuteMore"`
 	// Stranded tenants have no legal place left: their requests would get 503.
 	Stranded []Stranded `json:"stranded,omitempty"`
+	// Slower tenants would wait longer for first tokens than they are owed, by distance alone; the worst first. It
+	// is no part of the verdict: what is measured of first tokens differs from one minute to the next.
+	Slower []Slower `json:"slower,omitempty"`
 	// Quotas tells of regional shares that are cut anew; for people.
 	Quotas []string `json:"quotas,omitempty"`
 	// Notes say what the simulation left out or could not know.
@@ -223,6 +226,20 @@ type Stranded struct {
 	Tenant fleet.TenantID `json:"tenant"`
 	Model  fleet.ModelID  `json:"model"`
 	Why    string         `json:"why"`
+}
+
+// Slower is a tenant's demand whose first tokens would come late.
+type Slower struct {
+	// Tenant; empty: all that make the demand, as nobody knows who does.
+	Tenant fleet.TenantID `json:"tenant,omitempty"`
+	Model  fleet.ModelID  `json:"model"`
+	Class  fleet.ClassID  `json:"class"`
+	// Source is the region where its requests come in.
+	Source fleet.RegionID `json:"source"`
+	// AddedMs is the round trip more, TTFTMs the 95th percentile with it, and ObjectiveMs what the class is owed.
+	AddedMs     float64 `json:"addedMs"`
+	TTFTMs      float64 `json:"ttftMs"`
+	ObjectiveMs float64 `json:"objectiveMs"`
 }
 
 // Resolved is what the names of a plan stand for.
