@@ -83,10 +83,21 @@ func (p *Points) UnmarshalJSON(b []byte) error {
 
 // chartMetrics are what is kept, and in what.
 var chartMetrics = []SeriesUnits{
-	{"requestsPerSecond", "1/s"}, {"failuresPerSecond", "1/s"}, {"inFlight", "requests"},
-	{"waiting", "requests"}, {"running", "requests"}, {"saturation", "share"}, {"kvUsage", "share"}, {"ttftP95Ms", "ms"},
-	{"loadWork", "work units/s"}, {"capacityWork", "work units/s"}, {"endpointsReady", "endpoints"},
-	{"wanted", "share"}, {"observed", "share"}, {"routersConnected", "routers"}, {"routersBehind", "routers"},
+	{"requestsPerSecond", "1/s"},
+	{"failuresPerSecond", "1/s"},
+	{"inFlight", "requests"},
+	{"waiting", "requests"},
+	{"running", "requests"},
+	{"saturation", "share"},
+	{"kvUsage", "share"},
+	{"ttftP95Ms", "ms"},
+	{"loadWork", "work units/s"},
+	{"capacityWork", "work units/s"},
+	{"endpointsReady", "endpoints"},
+	{"wanted", "share"},
+	{"observed", "share"},
+	{"routersConnected", "routers"},
+	{"routersBehind", "routers"},
 }
 
 // worstOfSeries are told by their largest value where several are one point.

@@ -143,7 +143,7 @@ func TestSeriesAreRecordedEachFiveSecondsUntilTheEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- d.server.Run(ctx) }()
-		time.Sleep(21 * time.Second) // the bubble's
+		<-time.After(21 * time.Second) // the bubble's
 		a, _, _ := d.server.kept.Read(series.Query{Metrics: []string{"routersConnected"}, By: "region", From: time.Now().Add(-time.Minute), To: time.Now()}, 1000)
 		if len(a.Lines) != 1 || strings.Count(Points(a.Lines[0].Points).said(), "0") != 5 {
 			t.Errorf("recorded %+v", a)
