@@ -118,9 +118,9 @@ bench-quota: ## Decisions on quotas beside golang.org/x/time/rate and redis_rate
 	@awk -f .github/bench-samples.awk -f .github/bench-quota.awk .anabranch/bench-quota.txt
 
 .PHONY: bench-plan
-bench-plan: ## Plans of 6,000 demands: how long they take from nothing, from the one before, and when all is full.
+bench-plan: ## Plans of 6,000 demands: how long they take from nothing, from the one before, when all is full, and when a region is lost.
 	@mkdir -p .anabranch
-	go test -run '^$$' -bench '(Cold|Warm|ComputeWide)/20x10x30' -benchtime 0.3s -count $(or $(COUNT),1) -timeout 20m ./controlplane/plan/flow ./controlplane/plan | tee .anabranch/bench-plan.txt
+	go test -run '^$$' -bench '(Cold|Warm|ComputeWide|ComputeLoss)/20x10x30' -benchtime 0.3s -count $(or $(COUNT),1) -timeout 20m ./controlplane/plan/flow ./controlplane/plan | tee .anabranch/bench-plan.txt
 	@awk -f .github/bench-samples.awk -f .github/bench-plan.awk .anabranch/bench-plan.txt
 
 .PHONY: bench-store

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"anabranch/api/routerpb"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
+	"anabranch/failover"
 )
 
 // wide is a fleet of regions with a cluster each, classes and models of which each is on so many of the clusters. All
@@ -119,23 +121,57 @@ func BenchmarkComputeWide(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%dx%d", size[0], size[1], size[2]), func(b *testing.B) {
 			w := newWide(b, size[0], size[1], size[2], size[3], 0.4)
 			w.hear(25)
-			var in Input
 			for range 3 {
-				out := Compute(w.input())
-				w.table, w.congestion = out.Table, out.Congestion
-				w.table.Ref = &routerpb.TableRef{ClusterId: "c", Epoch: 1, Revision: w.table.GetRef().GetRevision() + 10}
+				w.publish()
 				w.hear(1)
-				in = w.input()
 			}
-			b.ReportAllocs()
-			changed, before := 0, processor(b)
-			for b.Loop() {
-				if Compute(in).Changed {
-					changed++
-				}
-			}
-			b.ReportMetric(float64(processor(b)-before)/float64(b.N), "cpu-ns/op")
-			b.ReportMetric(float64(changed)/float64(b.N), "changed/op")
+			w.compute(b, w.input())
 		})
 	}
+}
+
+// BenchmarkComputeLoss plans in the second in which a region was found dead, of a fleet in which the rest can take what it
+// did, and of one in which they can't: its clients' demands find other places, survivors make room, and what is too much
+// is shed.
+func BenchmarkComputeLoss(b *testing.B) {
+	const regions, classes, models, sites = 20, 10, 30, 20
+	for _, part := range []float64{0.4, 0.9} {
+		b.Run(fmt.Sprintf("%dx%dx%d/%.0f", regions, classes, models, 100*part), func(b *testing.B) {
+			w := newWide(b, regions, classes, models, sites, part)
+			w.hear(25)
+			for range 3 {
+				w.publish()
+				w.hear(1)
+			}
+			for m, on := range w.on {
+				if slices.Contains(on, 0) {
+					w.health[failover.Place{Cluster: "r000-a", Model: fleet.ModelID(fmt.Sprintf("m%03d", m))}] = failover.Cluster{
+						State: failover.FailingOver, Since: w.now, Reason: "2 of 2 routers of its region: refused",
+					}
+				}
+			}
+			w.compute(b, w.input())
+		})
+	}
+}
+
+// publish puts the plan of now in force.
+func (w *wide) publish() {
+	out := Compute(w.input())
+	revision := w.table.GetRef().GetRevision() + 10
+	w.table, w.congestion = out.Table, out.Congestion
+	w.table.Ref = &routerpb.TableRef{ClusterId: "c", Epoch: 1, Revision: revision}
+}
+
+// compute measures one plan.
+func (w *wide) compute(b *testing.B, in Input) {
+	b.ReportAllocs()
+	changed, before := 0, processor(b)
+	for b.Loop() {
+		if Compute(in).Changed {
+			changed++
+		}
+	}
+	b.ReportMetric(float64(processor(b)-before)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(changed)/float64(b.N), "changed/op")
 }
