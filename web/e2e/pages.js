@@ -31,4 +31,13 @@ export const pages = [
   { name: 'drills', path: '/drills?plan=lose-ireland', shows: 'year end' },
   { name: 'drill', path: '/drills/35', shows: 'Fullest that stays' },
   { name: 'drill-report', path: '/drills/31?beside=29', shows: 'Compare with' },
+  { name: 'policies', path: '/policies', shows: 'Waiting for approval' },
+  {
+    name: 'policy', path: '/policies/default', shows: 'Often changed',
+    act: async (page) => {
+      await page.getByLabel('Objective').selectOption('cost-leaning')
+      await page.getByRole('button', { name: 'Try it out' }).click()
+      await page.getByText('no region could take it over').waitFor()
+    },
+  },
 ]

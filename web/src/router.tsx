@@ -7,6 +7,7 @@ import { cost } from './pages/cost/route'
 import { drill, drills } from './pages/drills/route'
 import { explain } from './pages/explain/route'
 import { cluster, region } from './pages/place/route'
+import { policies, policy } from './pages/policies/route'
 import { quotas } from './pages/quotas/route'
 import { regions } from './pages/regions/route'
 import { tail } from './pages/tail/route'
@@ -20,7 +21,7 @@ const index = createRoute({
   },
 })
 
-const tree = root.addChildren([index, regions, region, cluster, explain, tail, audit, controlplane, quotas, cost, drills, drill])
+const tree = root.addChildren([index, regions, region, cluster, explain, tail, audit, controlplane, quotas, cost, drills, drill, policies, policy])
 
 export const router = createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: true })
 

@@ -12,6 +12,7 @@ export const nav: readonly Entry[] = [
   { to: '/regions', label: 'Regions', key: 'r', hint: 'Where traffic is and how each region fares' },
   { to: '/explain', label: 'Explain', key: 'e', hint: 'Why a request went where it went' },
   { to: '/tail', label: 'Tail', key: 't', hint: 'What routers decide, as it happens' },
+  { to: '/policies', label: 'Policies', key: 'p', hint: 'What is wanted of traffic, and how changes come to routers' },
   { to: '/drills', label: 'Drills', key: 'd', hint: 'Rehearsals of failover: plans, runs, reports' },
   { to: '/quotas', label: 'Quotas', key: 'q', hint: 'Who uses how much of what they may' },
   { to: '/cost', label: 'Cost', key: 'c', hint: 'What is paid, by whom and for what' },
