@@ -28,7 +28,7 @@ export const pages = [
   { name: 'controlplane', path: '/controlplane', shows: 'router-eu-west-1-1' },
   { name: 'quotas', path: '/quotas?limit=globex%2Frequests&without=us-east-1', shows: 'refuses some' },
   { name: 'cost', path: '/cost', shows: 'AccessDeniedException' },
-  { name: 'drills', path: '/drills?plan=lose-ireland', shows: 'year end' },
+  { name: 'drills', path: '/drills?plan=lose-ireland&view=month&day=2026-12-20', shows: 'year end' },
   { name: 'drill', path: '/drills/35', shows: 'Fullest that stays' },
   { name: 'drill-report', path: '/drills/31?beside=29', shows: 'Compare with' },
   { name: 'policies', path: '/policies', shows: 'Waiting for approval' },

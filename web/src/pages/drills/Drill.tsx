@@ -13,7 +13,7 @@ import { Chart } from '../../ui/Chart'
 import { Ago, Time } from '../../ui/clock'
 import { Fact, Section, Trouble } from '../../ui/parts'
 import { Table, type Column } from '../../ui/Table'
-import { gates, gather, line, linesOf, running, steps, type Sample, type Step } from './drills'
+import { asSeen, gates, gather, line, linesOf, running, steps, type Sample, type Step } from './drills'
 import { Shown } from './Forecast'
 import { State } from './parts'
 
@@ -156,7 +156,7 @@ export function Page() {
           title="Report"
           actions={
             <>
-              <a className="button" href={`/v1/drills/${d.id}/report`} download={`drill-${d.id}.json`}>Download</a>
+              <a className="button" href={urlOf('getDrillReport', { id: d.id })} target="_blank" rel="noreferrer">Open the report</a>
               <label className="flex items-center gap-2">
                 Compare with
                 <select className="field" value={beside} onChange={(e) => void navigate({ search: { beside: e.target.value }, replace: true })}>
@@ -217,7 +217,8 @@ function acts(d: Drill, etag: string): Record<Step, Act> {
   const params = { id: d.id }
   const simple = (operation: Operation & `${string}Drill`, title: string, about: string, confirm: string): Act => ({
     operation, title, about, confirm,
-    run: (reason, idempotencyKey) => call(operation as 'pauseDrill', { params, reason, idempotencyKey }),
+    // As it was looked at, but for what makes it stop: that must never be refused because something has moved.
+    run: (reason, idempotencyKey) => call(operation as 'pauseDrill', { params, reason, idempotencyKey, ...(asSeen(operation) ? { ifMatch: etag } : {}) }),
   })
   return {
     validate: simple('validateDrill', `Validate drill ${d.id}`, 'It is planned and simulated anew; approvals are asked for what comes out.', 'Validate'),

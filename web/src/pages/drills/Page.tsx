@@ -6,6 +6,7 @@ import { ActButton, useAct, type Act } from '../../ui/Act'
 import { Ago, Time } from '../../ui/clock'
 import { Section } from '../../ui/parts'
 import { Table, type Column } from '../../ui/Table'
+import { Calendar } from './Calendar'
 import { Forecast } from './Forecast'
 import { State } from './parts'
 import { useLive } from '../../live/world'
@@ -23,6 +24,11 @@ const columns: Column<Drill>[] = [
   { id: 'ended', header: 'Ended', width: 6, number: true, cell: (d) => (d.endedAt ? <><Ago at={d.endedAt} /></> : '–') },
 ]
 
+// The same while nothing is known, so that what is made of them is not made anew each second.
+const noDrills: Drill[] = []
+const noPlans: DrillPlan[] = []
+const noRules: SafetyRule[] = []
+
 /** What a plan takes out, in words. */
 function target(p: DrillPlan): string {
   const t = p.spec?.target
@@ -36,28 +42,29 @@ export function Page() {
   const act = useAct()
   const { picture } = useLive()
   const drills = useRead('listDrills', {}, { every: 3_000 })
-  const plans = useRead('listDrillPlan', {}, { every: 15_000 }).data?.data.items ?? []
-  const rules = useRead('listSafetyRule', {}, { every: 30_000 }).data?.data.items ?? []
+  const items = drills.data?.data.items ?? noDrills
+  const plans = useRead('listDrillPlan', {}, { every: 15_000 }).data?.data.items ?? noPlans
+  const rules = useRead('listSafetyRule', {}, { every: 30_000 }).data?.data.items ?? noRules
   const survival = useRead('survival', {}, { every: 30_000 }).data?.data
   const planColumns: Column<DrillPlan>[] = [
-    { id: 'name', header: 'Plan', width: 10, grow: true, cell: (p) => p.metadata.name },
-    { id: 'kind', header: 'Kind', width: 7, cell: (p) => p.spec?.kind },
-    { id: 'target', header: 'Takes out', width: 10, grow: true, cell: target },
-    { id: 'when', header: 'When', width: 12, cell: (p) => (p.spec?.schedule?.cron ? <code>{p.spec.schedule.cron} {p.spec.schedule.timeZone}</code> : <span className="text-soft">by hand</span>) },
-    { id: 'dry', header: 'Dry run', width: 6, cell: (p) => <button type="button" className="row-link" onClick={() => void navigate({ search: { plan: p.metadata.name } })}>dry run</button> },
+    { id: 'name', header: 'Plan', width: 8, grow: true, cell: (p) => p.metadata.name },
+    { id: 'kind', header: 'Kind', width: 6, cell: (p) => p.spec?.kind },
+    { id: 'target', header: 'Takes out', width: 8, grow: true, cell: target },
+    { id: 'when', header: 'When', width: 10, cell: (p) => (p.spec?.schedule?.cron ? <code>{p.spec.schedule.cron} {p.spec.schedule.timeZone}</code> : <span className="text-soft">by hand</span>) },
+    { id: 'dry', header: 'Dry run', width: 6, cell: (p) => <button type="button" className="row-link" onClick={() => void navigate({ search: (s) => ({ ...s, plan: p.metadata.name }) })}>dry run</button> },
     { id: 'new', header: 'Drill', width: 8, cell: (p) => <ActButton act={create(p.metadata.name, (id) => void navigate({ to: '/drills/$id', params: { id } }))} open={act.open}>Create</ActButton> },
   ]
   return (
     <div className="flex flex-col gap-3">
       {act.outcome}
       <Section level={1} title="Drills" note={drills.isError ? drills.error.message : undefined}>
-        <Table label="Drills" rows={drills.data?.data.items ?? []} columns={columns} rowId={(d) => d.id} empty={drills.data ? 'None was made yet. Create one from a plan.' : 'Asking …'} maxHeight="40vh" />
+        <Table label="Drills" rows={items} columns={columns} rowId={(d) => d.id} empty={drills.data ? 'None was made yet. Create one from a plan.' : 'Asking …'} maxHeight="40vh" />
       </Section>
       <div className="grid items-start gap-3 xl:grid-cols-2">
         <Section title="Plans"><Table label="Plans" rows={plans} columns={planColumns} rowId={(p) => p.metadata.name} empty="No DrillPlan yet." tall /></Section>
-        <Section title="Calendar" note="When drills may run, and when not"><Calendar rules={rules} plans={plans} /></Section>
+        <Calendar rules={rules} plans={plans} drills={items} />
       </div>
-      {plan && <Forecast plan={plan} onClose={() => void navigate({ search: {} })} />}
+      {plan && <Forecast plan={plan} onClose={() => void navigate({ search: (s) => ({ ...s, plan: '' }) })} />}
       <Section title="Is each region ready to be lost?" note="By the plan for the demand of now">
         <ul className="grid gap-x-6 gap-y-1 px-3 pb-3 md:grid-cols-2">
           {Object.keys(picture?.regions ?? {}).toSorted().map((name) => {
@@ -90,24 +97,4 @@ function create(plan: string, then: (id: string) => void): Act {
       if (id) then(id)
     },
   }
-}
-
-function Calendar({ rules, plans }: { rules: SafetyRule[]; plans: DrillPlan[] }) {
-  const lines = rules.flatMap((r) => [
-    ...(r.spec?.drills?.windows ?? []).map((w) => ({ key: `w${r.metadata.name}${w.from}${w.days?.join()}`, mark: '● text-good', what: 'may run', text: `${w.days?.join(', ') || 'every day'} ${w.from}–${w.until} ${w.timeZone ?? ''}`, why: r.metadata.name })),
-    ...(r.spec?.drills?.blackouts ?? []).map((b) => ({ key: `b${r.metadata.name}${b.from}`, mark: '■ text-bad', what: 'none', text: `${b.from} to ${b.until} ${b.timeZone ?? ''}`, why: b.reason || r.metadata.name })),
-  ])
-  for (const p of plans) for (const b of p.spec?.schedule?.blackouts ?? []) lines.push({ key: `p${p.metadata.name}${b.from}`, mark: '■ text-bad', what: 'not this plan', text: `${b.from} to ${b.until}`, why: `${p.metadata.name}: ${b.reason ?? ''}` })
-  if (lines.length === 0) return <p className="px-3 pb-3 text-soft">No rule names windows or blackouts: drills may run at any time.</p>
-  return (
-    <ul className="px-3 pb-3">
-      {lines.map((l) => (
-        <li key={l.key} className="flex gap-3">
-          <span className={`w-24 ${l.mark.split(' ')[1]}`}><span aria-hidden="true">{l.mark.split(' ')[0]} </span>{l.what}</span>
-          <span className="w-64">{l.text}</span>
-          <span className="text-soft">{l.why}</span>
-        </li>
-      ))}
-    </ul>
-  )
 }

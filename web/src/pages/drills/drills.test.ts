@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { gates, gather, linesOf, running, steps, type Sample } from './drills'
+import { asSeen, gates, gather, linesOf, running, steps, type Sample } from './drills'
 
 const sample = (over: Partial<Sample> = {}): Sample => ({
   at: 1000, state: 'HOLD', routers: 8, silent: 2, shifted: 500_000, scoped: 10, away: 4, streams: 200, protected: 100, protectedDenied: 1, microsPerMinute: 2_500_000,
@@ -20,6 +20,8 @@ it.each([
   expect(steps({ state })).toEqual(want)
   expect(running(state)).toBe(under)
 })
+
+it.each([['validateDrill', true], ['startDrill', true], ['resumeDrill', true], ['pauseDrill', false], ['abortDrill', false]])('%s holds for what was seen: %s', (operation, want) => expect(asSeen(operation)).toBe(want))
 
 describe('the gates', () => {
   it('look at what stays', () => {

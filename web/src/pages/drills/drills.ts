@@ -32,6 +32,11 @@ export function steps(d: Pick<Drill, 'state'>): Step[] {
   }
 }
 
+/** Whether an act holds only for the drill as it was looked at: what moves traffic, not what stops that. */
+export function asSeen(operation: string): boolean {
+  return operation !== 'abortDrill' && operation !== 'pauseDrill'
+}
+
 /** The line that a drill runs along. */
 export const line = ['DRAFT', 'VALIDATED', 'PENDING_APPROVAL', 'SCHEDULED', 'PRECHECK', 'BASELINE', 'SHIFTING', 'DWELL', 'HOLD', 'FAILBACK', 'VERIFY', 'DONE'] as const
 

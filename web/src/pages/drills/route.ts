@@ -1,10 +1,13 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { root } from '../../shell/root'
-import { search, short, text } from '../../ui/search'
+import { oneOf, search, short, text } from '../../ui/search'
 
 const listSchema = {
   /** A plan whose dry run is looked at. */
   plan: text(),
+  /** What the calendar shows, and a day within it; empty: today. */
+  view: oneOf('week', 'month'),
+  day: text(),
 }
 export const drills = createRoute({
   getParentRoute: () => root,
