@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"anabranch/cmd/anabranch/dev/seed"
 	"anabranch/controlplane/policy"
 )
 
@@ -169,7 +170,7 @@ func (tr *trial) controlPlaneLost(n int) {
 	}
 	tr.board.add(fromDisk, time.Since(began).Seconds())
 	tr.bar(region, false)
-	tr.settle(restarted, "", region)
+	tr.settle(restarted, region, region) // who may be served in its region alone has no other way there
 
 	// Local failover goes on.
 	killed := time.Now()
@@ -236,6 +237,12 @@ func (tr *trial) steady(int) {
 // alternating: a cluster's errors come and go every few seconds, for ten minutes.
 func (tr *trial) alternating(n int) {
 	tr.good()
+	// What returns in seconds would be believed again between two errors.
+	tr.s.patch(policy.KindTrafficPolicy, seed.Policy, `{"spec":{"failover":{"timeScale":1}}}`)
+	defer func() {
+		tr.s.patch(policy.KindTrafficPolicy, seed.Policy, fmt.Sprintf(`{"spec":{"failover":{"timeScale":%v}}}`, fast))
+		tr.good()
+	}()
 	c, began := tr.s.cluster(usRegion), time.Now()
 	periods := []time.Duration{2 * time.Second, 8 * time.Second, 30 * time.Second}
 	period := periods[n%len(periods)]
@@ -252,5 +259,4 @@ func (tr *trial) alternating(n int) {
 	tr.board.add(flaps, float64(len(steps)))
 	tr.t.Logf("every %v: %v", period, steps)
 	tr.settle(began, "", "")
-	tr.good()
 }

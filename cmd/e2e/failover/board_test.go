@@ -37,7 +37,7 @@ const (
 	silent        = "router leaves what accepts and emits nothing"
 	blackHole     = "router leaves what swallows packets"
 	errorsGrey    = "router leaves 30 % errors"
-	slowGrey      = "traffic leaves 3 × time to first token"
+	slowGrey      = "3 × time to first token is DEGRADED"
 	lostRequests  = "requests lost, each run"
 	cutLate       = "cut stream has its error event after the kill"
 	cutUncounted  = "cut streams without usage, each run"

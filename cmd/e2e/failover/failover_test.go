@@ -83,7 +83,7 @@ func (tr *trial) good() {
 				return fmt.Errorf("%s is %s: %s", c.Name, c.Health, c.Reason)
 			}
 		}
-		recent := began(tr.between(time.Now().Add(-3*time.Second), time.Now()), time.Now().Add(-3*time.Second))
+		recent := tr.between(time.Now().Add(-3*time.Second), time.Now()) // that have ended since
 		for _, region := range regions {
 			all, home := 0, 0
 			for _, a := range recent {
