@@ -34,7 +34,7 @@ func TestTheConsole(t *testing.T) {
 	if shots == "" {
 		shots = t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "--test", "--test-reporter=spec", "e2e/console.test.js")
 	cmd.Dir = filepath.Join("..", "..", "web")

@@ -99,3 +99,29 @@ test('a wrong token is refused with a reason', async () => {
   await page.getByRole('heading', { name: 'Regions' }).waitFor()
   await context.close()
 })
+
+test('every page shows the running system', async () => {
+  const { context, page, complaints } = await open(browser, { url })
+  await enter(page, url, token)
+  await page.locator('tr[data-cluster]').first().waitFor()
+  const cluster = (await page.locator('tr[data-cluster]').first().getAttribute('data-cluster')) ?? ''
+  const region = (await page.locator('tr[data-region]').first().getAttribute('data-region')) ?? ''
+  /** @type {[path: string, shows: import('playwright-core').Locator][]} */
+  const pages = [
+    [`/regions/${region}`, page.getByRole('group', { name: 'Routers' }).locator('tbody a, tbody th').first()],
+    [`/clusters/${cluster}`, page.getByRole('group', { name: 'What each observer says' }).getByText('uses it').first()],
+    ['/tail', page.getByRole('group', { name: 'Decisions' }).getByRole('link').first()],
+    ['/quotas', page.getByRole('heading', { name: 'Quotas' })],
+    ['/cost', page.getByRole('heading', { name: 'Prices that hold' })],
+    ['/audit', page.getByRole('button', { name: /^Entry \d+$/ }).first()],
+    ['/controlplane', page.getByText('★ leader')],
+  ]
+  for (const [path, shows] of pages) {
+    await page.goto(url + path)
+    await shows.waitFor()
+    assert.equal(await page.getByRole('alert').count(), 0, `${path}: ${await page.getByRole('alert').allInnerTexts()}`)
+    if (shots) await page.screenshot({ path: join(shots, `console-${path.split('/')[1]}.png`), fullPage: true })
+    assert.deepEqual(complaints, [], path)
+  }
+  await context.close()
+})
