@@ -1,6 +1,9 @@
 package rest
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -41,6 +44,39 @@ func TestConsoleFiles(t *testing.T) {
 				t.Errorf("policy %q", policy)
 			}
 		})
+	}
+}
+
+func TestLargeFilesOfTheConsoleComeCompressed(t *testing.T) {
+	script := strings.Repeat("export const region = 1;\n", 1000)
+	d := newDouble(t, func(o *Options) {
+		o.Console = fstest.MapFS{"index.html": {Data: []byte("console")}, "assets/a.js": {Data: []byte(script)}}
+	})
+	for path, encoding := range map[string]string{"/assets/a.js": "gzip", "/": ""} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", "gzip") // so that the client leaves it as it is
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if got := resp.Header.Get("Content-Encoding"); err != nil || got != encoding || !strings.Contains(resp.Header.Get("Vary"), "Accept-Encoding") {
+			t.Errorf("%s: encoding %q, %v, %v", path, got, resp.Header, err)
+		}
+		if encoding == "" {
+			continue
+		}
+		unzipped, err := gzip.NewReader(bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(unzipped); err != nil || string(text) != script || len(raw) > len(script)/10 {
+			t.Errorf("%d bytes of %d came, %v", len(raw), len(text), err)
+		}
 	}
 }
 

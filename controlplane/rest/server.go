@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
 
 	"anabranch/api"
 	"anabranch/controlplane/policy"
@@ -171,7 +172,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/fleet/watch", s.watchFleet, s.may(read, anyScope))
 	e.GET("/v1/*", func(echo.Context) error { return echo.ErrNotFound }) // not the console
 
-	e.GET("/*", s.console)
+	e.GET("/*", s.console, middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1024}))
 	return e
 }
 

@@ -23,6 +23,9 @@ func (r *Registry) Run(ctx context.Context) error {
 			stop()
 		}
 	}()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	all.Go(func() { r.keepVigil(ctx) })
 	start := func(place any, loops ...func(context.Context)) {
 		ctx, stop := context.WithCancel(ctx)
 		running[place] = stop
