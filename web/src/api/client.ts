@@ -59,16 +59,17 @@ export function headersOf(call: Omit<Call<Operation>, 'params'>): Record<string,
     Accept: 'application/json',
     ...(call.body === undefined ? {} : { 'Content-Type': merge ? 'application/json' : 'application/yaml' }),
     ...(call.ifMatch ? { 'If-Match': call.ifMatch } : {}),
-    // A header is Latin-1; what people write is not.
-    ...(call.reason ? { 'X-Anabranch-Reason': ascii(call.reason) } : {}),
+    ...(call.reason ? { 'X-Anabranch-Reason': bytes(call.reason) } : {}),
     ...(call.idempotencyKey ? { 'Idempotency-Key': call.idempotencyKey } : {}),
-    ...(call.breakGlass ? { 'X-Anabranch-Break-Glass': ascii(call.breakGlass) } : {}),
+    ...(call.breakGlass ? { 'X-Anabranch-Break-Glass': bytes(call.breakGlass) } : {}),
   }
 }
 
-function ascii(text: string): string {
+/** A text as a header's value: one line of UTF-8, which fetch wants with a character for each byte. */
+function bytes(text: string): string {
   // oxlint-disable-next-line no-control-regex
-  return text.trim().replaceAll(/\s+/g, ' ').replaceAll(/[^\x20-\x7e]/g, '?')
+  const line = text.replaceAll(/[\s\x00-\x1f\x7f]+/g, ' ').trim()
+  return String.fromCharCode(...new TextEncoder().encode(line))
 }
 
 /** Calls an operation. What is not a success is thrown as an ApiError. */
