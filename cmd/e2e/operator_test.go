@@ -93,9 +93,13 @@ func (s *System) label(value string) error {
 	return s.patch(policy.KindRegion, "us-east-1", fmt.Sprintf(`{"metadata":{"labels":{"note":%q}}}`, value))
 }
 
-// try makes one raw call of the REST API at a node.
+// try makes one raw call of the REST API at the second node.
 func (s *System) try(method, path, token, contentType, ifMatch, body string) (int, string) {
-	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.nodes[1].at.HTTP+path, strings.NewReader(body))
+	return s.tryAt(s.nodes[1], method, path, token, contentType, ifMatch, body)
+}
+
+func (s *System) tryAt(n *Node, method, path, token, contentType, ifMatch, body string) (int, string) {
+	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+n.at.HTTP+path, strings.NewReader(body))
 	if err != nil {
 		return 0, err.Error()
 	}

@@ -1,17 +1,14 @@
-// The console on a running system: CONSOLE_URL and CONSOLE_TOKEN say where, CONSOLE_SHOTS is a
-// folder for a picture of each colour scheme, CONSOLE_REGIONS how many regions there are (3),
-// CONSOLE_ISSUER the OpenID provider whose people may see it, if there is one.
+// The console on a running system. CONSOLE_REGIONS says how many regions there are (3),
+// CONSOLE_ISSUER the OpenID provider whose people may see it, if there is one; the rest: system.js.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { accessible, enter, launch, open } from './browser.js'
+import { shots, tokens, url } from './system.js'
 
-const url = (process.env['CONSOLE_URL'] ?? '').replace(/\/$/, '')
-const token = process.env['CONSOLE_TOKEN'] ?? ''
 const issuer = process.env['CONSOLE_ISSUER'] ?? ''
-const shots = process.env['CONSOLE_SHOTS']
 const regions = Number(process.env['CONSOLE_REGIONS'] ?? 3)
-assert.ok(url && token, 'set CONSOLE_URL and CONSOLE_TOKEN to a control plane node and a token for it')
+const token = tokens['viewer'] ?? ''
 
 /** @type {import('playwright-core').Browser} */
 let browser
