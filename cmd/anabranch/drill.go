@@ -35,7 +35,7 @@ to the one before.`,
   anabranch drill report 4711 --html report.html`,
 	}
 	cmd.AddCommand(
-		a.drillPlan(), a.drillCreate(), a.drillValidate(), a.drillApprove(), a.drillRun(), a.drillWatch(), a.drillList(), a.drillShow(), a.drillReport(), a.drillVerify(),
+		a.drillPlan(), a.drillCreate(), a.drillValidate(), a.drillApprove(), a.drillRun(), a.drillWatch(), a.drillList(), a.drillShow(), a.drillReport(), a.drillVerify(), a.drillReadiness(), a.drillCalendar(),
 		a.drillAct("pause", "Keep a drill where it is, for at most five minutes", "is paused"),
 		a.drillAct("resume", "Let a drill that is paused go on", "goes on"),
 		a.drillAct("abort", "End a drill: routers take back at once what it has moved", "is ended"),

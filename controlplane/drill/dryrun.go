@@ -42,6 +42,8 @@ type DryInput struct {
 	Plan plan.Input
 	// Simulator may be nil.
 	Simulator Simulator
+
+	past *past // what the account says, where several dry runs go by the same; nil: it is asked
 }
 
 // Findings are what a dry run found.
@@ -79,7 +81,7 @@ func DryRun(ctx context.Context, in DryInput, spec *policy.DrillPlanSpec) (Findi
 // ruled says which safety rule is against a drill whenever it begins; empty: none. What is a matter of time is judged
 // right before the start.
 func ruled(in DryInput, p drill.Plan, r drill.Resolved) string {
-	w := world(Look{View: in.View, Signals: in.Signals}, nil, r)
+	w := worldNow(Look{View: in.View, Signals: in.Signals}, nil, r) // no budget is a rule that holds whenever it begins
 	for _, b := range drill.Check(policy.DrillRulesOf(in.View), w, p, in.Signals.At) {
 		if b.Cause == drill.CauseRule {
 			return b.Text
@@ -142,7 +144,10 @@ func resolve(in DryInput, spec *policy.DrillPlanSpec, rules drill.Rules) drill.R
 
 // forecast simulates the drill at its full extent, at the trailing peak.
 func forecast(ctx context.Context, in DryInput, p drill.Plan, r drill.Resolved) (drill.Forecast, error) {
-	past := pastOf(in.View.Account(), in.Signals.At, r)
+	past := in.past
+	if past == nil {
+		past = pastOf(in.View.Account(), in.Signals.At, r)
+	}
 	x := plan.Drill{Kind: p.Kind, Clusters: r.Clusters, Models: r.Models, Tenants: r.Tenants}
 	now := plan.Rehearsal(in.Plan, x, 1)
 	factor := 1.0
@@ -262,8 +267,8 @@ func workOf(s costmodel.Sum) float64 {
 }
 
 // pastOf reads the last hour, and the same hour of a week before.
-func pastOf(a account.Account, now time.Time, r drill.Resolved) past {
-	out := past{cold: shift.Unmeasured.Factor(), share: 1}
+func pastOf(a account.Account, now time.Time, r drill.Resolved) *past {
+	out := &past{cold: shift.Unmeasured.Factor(), share: 1}
 	minutes, err := a.Ask(account.Query{From: now.Add(-time.Hour), Until: now, Step: account.ByMinute, By: costmodel.ByTenant})
 	if err != nil || len(minutes.Rows) == 0 {
 		out.notes = append(out.notes, "The account knows nothing of the last hour: the demand of now is taken for the peak, and caches for unmeasured.")

@@ -172,6 +172,13 @@ func objective(v *state.View) float64 {
 
 // world is what safety rules are judged by.
 func world(l Look, d *statepb.Drill, resolved drill.Resolved) drill.World {
+	w := worldNow(l, d, resolved)
+	w.ErrorBudget = budget(l.View.Account(), l)
+	return w
+}
+
+// worldNow is world without the error budget, for which a week of the account is read.
+func worldNow(l Look, d *statepb.Drill, resolved drill.Resolved) drill.World {
 	v := l.View
 	w := drill.World{Order: forbids(v, l.Signals.At)}
 	if r := v.Rollout(); r != nil {
@@ -208,7 +215,6 @@ func world(l Look, d *statepb.Drill, resolved drill.Resolved) drill.World {
 		}
 		w.Clusters = append(w.Clusters, p)
 	}
-	w.ErrorBudget = budget(v.Account(), l)
 	return w
 }
 

@@ -104,6 +104,8 @@ func (s *Server) drillRoutes(e *echo.Echo) {
 	e.Pre(verbs)
 	e.GET("/v1/drills", s.listDrills, s.may(read), timed)
 	e.POST("/v1/drills", s.createDrill, s.may(write), timed, s.keyed)
+	e.GET("/v1/drills/readiness", s.drillReadiness, s.may(read), timed)
+	e.GET("/v1/drills/calendar", s.drillCalendar, s.may(read), timed)
 	e.GET("/v1/drills/:id", s.getDrill, s.may(read), timed)
 	e.GET("/v1/drills/:id/events", s.watchDrill, s.may(read))
 	e.GET("/v1/drills/:id/report", s.drillReport, s.may(read), timed)

@@ -156,6 +156,8 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["Drill"], structs["DrillEvent"], structs["DrillList"], structs["NewDrill"], structs["DrillApproval"] = Drill{}, DrillEvent{}, List[Drill]{}, NewDrill{}, DrillApproval{}
 	structs["DrillDryRun"], structs["DrillResolved"], structs["DrillForecast"] = DrillDryRun{}, drill.Resolved{}, drill.Forecast{}
 	structs["DrillSurvivor"], structs["DrillStranded"], structs["DrillSlower"] = drill.Survivor{}, drill.Stranded{}, drill.Slower{}
+	structs["DrillReadiness"], structs["RegionReadiness"], structs["DrillBlock"], structs["LastDrill"] = DrillReadiness{}, drill.Readiness{}, drill.Block{}, drill.LastRun{}
+	structs["DrillCalendar"], structs["ComingDrill"] = DrillCalendar{}, ComingDrill{}
 	structs["SignedFor"] = SignedFor{}
 	structs["EmergencyOrder"], structs["EmergencyOrderList"], structs["EmergencyAsk"] = EmergencyOrder{}, List[EmergencyOrder]{}, EmergencyAsk{}
 	structs["SignedOrder"], structs["SignedTaken"], structs["HeldOrder"] = SignedAsk{}, SignedTaken{}, HeldOrder{}

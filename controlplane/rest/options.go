@@ -71,6 +71,8 @@ type Options struct {
 	Simulator Simulator
 	// Drills makes dry runs of drills. Nil: this node makes none, and no drill can be validated through it.
 	Drills DrillForecaster
+	// Readiness says which regions may be drilled. Nil: this node does not.
+	Readiness DrillReadier
 	// DrillPage writes reports of drills for people. Nil: they are answered as JSON only.
 	DrillPage DrillPage
 	Members   func() []Member

@@ -120,8 +120,8 @@ type Place struct {
 
 // Block is a reason not to begin.
 type Block struct {
-	Cause Cause // one of those of BLOCKED
-	Text  string
+	Cause Cause  `json:"cause"` // one of those of BLOCKED, or of the capacity check
+	Text  string `json:"text"`
 }
 
 // Check gives every reason not to begin a drill now; none: it may begin. Dry runs alone may always.

@@ -212,6 +212,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		Advisor:   n.capacity,
 		Simulator: simulator{},
 		Drills:    n.dryRun,
+		Readiness: n.drillable,
 		DrillPage: drillPage,
 	}); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
+	"anabranch/failover/drill"
 	"anabranch/sim/report"
 )
 
@@ -62,4 +63,9 @@ func (n *Node) dryRun(ctx context.Context, of *state.View, spec []byte, signals 
 		Spec: spec, Resolved: found.Resolved, Forecast: found.Forecast,
 		Refused: string(found.Refused), Cause: string(found.Cause), Reason: found.Why,
 	}, nil
+}
+
+// drillable says which regions may be drilled, for the API.
+func (n *Node) drillable(ctx context.Context, of *state.View, kind drill.Kind, signals signal.Snapshot, _ time.Time) ([]drill.Readiness, error) {
+	return rehearsal.Ready(ctx, rehearsal.DryInput{View: of, Signals: signals, Plan: n.leader.Input(of, signals)}, kind)
 }
