@@ -49,8 +49,9 @@ func (s *System) browse(t *testing.T, file string, more levers, env ...string) {
 	began := time.Now()
 	text, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Errorf("%s after %v: %v\n%s", file, time.Since(began).Round(time.Second), err, text)
+		t.Errorf("%s after %v: %v", file, time.Since(began).Round(time.Second), err)
 	}
+	t.Logf("%s", text)
 }
 
 // journey is what one script has done to the system.

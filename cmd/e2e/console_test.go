@@ -27,6 +27,7 @@ func TestTheConsole(t *testing.T) {
 		levers levers // beside those of every journey
 	}{
 		{"console", nil},
+		{"leader", nil},
 	} {
 		t.Run(j.file, func(t *testing.T) { s.browse(t, j.file, j.levers, "CONSOLE_ISSUER="+idp.URL) })
 	}

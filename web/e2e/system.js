@@ -38,6 +38,7 @@ export async function as(browser, role, path = '/', options = {}) {
   const token = tokens[role]
   assert.ok(token, `there is no token of role ${role}`)
   const opened = await open(browser, { url, ...options })
+  opened.page.setDefaultTimeout(15_000)
   await enter(opened.page, url, token, path)
   return opened
 }

@@ -81,6 +81,7 @@ export function generate(doc) {
   }
   const types = []
   const paths = []
+  const stale = []
   for (const [path, methods] of Object.entries(doc['paths'])) {
     for (const [method, operation] of Object.entries(methods)) {
       if (method === 'parameters') continue
@@ -93,9 +94,11 @@ export function generate(doc) {
       const answer = [...new Set(answers.map((s) => (s ? typeOf(s, `${id} answer`) : 'undefined')))].join(' | ')
       types.push(`${id}: {\n${indent(`params: ${named('path')}\nquery: ${named('query')}\nbody: ${body ? bodyType(body, id) : 'undefined'}\nanswer: ${answer}`)}\n}`)
       paths.push(`${id}: '${method.toUpperCase()} ${path}'`)
+      if (method === 'get' && parameters.some((p) => p.name === 'consistency')) stale.push(`'${id}'`)
     }
   }
   out.push('export interface Operations {', indent(types.join('\n')), '}', '', 'export const operations = {', indent(paths.join(',\n')), '} as const', '')
+  out.push('/** Reads that a node answers without the leader, too, if asked to. */', `export const readStale: ReadonlySet<string> = new Set([${stale.join(', ')}])`, '')
   return out.join('\n')
 }
 

@@ -1,7 +1,7 @@
 // Calls of the REST API by the name that they have in the contract, typed by it.
 
 import { ApiError, problemOf, words } from './problem'
-import { operations, type Operations } from './schema.gen'
+import { operations, readStale, type Operations } from './schema.gen'
 
 export type Operation = keyof Operations
 export type Answer<O extends Operation> = Exclude<Operations[O]['answer'], undefined>
@@ -40,6 +40,15 @@ export function onRefused(tell: () => void) {
   refused = tell
 }
 
+let leads = true
+/** Sets whether the control plane has a leader, as far as is known: without one, reads ask for what the node has. */
+export function onLeader(known: boolean) {
+  leads = known
+}
+
+/** Refusals of a read that the node could answer by itself. */
+const needsLeader = (e: unknown) => e instanceof ApiError && (e.code === 'no_leader' || e.code === 'timeout')
+
 /** The path and query of an operation. Names with "/" are escaped. */
 export function urlOf(operation: Operation, params: Record<string, unknown> = {}, query: Record<string, unknown> = {}): string {
   const path = operations[operation].replace(/^\S+ /, '').replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
@@ -72,8 +81,23 @@ function bytes(text: string): string {
   return String.fromCharCode(...new TextEncoder().encode(line))
 }
 
-/** Calls an operation. What is not a success is thrown as an ApiError. */
+/**
+ * Calls an operation. What is not a success is thrown as an ApiError. A read that nobody can vouch for, as there is no
+ * leader, is answered with what the node has; the reply tells how old that is, and a banner that there is no leader.
+ */
 export async function call<O extends Operation>(operation: O, call: Call<O>): Promise<Reply<Answer<O>>> {
+  if (!readStale.has(operation) || (call.query && 'consistency' in call.query)) return once(operation, call)
+  const stale = { ...call, query: { ...call.query, consistency: 'stale' } } as Call<O>
+  if (!leads) return once(operation, stale)
+  try {
+    return await once(operation, call)
+  } catch (e) {
+    if (!needsLeader(e)) throw e
+    return once(operation, stale)
+  }
+}
+
+async function once<O extends Operation>(operation: O, call: Call<O>): Promise<Reply<Answer<O>>> {
   const [method = 'GET'] = operations[operation].split(' ', 1)
   const headers = headersOf(call as Omit<Call<Operation>, 'params'>)
   if (method === 'PATCH' && call.body !== undefined) headers['Content-Type'] = 'application/merge-patch+json'

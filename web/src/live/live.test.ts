@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { problemOf } from '../api/problem'
-import { backoff, connect, FRESH_MS, Reader, reduce, stale, start, type News, type World } from './live'
+import { backoff, barred, connect, FRESH_MS, Reader, reduce, stale, start, type News, type World } from './live'
 import { fleet as told, sample } from './sample'
 
 describe('the reducer', () => {
@@ -35,6 +35,14 @@ describe('staleness', () => {
     expect(stale(beat, 30_000 + FRESH_MS)).toBe(false)
     expect(beat.picture, 'nothing is drawn again').toBe(live.picture)
     expect(reduce(live, { kind: 'beat', at: 1, stalenessMs: 700 }).picture?.stalenessMs).toBe(700)
+  })
+  it('bars changes only where nobody could make them', () => {
+    expect(barred(start)).toBe('')
+    expect(barred(live)).toBe('')
+    const lost = reduce(live, { kind: 'lost', why: 'reset', retryAt: 1 })
+    expect(barred(lost)).toMatch(/disconnected/)
+    expect(barred(reduce(lost, { kind: 'connecting' }))).toMatch(/disconnected/)
+    expect(barred(reduce(lost, { kind: 'fleet', picture: sample({ leader: '' }), at: 1 }))).toMatch(/no leader/)
   })
   it('is nothing to speak of before the first picture', () => expect(stale(start, 1e12)).toBe(false))
 })

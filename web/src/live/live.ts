@@ -74,6 +74,12 @@ export function stale(live: Live, now: number): boolean {
   return live.picture !== null && now - live.receivedAt > FRESH_MS
 }
 
+/** Why nothing can be changed now, whoever asks; empty: it can, as far as is known. */
+export function barred({ link, picture, failures }: Live): string {
+  if (link.state !== 'live' && failures > 0) return 'This page is disconnected from the control plane.'
+  return picture?.leader === '' ? 'The control plane has no leader now.' : ''
+}
+
 /** The wait before attempt n (from 1): half a second, doubling to 15 s, spread over its upper half. */
 export function backoff(n: number, random: number): number {
   const most = Math.min(15_000, 500 * 2 ** Math.min(n - 1, 10))

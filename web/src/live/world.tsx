@@ -1,9 +1,10 @@
 // What the whole page knows live: the fleet and the status of the control plane, for every component.
 
 import { createContext, useContext, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from 'react'
+import { onLeader } from '../api/client'
 import { queries } from '../api/query'
 import { useNow } from '../ui/clock'
-import { connect, reduce, stale, start, type Live, type News, type Told } from './live'
+import { barred, connect, reduce, stale, start, type Live, type News, type Told } from './live'
 
 /** A value that tells its readers when it changes. */
 export class Store {
@@ -33,7 +34,13 @@ export function Follow({ onDenied, children }: { onDenied: (why: string) => void
     const stop = new AbortController()
     const tell = (news: News) => {
       if (news.kind === 'changed') void queries.invalidateQueries({ predicate: (q) => readBy(news.topic, String(q.queryKey[0])) })
+      const led = store.get().picture?.leader !== ''
       store.tell(news)
+      const leads = store.get().picture?.leader !== ''
+      if (leads === led) return
+      // Reads are by what this node has until there is a leader, and then anew.
+      onLeader(leads)
+      if (leads) void queries.invalidateQueries()
     }
     void connect(tell, stop.signal)
     return () => stop.abort()
@@ -69,6 +76,11 @@ export function useLive(): Live {
 export function useStatus(): Told | null {
   const { store } = useKnown()
   return useSyncExternalStore(store.subscribe, () => store.get().status)
+}
+
+/** Why nothing can be changed now, whoever asks; empty: it can, as far as is known. */
+export function useBarred(): string {
+  return barred(useLive())
 }
 
 /** Whether what is shown may no longer be so. */

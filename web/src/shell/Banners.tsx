@@ -30,7 +30,8 @@ export function banners(live: Live, status: Told | null, now: number): Banner[] 
     add('stale', 'warn', `Connected, but no news: what is shown is ${age(now - live.receivedAt)} old.`)
   }
   if (picture && !picture.leader) {
-    add('quorum', 'bad', 'No leader: nothing can be changed now. Routers serve on with the table that they have; orders signed with a key still work.')
+    const since = picture.stalenessMs > 0 ? ` for ${age(picture.stalenessMs)}` : ''
+    add('quorum', 'bad', `No leader${since}: nothing can be changed now, and this is what ${picture.node} knew then. Routers serve on with the table that they have; orders signed with a key still work.`)
   } else if (picture && picture.stalenessMs > 2_000) {
     add('behind', 'warn', `${picture.node} is ${age(picture.stalenessMs)} behind the leader.`)
   }

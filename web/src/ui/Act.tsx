@@ -5,6 +5,7 @@ import { useCallback, useId, useState, type ReactNode } from 'react'
 import { newKey, type Operation, type Reply } from '../api/client'
 import { ApiError, words } from '../api/problem'
 import { queries } from '../api/query'
+import { useBarred } from '../live/world'
 import { useSession } from '../session/Session'
 import { Dialog } from './Dialog'
 
@@ -98,7 +99,8 @@ function ActDialog({ act, idempotencyKey, onClose, onDone }: { act: Act; idempot
   const [reason, setReason] = useState('')
   const [typed, setTyped] = useState('')
   const doing = useMutation({ mutationFn: () => act.run(reason, idempotencyKey), onSuccess: onDone, retry: false })
-  const ready = reason.trim() !== '' && (!act.typed || typed.trim() === act.typed) && !doing.isPending
+  const barred = useBarred()
+  const ready = !barred && reason.trim() !== '' && (!act.typed || typed.trim() === act.typed) && !doing.isPending
   return (
     <Dialog open onClose={onClose} title={act.title} about={act.about}>
       <form
@@ -123,6 +125,9 @@ function ActDialog({ act, idempotencyKey, onClose, onDone }: { act: Act; idempot
           </label>
         )}
         {doing.isError && <Refused error={doing.error} id={id} />}
+        <p role="status" className={barred ? 'rounded border border-bad px-3 py-2' : 'sr-only'}>
+          {barred && <><strong className="text-bad">{barred}</strong> What you have written stays here; it can be sent once that is over.</>}
+        </p>
         <div className="flex justify-end gap-2">
           <button type="button" className="button" onClick={onClose}>
             Cancel
