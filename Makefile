@@ -66,7 +66,7 @@ CLOCKED     := ./cmd/e2e/... ./cmd/anabranch-controlplane/... ./controlplane/sto
 
 .PHONY: test
 test: space deps web/dist/index.html lint ## Everything that CI checks.
-	cd web && npm run --silent check && npm run --silent test
+	cd web && npm run --silent check && npm run --silent test && node --test --test-reporter=spec e2e/fake.test.js
 	CGO_ENABLED=1 go test -race -vet=off -timeout 20m $$(go list ./... | grep -vxF "$$(go list $(SIMULATIONS) $(CLOCKED))")
 	CGO_ENABLED=1 go test -race -vet=off -short $(SIMULATIONS)
 	go test -vet=off $(SIMULATIONS)

@@ -130,22 +130,7 @@ func TestExamplesAreUnderstood(t *testing.T) {
 	for _, example := range examples {
 		for _, line := range lines(example) {
 			tried++
-			c, rest, err := commandTree(t).Find(line) // flags keep what they were told: each line has commands of its own
-			if err != nil {
-				t.Errorf("anabranch %s: %v", strings.Join(line, " "), err)
-				continue
-			}
-			c.InitDefaultHelpFlag()
-			if err := c.ParseFlags(rest); err != nil {
-				t.Errorf("anabranch %s: %v", strings.Join(line, " "), err)
-				continue
-			}
-			if err := c.ValidateArgs(c.Flags().Args()); err != nil {
-				t.Errorf("anabranch %s: %v", strings.Join(line, " "), err)
-			}
-			if err := c.ValidateRequiredFlags(); err != nil {
-				t.Errorf("anabranch %s: %v", strings.Join(line, " "), err)
-			}
+			understood(t, line)
 		}
 	}
 	if tried < 100 {

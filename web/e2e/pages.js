@@ -20,6 +20,9 @@ export const pages = [
     act: async (page) => {
       await page.getByRole('button', { name: 'Evacuate' }).click()
       await page.getByText('Traffic that moves').waitFor()
+      await page.getByLabel('Why, for the audit trail').fill('power is failing')
+      await page.getByText('On the command line').click()
+      await page.getByText("anabranch evacuate us-east-1 --for 4h --reason 'power is failing'").waitFor()
     },
   },
   { name: 'explain', path: '/explain?id=us-east-1-1-2dab3d&not=eu-west-1', shows: 'was no candidate' },

@@ -1,12 +1,13 @@
 // What changes something: says what it would do, asks for the name of what it would hit, and why.
 
 import { useMutation } from '@tanstack/react-query'
-import { useCallback, useId, useState, type ReactNode } from 'react'
+import { useCallback, useId, useReducer, useState, type ReactNode } from 'react'
 import { newKey, type Operation, type Reply } from '../api/client'
 import { ApiError, words } from '../api/problem'
 import { queries } from '../api/query'
 import { useBarred } from '../live/world'
 import { useSession } from '../session/Session'
+import { commandLine, type Command } from './command'
 import { Dialog } from './Dialog'
 
 export interface Act {
@@ -24,6 +25,8 @@ export interface Act {
   confirm: string
   /** Fields of its own. */
   fields?: ReactNode
+  /** The same for a terminal, by what the fields hold at present. */
+  command?: () => Command
   /** Does it. The key stays the same when it is tried again. */
   run: (reason: string, key: string) => Promise<Reply<unknown>>
   onDone?: (reply: Reply<unknown>) => void
@@ -98,6 +101,7 @@ function ActDialog({ act, idempotencyKey, onClose, onDone }: { act: Act; idempot
   const id = useId()
   const [reason, setReason] = useState('')
   const [typed, setTyped] = useState('')
+  const [, changed] = useReducer((n: number) => n + 1, 0)
   const doing = useMutation({ mutationFn: () => act.run(reason, idempotencyKey), onSuccess: onDone, retry: false })
   const barred = useBarred()
   const ready = !barred && reason.trim() !== '' && (!act.typed || typed.trim() === act.typed) && !doing.isPending
@@ -105,6 +109,7 @@ function ActDialog({ act, idempotencyKey, onClose, onDone }: { act: Act; idempot
     <Dialog open onClose={onClose} title={act.title} about={act.about}>
       <form
         className="flex flex-col gap-3"
+        onChange={changed}
         onSubmit={(e) => {
           e.preventDefault()
           if (ready) doing.mutate()
@@ -124,6 +129,7 @@ function ActDialog({ act, idempotencyKey, onClose, onDone }: { act: Act; idempot
             <input className="field font-mono" value={typed} autoComplete="off" spellCheck={false} onChange={(e) => setTyped(e.target.value)} required />
           </label>
         )}
+        {act.command && <CommandLine text={commandLine(act.command(), reason)} />}
         {doing.isError && <Refused error={doing.error} id={id} />}
         <p role="status" className={barred ? 'rounded border border-bad px-3 py-2' : 'sr-only'}>
           {barred && <><strong className="text-bad">{barred}</strong> What you have written stays here; it can be sent once that is over.</>}
@@ -138,6 +144,26 @@ function ActDialog({ act, idempotencyKey, onClose, onDone }: { act: Act; idempot
         </div>
       </form>
     </Dialog>
+  )
+}
+
+/** What does the same in a terminal, to be copied. */
+function CommandLine({ text }: { text: string }) {
+  const [copied, setCopied] = useState('')
+  const copy = () => {
+    // Without a secure connection there is no clipboard; the text can still be marked.
+    void navigator.clipboard?.writeText(text).then(() => setCopied(text), () => setCopied(''))
+  }
+  return (
+    <details>
+      <summary className="cursor-pointer text-soft">On the command line</summary>
+      <div className="mt-1 flex items-start gap-2">
+        <code className="grow rounded border border-line px-2 py-1 wrap-anywhere select-all">{text}</code>
+        <button type="button" className="button" onClick={copy}>
+          {copied === text ? 'Copied' : 'Copy'}
+        </button>
+      </div>
+    </details>
   )
 }
 

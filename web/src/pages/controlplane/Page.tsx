@@ -19,6 +19,7 @@ const freeze: Act = {
   title: 'Freeze changes',
   about: 'No change of configuration reaches routers until it is lifted. Failover goes on.',
   confirm: 'Freeze',
+  command: () => ({ is: 'freezeChanges' }),
   run: (reason, idempotencyKey) => call('freezeChanges', { reason, idempotencyKey }),
 }
 const unfreeze: Act = {
@@ -26,6 +27,7 @@ const unfreeze: Act = {
   title: 'Lift the freeze',
   about: 'What has been written meanwhile comes to routers, by a rollout where one is due.',
   confirm: 'Lift',
+  command: () => ({ is: 'unfreezeChanges' }),
   run: (reason, idempotencyKey) => call('unfreezeChanges', { reason, idempotencyKey }),
 }
 const transfer = (to: string): Act => ({
@@ -33,6 +35,7 @@ const transfer = (to: string): Act => ({
   title: `Have ${to} lead`,
   about: 'Leadership is handed over. Writes wait for some tenths of a second; routers notice nothing.',
   confirm: 'Hand over',
+  command: () => ({ is: 'transferLeadership', with: { id: to } }),
   run: (reason, idempotencyKey) => call('transferLeadership', { body: { to }, reason, idempotencyKey }),
 })
 

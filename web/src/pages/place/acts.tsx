@@ -8,6 +8,9 @@ import { Blast } from '../../ui/Blast'
 
 export type Place = { kind: 'region' | 'cluster'; name: string }
 
+/** As the command line names a place. */
+const target = (place: Place) => (place.kind === 'region' ? place.name : `cluster/${place.name}`)
+
 const HOURS = ['30m', '1h', '4h', '12h', '24h'] as const
 
 /** How long an order holds. Kept outside of the dialog, which is drawn anew. */
@@ -43,6 +46,7 @@ export function evacuate(place: Place): Act {
     fields: <Hours start={hours} onPick={(v) => (hours = v)} />,
     typed: place.name,
     confirm: 'Evacuate',
+    command: () => ({ is: 'giveEmergencyOrder evacuate', with: { place: target(place), for: hours } }),
     run: (reason, idempotencyKey) => call('giveEmergencyOrder', { body: { kind: 'evacuate', target: `${place.kind}/${place.name}`, for: hours, reason }, reason, idempotencyKey }),
   }
 }
@@ -57,6 +61,7 @@ export function restore(place: Place): Act {
     fields: <Hours start={hours} onPick={(v) => (hours = v)} />,
     typed: place.name,
     confirm: 'Restore',
+    command: () => ({ is: 'giveEmergencyOrder restore', with: { place: target(place), for: hours } }),
     run: (reason, idempotencyKey) => call('giveEmergencyOrder', { body: { kind: 'restore', target: `${place.kind}/${place.name}`, for: hours, reason }, reason, idempotencyKey }),
   }
 }
@@ -68,6 +73,7 @@ export function endOrder(order: EmergencyOrder): Act {
     title: `End ${order.kind} of ${order.target ?? 'everything'}`,
     about: `The order of ${order.actor} ends; the table and failover decide again.`,
     confirm: 'End the order',
+    command: () => ({ is: 'endEmergencyOrder', with: { id: order.id } }),
     run: (reason, idempotencyKey) => call('endEmergencyOrder', { params: { id: order.id }, reason, idempotencyKey }),
   }
 }
@@ -81,6 +87,7 @@ export function drain(name: string, cluster: Cluster, etag: string): Act {
     about: drained ? 'New requests come again, by the next table.' : 'No new requests, by the next table; what is under way ends in peace. It stays so until it is used again.',
     ...(drained ? {} : { blast: <Blast change={{ withoutClusters: [name] }} />, typed: name }),
     confirm: drained ? 'Use it again' : 'Drain',
+    command: () => ({ is: 'patch*', with: { kind: 'cluster', name } }),
     run: (reason, idempotencyKey) => call('patchCluster', { params: { name }, body: { spec: { drained: drained ? null : true } }, ifMatch: etag, reason, idempotencyKey }),
   }
 }
@@ -94,6 +101,7 @@ export function pin(name: string, cluster: Cluster, etag: string): Act {
       title: `Unpin ${name}`,
       about: `It is kept at ${pinned.percent} % of its weight. After this, what is seen of its health decides.`,
       confirm: 'Unpin',
+      command: () => ({ is: 'patchCluster unpin', with: { place: `cluster/${name}` } }),
       run: (reason, idempotencyKey) => call('patchCluster', { params: { name }, body: { spec: { pin: null } }, ifMatch: etag, reason, idempotencyKey }),
     }
   }
@@ -111,6 +119,7 @@ export function pin(name: string, cluster: Cluster, etag: string): Act {
     ),
     typed: name,
     confirm: 'Pin',
+    command: () => ({ is: 'patchCluster pin', with: { place: `cluster/${name}`, percent, for: hours } }),
     run: (reason, idempotencyKey) =>
       call('patchCluster', { params: { name }, body: { spec: { pin: { percent, until: until(hours, Date.now()) } } }, ifMatch: etag, reason, idempotencyKey }),
   }

@@ -40,7 +40,7 @@ export function Page() {
   const { tenant, model, cluster, region, outcome: how, attempts, rate } = search
   useEffect(() => {
     const stop = new AbortController()
-    tell({ kind: 'clear' })
+    tell({ kind: 'begin' })
     void follow({ tenant, model, cluster, region, outcome: how, minAttempts: attempts > 1 ? attempts : undefined, rate }, tell, stop.signal)
     return () => stop.abort()
   }, [tenant, model, cluster, region, how, attempts, rate])

@@ -27,3 +27,10 @@ it('tells what it did not tell', () => {
 })
 
 it('is emptied', () => expect(hear(hear(empty, { kind: 'decisions', records: records(0, 2) }), { kind: 'clear' })).toMatchObject({ records: [], seen: 0 }))
+
+it('goes on from nothing when other decisions are followed, also if it was paused', () => {
+  let t = hear(hear(empty, { kind: 'decisions', records: records(0, 2) }), { kind: 'pause', paused: true })
+  t = hear(hear(t, { kind: 'begin' }), { kind: 'decisions', records: records(9, 1) })
+  expect(t).toMatchObject({ paused: false, seen: 1, held: [] })
+  expect(t.records.map((r) => r.id)).toEqual(['9'])
+})

@@ -23,6 +23,8 @@ export interface Tail {
 export const empty: Tail = { state: 'connecting', why: '', records: [], held: [], paused: false, seen: 0, dropped: 0, following: 0, unable: [], missing: [] }
 
 export type Word =
+  /** Other decisions are followed from now on: nothing of before is shown, and what comes is. */
+  | { kind: 'begin' }
   | { kind: 'open' }
   | { kind: 'decisions'; records: Record[] }
   | { kind: 'routers'; following: number; unable: string[]; missing: string[] }
@@ -48,6 +50,8 @@ export function hear(t: Tail, w: Word): Tail {
       return { ...t, state: 'lost', why: w.why }
     case 'pause':
       return w.paused ? { ...t, paused: true } : { ...t, paused: false, records: [...t.held, ...t.records].slice(0, KEPT), held: [] }
+    case 'begin':
+      return empty
     case 'clear':
       return { ...t, records: [], held: [], seen: 0 }
   }
