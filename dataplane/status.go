@@ -109,6 +109,7 @@ type RetryStatus struct {
 // EndpointStatus is the router's own sight of an endpoint.
 type EndpointStatus struct {
 	ID    fleet.EndpointID `json:"id"`
+	URL   string           `json:"url"`
 	Class string           `json:"class,omitempty"`
 	// State is ready, starting, busy or ejected.
 	State    string `json:"state"`
@@ -207,7 +208,7 @@ var freshnesses = map[pick.Freshness]string{pick.Fresh: "fresh", pick.Stale: "st
 
 func endpointStatus(e *endpoint.Endpoint, models []fleet.ModelID, now time.Time) EndpointStatus {
 	s := EndpointStatus{
-		ID: e.ID, Class: e.Class, State: stateOf(e, now), InFlight: e.InFlight(), SignalAgeMs: signalAge(e, now),
+		ID: e.ID, URL: e.URL, Class: e.Class, State: stateOf(e, now), InFlight: e.InFlight(), SignalAgeMs: signalAge(e, now),
 		Slots: e.Slots(), Adapters: e.Adapters(),
 	}
 	s.Ejected, s.Reason = e.Ejected()

@@ -20,6 +20,7 @@ type stub struct {
 	serve    atomic.Pointer[http.HandlerFunc]
 	canaries atomic.Pointer[http.HandlerFunc] // nil: a token
 	canary   atomic.Pointer[[]byte]           // body of the last canary
+	page     atomic.Pointer[string]           // of metrics; nil: an idle server's
 	requests atomic.Int64                     // without canaries
 	left     atomic.Int64                     // whose ctx ended first
 	seen     atomic.Pointer[http.Header]
@@ -41,7 +42,11 @@ func (s *stub) handle(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body) // what can't be read is not there
 	switch {
 	case r.URL.Path == "/metrics":
-		_, _ = io.WriteString(w, "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\nvllm:kv_cache_usage_perc 0\n")
+		page := s.page.Load()
+		if page == nil {
+			page = new("vllm:num_requests_waiting 0\nvllm:num_requests_running 0\nvllm:kv_cache_usage_perc 0\n")
+		}
+		_, _ = io.WriteString(w, *page)
 		return
 	case r.Header.Get(endpoint.CanaryHeader) != "":
 		s.canary.Store(&body)

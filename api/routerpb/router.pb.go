@@ -29,6 +29,7 @@
 //               orders; health by model. An older router takes part in no drill and gets no orders.
 //   2026-12-01  version 1: adapters that are missing where a place is out of use. An older router looks for
 //               none, and holds up no return.
+//   2026-12-01  version 1: questions about the places of a cluster, to routers that say they answer them.
 
 package routerpb
 
@@ -63,6 +64,7 @@ const (
 	Feature_FEATURE_SHED        Feature = 8  // Weights.shed
 	Feature_FEATURE_DRILL       Feature = 9  // Table.drill and DrillLease
 	Feature_FEATURE_ORDERS      Feature = 10 // Orders
+	Feature_FEATURE_INSPECT     Feature = 11 // Inspect
 )
 
 // Enum value maps for Feature.
@@ -79,6 +81,7 @@ var (
 		8:  "FEATURE_SHED",
 		9:  "FEATURE_DRILL",
 		10: "FEATURE_ORDERS",
+		11: "FEATURE_INSPECT",
 	}
 	Feature_value = map[string]int32{
 		"FEATURE_UNSPECIFIED": 0,
@@ -92,6 +95,7 @@ var (
 		"FEATURE_SHED":        8,
 		"FEATURE_DRILL":       9,
 		"FEATURE_ORDERS":      10,
+		"FEATURE_INSPECT":     11,
 	}
 )
 
@@ -133,6 +137,7 @@ type FromRouter struct {
 	//	*FromRouter_Decisions
 	//	*FromRouter_Spending
 	//	*FromRouter_Usage
+	//	*FromRouter_Inspected
 	Body          isFromRouter_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -238,6 +243,15 @@ func (x *FromRouter) GetUsage() *UsageReport {
 	return nil
 }
 
+func (x *FromRouter) GetInspected() *Inspected {
+	if x != nil {
+		if x, ok := x.Body.(*FromRouter_Inspected); ok {
+			return x.Inspected
+		}
+	}
+	return nil
+}
+
 type isFromRouter_Body interface {
 	isFromRouter_Body()
 }
@@ -270,6 +284,10 @@ type FromRouter_Usage struct {
 	Usage *UsageReport `protobuf:"bytes,7,opt,name=usage,proto3,oneof"`
 }
 
+type FromRouter_Inspected struct {
+	Inspected *Inspected `protobuf:"bytes,8,opt,name=inspected,proto3,oneof"`
+}
+
 func (*FromRouter_Hello) isFromRouter_Body() {}
 
 func (*FromRouter_Report) isFromRouter_Body() {}
@@ -283,6 +301,8 @@ func (*FromRouter_Decisions) isFromRouter_Body() {}
 func (*FromRouter_Spending) isFromRouter_Body() {}
 
 func (*FromRouter_Usage) isFromRouter_Body() {}
+
+func (*FromRouter_Inspected) isFromRouter_Body() {}
 
 type ToRouter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -299,6 +319,7 @@ type ToRouter struct {
 	//	*ToRouter_UsageTaken
 	//	*ToRouter_Drill
 	//	*ToRouter_Orders
+	//	*ToRouter_Inspect
 	Body          isToRouter_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -440,6 +461,15 @@ func (x *ToRouter) GetOrders() *Orders {
 	return nil
 }
 
+func (x *ToRouter) GetInspect() *Inspect {
+	if x != nil {
+		if x, ok := x.Body.(*ToRouter_Inspect); ok {
+			return x.Inspect
+		}
+	}
+	return nil
+}
+
 type isToRouter_Body interface {
 	isToRouter_Body()
 }
@@ -488,6 +518,10 @@ type ToRouter_Orders struct {
 	Orders *Orders `protobuf:"bytes,11,opt,name=orders,proto3,oneof"` // to routers with FEATURE_ORDERS
 }
 
+type ToRouter_Inspect struct {
+	Inspect *Inspect `protobuf:"bytes,12,opt,name=inspect,proto3,oneof"` // to routers with FEATURE_INSPECT
+}
+
 func (*ToRouter_Welcome) isToRouter_Body() {}
 
 func (*ToRouter_Table) isToRouter_Body() {}
@@ -509,6 +543,8 @@ func (*ToRouter_UsageTaken) isToRouter_Body() {}
 func (*ToRouter_Drill) isToRouter_Body() {}
 
 func (*ToRouter_Orders) isToRouter_Body() {}
+
+func (*ToRouter_Inspect) isToRouter_Body() {}
 
 // TableRef orders tables: compared by epoch, then revision, within one cluster_id.
 type TableRef struct {
@@ -1241,6 +1277,485 @@ func (x *Explained) GetRememberedMost() uint32 {
 	return 0
 }
 
+// Inspect asks how the places of a cluster stand, as the router sees them.
+type Inspect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // echoed by Inspected
+	Cluster       string                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Most          uint32                 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"` // places at most; 0: 1,000, which is also the most
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Inspect) Reset() {
+	*x = Inspect{}
+	mi := &file_api_routerpb_router_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Inspect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Inspect) ProtoMessage() {}
+
+func (x *Inspect) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Inspect.ProtoReflect.Descriptor instead.
+func (*Inspect) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Inspect) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Inspect) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Inspect) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+// Inspected answers Inspect.
+type Inspected struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Known         bool                   `protobuf:"varint,2,opt,name=known,proto3" json:"known,omitempty"`     // the router's table has the cluster; false: nothing else is set
+	Remote        bool                   `protobuf:"varint,3,opt,name=remote,proto3" json:"remote,omitempty"`   // it is reached by way of another region's routers, so that no place of it is seen
+	Ejected       bool                   `protobuf:"varint,4,opt,name=ejected,proto3" json:"ejected,omitempty"` // the router sends nothing there
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Places        []*PlaceSight          `protobuf:"bytes,6,rep,name=places,proto3" json:"places,omitempty"`                      // by id; where not all fit, those that are not in full use come first
+	Left          uint32                 `protobuf:"varint,7,opt,name=left,proto3" json:"left,omitempty"`                         // that did not fit
+	InFlight      int64                  `protobuf:"varint,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"` // own requests at the cluster
+	Kind          string                 `protobuf:"bytes,9,opt,name=kind,proto3" json:"kind,omitempty"`                          // as Cluster.kind
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Inspected) Reset() {
+	*x = Inspected{}
+	mi := &file_api_routerpb_router_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Inspected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Inspected) ProtoMessage() {}
+
+func (x *Inspected) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Inspected.ProtoReflect.Descriptor instead.
+func (*Inspected) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Inspected) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Inspected) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *Inspected) GetRemote() bool {
+	if x != nil {
+		return x.Remote
+	}
+	return false
+}
+
+func (x *Inspected) GetEjected() bool {
+	if x != nil {
+		return x.Ejected
+	}
+	return false
+}
+
+func (x *Inspected) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Inspected) GetPlaces() []*PlaceSight {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+func (x *Inspected) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *Inspected) GetInFlight() int64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *Inspected) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+// PlaceSight is one place of a cluster as a router sees it: a model server, or the gateway or provider that
+// stands for some.
+type PlaceSight struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Class         string                 `protobuf:"bytes,3,opt,name=class,proto3" json:"class,omitempty"`                                         // GPU class; empty: not known
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`                                         // ready | starting | busy | ejected
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`                                       // why it is ejected
+	InFlight      int64                  `protobuf:"varint,6,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`                  // own requests there now
+	Ramp          float64                `protobuf:"fixed64,7,opt,name=ramp,proto3" json:"ramp,omitempty"`                                         // 0..1: share of its usual traffic while it starts slowly
+	Freshness     string                 `protobuf:"bytes,8,opt,name=freshness,proto3" json:"freshness,omitempty"`                                 // of its own metrics: fresh | stale | absent
+	AgeMs         int64                  `protobuf:"varint,9,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`                           // of these; -1: there are none
+	Waiting       float64                `protobuf:"fixed64,10,opt,name=waiting,proto3" json:"waiting,omitempty"`                                  // requests queued there now, whosever, by its metrics and what this router has sent since
+	Running       float64                `protobuf:"fixed64,11,opt,name=running,proto3" json:"running,omitempty"`                                  // in the batch, likewise
+	Slots         float64                `protobuf:"fixed64,12,opt,name=slots,proto3" json:"slots,omitempty"`                                      // requests that its batch takes, as told or learned
+	KvUsage       float64                `protobuf:"fixed64,13,opt,name=kv_usage,json=kvUsage,proto3" json:"kv_usage,omitempty"`                   // 0..1, of the KV cache; of a pool the mean; 0 without metrics
+	BacklogTokens float64                `protobuf:"fixed64,14,opt,name=backlog_tokens,json=backlogTokens,proto3" json:"backlog_tokens,omitempty"` // prompt tokens of this router's requests still to be computed
+	PoolReady     int32                  `protobuf:"varint,15,opt,name=pool_ready,json=poolReady,proto3" json:"pool_ready,omitempty"`              // of a gateway: ready servers of its pool; -1: not told, or no gateway
+	Adapters      []string               `protobuf:"bytes,16,rep,name=adapters,proto3" json:"adapters,omitempty"`                                  // LoRA adapters believed loaded, by the server's names; at most 32
+	AdaptersLeft  uint32                 `protobuf:"varint,17,opt,name=adapters_left,json=adaptersLeft,proto3" json:"adapters_left,omitempty"`     // that did not fit
+	AdaptersMost  uint32                 `protobuf:"varint,18,opt,name=adapters_most,json=adaptersMost,proto3" json:"adapters_most,omitempty"`     // that fit on the server; 0: not told
+	Models        []*ModelSight          `protobuf:"bytes,19,rep,name=models,proto3" json:"models,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlaceSight) Reset() {
+	*x = PlaceSight{}
+	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlaceSight) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlaceSight) ProtoMessage() {}
+
+func (x *PlaceSight) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlaceSight.ProtoReflect.Descriptor instead.
+func (*PlaceSight) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PlaceSight) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PlaceSight) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *PlaceSight) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *PlaceSight) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *PlaceSight) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PlaceSight) GetInFlight() int64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetRamp() float64 {
+	if x != nil {
+		return x.Ramp
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetFreshness() string {
+	if x != nil {
+		return x.Freshness
+	}
+	return ""
+}
+
+func (x *PlaceSight) GetAgeMs() int64 {
+	if x != nil {
+		return x.AgeMs
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetWaiting() float64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetRunning() float64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetSlots() float64 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetKvUsage() float64 {
+	if x != nil {
+		return x.KvUsage
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetBacklogTokens() float64 {
+	if x != nil {
+		return x.BacklogTokens
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetPoolReady() int32 {
+	if x != nil {
+		return x.PoolReady
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetAdapters() []string {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
+func (x *PlaceSight) GetAdaptersLeft() uint32 {
+	if x != nil {
+		return x.AdaptersLeft
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetAdaptersMost() uint32 {
+	if x != nil {
+		return x.AdaptersMost
+	}
+	return 0
+}
+
+func (x *PlaceSight) GetModels() []*ModelSight {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// ModelSight is how a place fares with one model.
+type ModelSight struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Model  string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Lacks  bool                   `protobuf:"varint,2,opt,name=lacks,proto3" json:"lacks,omitempty"`  // it is not used for this model, while it may be for others
+	Reason string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // why
+	// Learned from answers, of all places of the same GPU class that this router sends to.
+	Known       bool    `protobuf:"varint,4,opt,name=known,proto3" json:"known,omitempty"`                                   // enough has been seen; until then these are beliefs
+	PrefillPerS float64 `protobuf:"fixed64,5,opt,name=prefill_per_s,json=prefillPerS,proto3" json:"prefill_per_s,omitempty"` // uncached prompt tokens
+	OverheadMs  float64 `protobuf:"fixed64,6,opt,name=overhead_ms,json=overheadMs,proto3" json:"overhead_ms,omitempty"`      // of the first token, whatever the prompt
+	StepMs      float64 `protobuf:"fixed64,7,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`                  // between tokens, with nothing else in the batch
+	StepMoreMs  float64 `protobuf:"fixed64,8,opt,name=step_more_ms,json=stepMoreMs,proto3" json:"step_more_ms,omitempty"`    // more for each request in the batch
+	// Times to first token of answers from here, of late; of the cluster where few came from here. 0: too few.
+	TtftP50Ms     float64 `protobuf:"fixed64,9,opt,name=ttft_p50_ms,json=ttftP50Ms,proto3" json:"ttft_p50_ms,omitempty"`
+	TtftP95Ms     float64 `protobuf:"fixed64,10,opt,name=ttft_p95_ms,json=ttftP95Ms,proto3" json:"ttft_p95_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelSight) Reset() {
+	*x = ModelSight{}
+	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelSight) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelSight) ProtoMessage() {}
+
+func (x *ModelSight) ProtoReflect() protoreflect.Message {
+	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelSight.ProtoReflect.Descriptor instead.
+func (*ModelSight) Descriptor() ([]byte, []int) {
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ModelSight) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelSight) GetLacks() bool {
+	if x != nil {
+		return x.Lacks
+	}
+	return false
+}
+
+func (x *ModelSight) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ModelSight) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *ModelSight) GetPrefillPerS() float64 {
+	if x != nil {
+		return x.PrefillPerS
+	}
+	return 0
+}
+
+func (x *ModelSight) GetOverheadMs() float64 {
+	if x != nil {
+		return x.OverheadMs
+	}
+	return 0
+}
+
+func (x *ModelSight) GetStepMs() float64 {
+	if x != nil {
+		return x.StepMs
+	}
+	return 0
+}
+
+func (x *ModelSight) GetStepMoreMs() float64 {
+	if x != nil {
+		return x.StepMoreMs
+	}
+	return 0
+}
+
+func (x *ModelSight) GetTtftP50Ms() float64 {
+	if x != nil {
+		return x.TtftP50Ms
+	}
+	return 0
+}
+
+func (x *ModelSight) GetTtftP95Ms() float64 {
+	if x != nil {
+		return x.TtftP95Ms
+	}
+	return 0
+}
+
 // Tail asks for the records of requests that end from now on, as far as a filter wants them. A Tail
 // with a number that the router knows renews its lease; what else it says is of no account then.
 type Tail struct {
@@ -1255,7 +1770,7 @@ type Tail struct {
 
 func (x *Tail) Reset() {
 	*x = Tail{}
-	mi := &file_api_routerpb_router_proto_msgTypes[12]
+	mi := &file_api_routerpb_router_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1782,7 @@ func (x *Tail) String() string {
 func (*Tail) ProtoMessage() {}
 
 func (x *Tail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[12]
+	mi := &file_api_routerpb_router_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1795,7 @@ func (x *Tail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tail.ProtoReflect.Descriptor instead.
 func (*Tail) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{12}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Tail) GetNumber() uint64 {
@@ -1328,7 +1843,7 @@ type DecisionFilter struct {
 
 func (x *DecisionFilter) Reset() {
 	*x = DecisionFilter{}
-	mi := &file_api_routerpb_router_proto_msgTypes[13]
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1855,7 @@ func (x *DecisionFilter) String() string {
 func (*DecisionFilter) ProtoMessage() {}
 
 func (x *DecisionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[13]
+	mi := &file_api_routerpb_router_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1868,7 @@ func (x *DecisionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionFilter.ProtoReflect.Descriptor instead.
 func (*DecisionFilter) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{13}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DecisionFilter) GetTenants() []string {
@@ -1415,7 +1930,7 @@ type StopTail struct {
 
 func (x *StopTail) Reset() {
 	*x = StopTail{}
-	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1942,7 @@ func (x *StopTail) String() string {
 func (*StopTail) ProtoMessage() {}
 
 func (x *StopTail) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[14]
+	mi := &file_api_routerpb_router_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1955,7 @@ func (x *StopTail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTail.ProtoReflect.Descriptor instead.
 func (*StopTail) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{14}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StopTail) GetNumber() uint64 {
@@ -1464,7 +1979,7 @@ type Decisions struct {
 
 func (x *Decisions) Reset() {
 	*x = Decisions{}
-	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1991,7 @@ func (x *Decisions) String() string {
 func (*Decisions) ProtoMessage() {}
 
 func (x *Decisions) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[15]
+	mi := &file_api_routerpb_router_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +2004,7 @@ func (x *Decisions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
 func (*Decisions) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{15}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Decisions) GetNumber() uint64 {
@@ -1543,7 +2058,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_api_routerpb_router_proto_msgTypes[16]
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +2070,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[16]
+	mi := &file_api_routerpb_router_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +2083,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{16}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Report) GetAtUnixMs() int64 {
@@ -1693,7 +2208,7 @@ type DrillSignal struct {
 
 func (x *DrillSignal) Reset() {
 	*x = DrillSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +2220,7 @@ func (x *DrillSignal) String() string {
 func (*DrillSignal) ProtoMessage() {}
 
 func (x *DrillSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[17]
+	mi := &file_api_routerpb_router_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +2233,7 @@ func (x *DrillSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrillSignal.ProtoReflect.Descriptor instead.
 func (*DrillSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{17}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DrillSignal) GetId() uint64 {
@@ -1844,7 +2359,7 @@ type TierSignal struct {
 
 func (x *TierSignal) Reset() {
 	*x = TierSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +2371,7 @@ func (x *TierSignal) String() string {
 func (*TierSignal) ProtoMessage() {}
 
 func (x *TierSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[18]
+	mi := &file_api_routerpb_router_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +2384,7 @@ func (x *TierSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierSignal.ProtoReflect.Descriptor instead.
 func (*TierSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{18}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TierSignal) GetTier() string {
@@ -1938,7 +2453,7 @@ type OrderSignal struct {
 
 func (x *OrderSignal) Reset() {
 	*x = OrderSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2465,7 @@ func (x *OrderSignal) String() string {
 func (*OrderSignal) ProtoMessage() {}
 
 func (x *OrderSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[19]
+	mi := &file_api_routerpb_router_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2478,7 @@ func (x *OrderSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderSignal.ProtoReflect.Descriptor instead.
 func (*OrderSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{19}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OrderSignal) GetHeld() []*HeldOrder {
@@ -1988,7 +2503,7 @@ type HeldOrder struct {
 
 func (x *HeldOrder) Reset() {
 	*x = HeldOrder{}
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2515,7 @@ func (x *HeldOrder) String() string {
 func (*HeldOrder) ProtoMessage() {}
 
 func (x *HeldOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[20]
+	mi := &file_api_routerpb_router_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2528,7 @@ func (x *HeldOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldOrder.ProtoReflect.Descriptor instead.
 func (*HeldOrder) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{20}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HeldOrder) GetId() string {
@@ -2087,7 +2602,7 @@ type QuotaSignal struct {
 
 func (x *QuotaSignal) Reset() {
 	*x = QuotaSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2614,7 @@ func (x *QuotaSignal) String() string {
 func (*QuotaSignal) ProtoMessage() {}
 
 func (x *QuotaSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[21]
+	mi := &file_api_routerpb_router_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2627,7 @@ func (x *QuotaSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaSignal.ProtoReflect.Descriptor instead.
 func (*QuotaSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{21}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *QuotaSignal) GetOrganisation() string {
@@ -2219,7 +2734,7 @@ type Spending struct {
 
 func (x *Spending) Reset() {
 	*x = Spending{}
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2746,7 @@ func (x *Spending) String() string {
 func (*Spending) ProtoMessage() {}
 
 func (x *Spending) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[22]
+	mi := &file_api_routerpb_router_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2759,7 @@ func (x *Spending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spending.ProtoReflect.Descriptor instead.
 func (*Spending) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{22}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Spending) GetRun() string {
@@ -2281,7 +2796,7 @@ type Spent struct {
 
 func (x *Spent) Reset() {
 	*x = Spent{}
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2808,7 @@ func (x *Spent) String() string {
 func (*Spent) ProtoMessage() {}
 
 func (x *Spent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[23]
+	mi := &file_api_routerpb_router_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2821,7 @@ func (x *Spent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spent.ProtoReflect.Descriptor instead.
 func (*Spent) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{23}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Spent) GetOrganisation() string {
@@ -2349,7 +2864,7 @@ type Ledger struct {
 
 func (x *Ledger) Reset() {
 	*x = Ledger{}
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2876,7 @@ func (x *Ledger) String() string {
 func (*Ledger) ProtoMessage() {}
 
 func (x *Ledger) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[24]
+	mi := &file_api_routerpb_router_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2889,7 @@ func (x *Ledger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
 func (*Ledger) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{24}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Ledger) GetAcknowledged() uint64 {
@@ -2412,7 +2927,7 @@ type UsageReport struct {
 
 func (x *UsageReport) Reset() {
 	*x = UsageReport{}
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2939,7 @@ func (x *UsageReport) String() string {
 func (*UsageReport) ProtoMessage() {}
 
 func (x *UsageReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[25]
+	mi := &file_api_routerpb_router_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2952,7 @@ func (x *UsageReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageReport.ProtoReflect.Descriptor instead.
 func (*UsageReport) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{25}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UsageReport) GetRun() string {
@@ -2474,7 +2989,7 @@ type UsageMinute struct {
 
 func (x *UsageMinute) Reset() {
 	*x = UsageMinute{}
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +3001,7 @@ func (x *UsageMinute) String() string {
 func (*UsageMinute) ProtoMessage() {}
 
 func (x *UsageMinute) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[26]
+	mi := &file_api_routerpb_router_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +3014,7 @@ func (x *UsageMinute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageMinute.ProtoReflect.Descriptor instead.
 func (*UsageMinute) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{26}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UsageMinute) GetMinuteUnixS() int64 {
@@ -2544,7 +3059,7 @@ type UsageLine struct {
 
 func (x *UsageLine) Reset() {
 	*x = UsageLine{}
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +3071,7 @@ func (x *UsageLine) String() string {
 func (*UsageLine) ProtoMessage() {}
 
 func (x *UsageLine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[27]
+	mi := &file_api_routerpb_router_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +3084,7 @@ func (x *UsageLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageLine.ProtoReflect.Descriptor instead.
 func (*UsageLine) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{27}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UsageLine) GetTenant() string {
@@ -2659,7 +3174,7 @@ type UsageTaken struct {
 
 func (x *UsageTaken) Reset() {
 	*x = UsageTaken{}
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +3186,7 @@ func (x *UsageTaken) String() string {
 func (*UsageTaken) ProtoMessage() {}
 
 func (x *UsageTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[28]
+	mi := &file_api_routerpb_router_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +3199,7 @@ func (x *UsageTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageTaken.ProtoReflect.Descriptor instead.
 func (*UsageTaken) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{28}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *UsageTaken) GetSequence() uint64 {
@@ -2725,7 +3240,7 @@ type ClusterSignal struct {
 
 func (x *ClusterSignal) Reset() {
 	*x = ClusterSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +3252,7 @@ func (x *ClusterSignal) String() string {
 func (*ClusterSignal) ProtoMessage() {}
 
 func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[29]
+	mi := &file_api_routerpb_router_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +3265,7 @@ func (x *ClusterSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterSignal.ProtoReflect.Descriptor instead.
 func (*ClusterSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{29}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ClusterSignal) GetCluster() string {
@@ -2900,7 +3415,7 @@ type DemandSignal struct {
 
 func (x *DemandSignal) Reset() {
 	*x = DemandSignal{}
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2912,7 +3427,7 @@ func (x *DemandSignal) String() string {
 func (*DemandSignal) ProtoMessage() {}
 
 func (x *DemandSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[30]
+	mi := &file_api_routerpb_router_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2925,7 +3440,7 @@ func (x *DemandSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandSignal.ProtoReflect.Descriptor instead.
 func (*DemandSignal) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{30}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DemandSignal) GetModel() string {
@@ -2974,7 +3489,7 @@ type TierWork struct {
 
 func (x *TierWork) Reset() {
 	*x = TierWork{}
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3501,7 @@ func (x *TierWork) String() string {
 func (*TierWork) ProtoMessage() {}
 
 func (x *TierWork) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[31]
+	mi := &file_api_routerpb_router_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3514,7 @@ func (x *TierWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierWork.ProtoReflect.Descriptor instead.
 func (*TierWork) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{31}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TierWork) GetPriority() int32 {
@@ -3041,7 +3556,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3568,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[32]
+	mi := &file_api_routerpb_router_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3581,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{32}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Table) GetRef() *TableRef {
@@ -3178,7 +3693,7 @@ type Drill struct {
 
 func (x *Drill) Reset() {
 	*x = Drill{}
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3190,7 +3705,7 @@ func (x *Drill) String() string {
 func (*Drill) ProtoMessage() {}
 
 func (x *Drill) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[33]
+	mi := &file_api_routerpb_router_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3203,7 +3718,7 @@ func (x *Drill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drill.ProtoReflect.Descriptor instead.
 func (*Drill) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{33}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Drill) GetId() uint64 {
@@ -3283,7 +3798,7 @@ type DrillLease struct {
 
 func (x *DrillLease) Reset() {
 	*x = DrillLease{}
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3810,7 @@ func (x *DrillLease) String() string {
 func (*DrillLease) ProtoMessage() {}
 
 func (x *DrillLease) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[34]
+	mi := &file_api_routerpb_router_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3823,7 @@ func (x *DrillLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrillLease.ProtoReflect.Descriptor instead.
 func (*DrillLease) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{34}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DrillLease) GetId() uint64 {
@@ -3395,7 +3910,7 @@ type Orders struct {
 
 func (x *Orders) Reset() {
 	*x = Orders{}
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +3922,7 @@ func (x *Orders) String() string {
 func (*Orders) ProtoMessage() {}
 
 func (x *Orders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[35]
+	mi := &file_api_routerpb_router_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +3935,7 @@ func (x *Orders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Orders.ProtoReflect.Descriptor instead.
 func (*Orders) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{35}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Orders) GetCommitted() []*Order {
@@ -3470,7 +3985,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3482,7 +3997,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[36]
+	mi := &file_api_routerpb_router_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3495,7 +4010,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{36}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Order) GetId() string {
@@ -3580,7 +4095,7 @@ type SignedOrder struct {
 
 func (x *SignedOrder) Reset() {
 	*x = SignedOrder{}
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3592,7 +4107,7 @@ func (x *SignedOrder) String() string {
 func (*SignedOrder) ProtoMessage() {}
 
 func (x *SignedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[37]
+	mi := &file_api_routerpb_router_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3605,7 +4120,7 @@ func (x *SignedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedOrder.ProtoReflect.Descriptor instead.
 func (*SignedOrder) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{37}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SignedOrder) GetPayload() []byte {
@@ -3642,7 +4157,7 @@ type SignedPayload struct {
 
 func (x *SignedPayload) Reset() {
 	*x = SignedPayload{}
-	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	mi := &file_api_routerpb_router_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3654,7 +4169,7 @@ func (x *SignedPayload) String() string {
 func (*SignedPayload) ProtoMessage() {}
 
 func (x *SignedPayload) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[38]
+	mi := &file_api_routerpb_router_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3667,7 +4182,7 @@ func (x *SignedPayload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedPayload.ProtoReflect.Descriptor instead.
 func (*SignedPayload) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{38}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SignedPayload) GetClusterId() string {
@@ -3711,7 +4226,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_api_routerpb_router_proto_msgTypes[39]
+	mi := &file_api_routerpb_router_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3723,7 +4238,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[39]
+	mi := &file_api_routerpb_router_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3736,7 +4251,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{39}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Region) GetId() string {
@@ -3793,7 +4308,7 @@ type QuotaStore struct {
 
 func (x *QuotaStore) Reset() {
 	*x = QuotaStore{}
-	mi := &file_api_routerpb_router_proto_msgTypes[40]
+	mi := &file_api_routerpb_router_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3805,7 +4320,7 @@ func (x *QuotaStore) String() string {
 func (*QuotaStore) ProtoMessage() {}
 
 func (x *QuotaStore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[40]
+	mi := &file_api_routerpb_router_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3818,7 +4333,7 @@ func (x *QuotaStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaStore.ProtoReflect.Descriptor instead.
 func (*QuotaStore) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{40}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QuotaStore) GetAddresses() []string {
@@ -3913,7 +4428,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_api_routerpb_router_proto_msgTypes[41]
+	mi := &file_api_routerpb_router_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +4440,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[41]
+	mi := &file_api_routerpb_router_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +4453,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{41}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Cluster) GetId() string {
@@ -4051,7 +4566,7 @@ type ModelHealth struct {
 
 func (x *ModelHealth) Reset() {
 	*x = ModelHealth{}
-	mi := &file_api_routerpb_router_proto_msgTypes[42]
+	mi := &file_api_routerpb_router_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4063,7 +4578,7 @@ func (x *ModelHealth) String() string {
 func (*ModelHealth) ProtoMessage() {}
 
 func (x *ModelHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[42]
+	mi := &file_api_routerpb_router_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4076,7 +4591,7 @@ func (x *ModelHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelHealth.ProtoReflect.Descriptor instead.
 func (*ModelHealth) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{42}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ModelHealth) GetModel() string {
@@ -4115,7 +4630,7 @@ type Discovery struct {
 
 func (x *Discovery) Reset() {
 	*x = Discovery{}
-	mi := &file_api_routerpb_router_proto_msgTypes[43]
+	mi := &file_api_routerpb_router_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4127,7 +4642,7 @@ func (x *Discovery) String() string {
 func (*Discovery) ProtoMessage() {}
 
 func (x *Discovery) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[43]
+	mi := &file_api_routerpb_router_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4140,7 +4655,7 @@ func (x *Discovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discovery.ProtoReflect.Descriptor instead.
 func (*Discovery) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{43}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Discovery) GetKind() string {
@@ -4203,7 +4718,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_api_routerpb_router_proto_msgTypes[44]
+	mi := &file_api_routerpb_router_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4215,7 +4730,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[44]
+	mi := &file_api_routerpb_router_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4228,7 +4743,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{44}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Credential) GetType() string {
@@ -4306,7 +4821,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_api_routerpb_router_proto_msgTypes[45]
+	mi := &file_api_routerpb_router_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4833,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[45]
+	mi := &file_api_routerpb_router_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4846,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{45}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Endpoint) GetId() string {
@@ -4377,7 +4892,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_routerpb_router_proto_msgTypes[46]
+	mi := &file_api_routerpb_router_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4389,7 +4904,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[46]
+	mi := &file_api_routerpb_router_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4402,7 +4917,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{46}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Model) GetId() string {
@@ -4470,7 +4985,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_api_routerpb_router_proto_msgTypes[47]
+	mi := &file_api_routerpb_router_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4482,7 +4997,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[47]
+	mi := &file_api_routerpb_router_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4495,7 +5010,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{47}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Tenant) GetId() string {
@@ -4564,7 +5079,7 @@ type ExpiringKey struct {
 
 func (x *ExpiringKey) Reset() {
 	*x = ExpiringKey{}
-	mi := &file_api_routerpb_router_proto_msgTypes[48]
+	mi := &file_api_routerpb_router_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4576,7 +5091,7 @@ func (x *ExpiringKey) String() string {
 func (*ExpiringKey) ProtoMessage() {}
 
 func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[48]
+	mi := &file_api_routerpb_router_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4589,7 +5104,7 @@ func (x *ExpiringKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpiringKey.ProtoReflect.Descriptor instead.
 func (*ExpiringKey) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{48}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ExpiringKey) GetSha256() []byte {
@@ -4620,7 +5135,7 @@ type JwtRule struct {
 
 func (x *JwtRule) Reset() {
 	*x = JwtRule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[49]
+	mi := &file_api_routerpb_router_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4632,7 +5147,7 @@ func (x *JwtRule) String() string {
 func (*JwtRule) ProtoMessage() {}
 
 func (x *JwtRule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[49]
+	mi := &file_api_routerpb_router_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4645,7 +5160,7 @@ func (x *JwtRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JwtRule.ProtoReflect.Descriptor instead.
 func (*JwtRule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{49}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *JwtRule) GetIssuer() string {
@@ -4693,7 +5208,7 @@ type JwtClaim struct {
 
 func (x *JwtClaim) Reset() {
 	*x = JwtClaim{}
-	mi := &file_api_routerpb_router_proto_msgTypes[50]
+	mi := &file_api_routerpb_router_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4705,7 +5220,7 @@ func (x *JwtClaim) String() string {
 func (*JwtClaim) ProtoMessage() {}
 
 func (x *JwtClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[50]
+	mi := &file_api_routerpb_router_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4718,7 +5233,7 @@ func (x *JwtClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JwtClaim.ProtoReflect.Descriptor instead.
 func (*JwtClaim) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{50}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *JwtClaim) GetName() string {
@@ -4755,7 +5270,7 @@ type Organisation struct {
 
 func (x *Organisation) Reset() {
 	*x = Organisation{}
-	mi := &file_api_routerpb_router_proto_msgTypes[51]
+	mi := &file_api_routerpb_router_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4767,7 +5282,7 @@ func (x *Organisation) String() string {
 func (*Organisation) ProtoMessage() {}
 
 func (x *Organisation) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[51]
+	mi := &file_api_routerpb_router_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4780,7 +5295,7 @@ func (x *Organisation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Organisation.ProtoReflect.Descriptor instead.
 func (*Organisation) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{51}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Organisation) GetId() string {
@@ -4871,7 +5386,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_api_routerpb_router_proto_msgTypes[52]
+	mi := &file_api_routerpb_router_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4883,7 +5398,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[52]
+	mi := &file_api_routerpb_router_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4896,7 +5411,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{52}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Share) GetRegion() string {
@@ -4939,7 +5454,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_api_routerpb_router_proto_msgTypes[53]
+	mi := &file_api_routerpb_router_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4951,7 +5466,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[53]
+	mi := &file_api_routerpb_router_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4964,7 +5479,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{53}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Quota) GetId() string {
@@ -5105,7 +5620,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_api_routerpb_router_proto_msgTypes[54]
+	mi := &file_api_routerpb_router_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5117,7 +5632,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[54]
+	mi := &file_api_routerpb_router_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5130,7 +5645,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{54}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Class) GetId() string {
@@ -5270,7 +5785,7 @@ type Brownout struct {
 
 func (x *Brownout) Reset() {
 	*x = Brownout{}
-	mi := &file_api_routerpb_router_proto_msgTypes[55]
+	mi := &file_api_routerpb_router_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5282,7 +5797,7 @@ func (x *Brownout) String() string {
 func (*Brownout) ProtoMessage() {}
 
 func (x *Brownout) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[55]
+	mi := &file_api_routerpb_router_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5295,7 +5810,7 @@ func (x *Brownout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Brownout.ProtoReflect.Descriptor instead.
 func (*Brownout) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{55}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Brownout) GetOff() bool {
@@ -5373,7 +5888,7 @@ type Hedge struct {
 
 func (x *Hedge) Reset() {
 	*x = Hedge{}
-	mi := &file_api_routerpb_router_proto_msgTypes[56]
+	mi := &file_api_routerpb_router_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5385,7 +5900,7 @@ func (x *Hedge) String() string {
 func (*Hedge) ProtoMessage() {}
 
 func (x *Hedge) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[56]
+	mi := &file_api_routerpb_router_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5398,7 +5913,7 @@ func (x *Hedge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hedge.ProtoReflect.Descriptor instead.
 func (*Hedge) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{56}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Hedge) GetMaxShare() float64 {
@@ -5437,7 +5952,7 @@ type Ejection struct {
 
 func (x *Ejection) Reset() {
 	*x = Ejection{}
-	mi := &file_api_routerpb_router_proto_msgTypes[57]
+	mi := &file_api_routerpb_router_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5449,7 +5964,7 @@ func (x *Ejection) String() string {
 func (*Ejection) ProtoMessage() {}
 
 func (x *Ejection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[57]
+	mi := &file_api_routerpb_router_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5462,7 +5977,7 @@ func (x *Ejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ejection.ProtoReflect.Descriptor instead.
 func (*Ejection) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{57}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Ejection) GetConnectFailures() uint32 {
@@ -5524,7 +6039,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_api_routerpb_router_proto_msgTypes[58]
+	mi := &file_api_routerpb_router_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5536,7 +6051,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[58]
+	mi := &file_api_routerpb_router_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5549,7 +6064,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{58}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Weights) GetModel() string {
@@ -5599,7 +6114,7 @@ type Shed struct {
 
 func (x *Shed) Reset() {
 	*x = Shed{}
-	mi := &file_api_routerpb_router_proto_msgTypes[59]
+	mi := &file_api_routerpb_router_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5611,7 +6126,7 @@ func (x *Shed) String() string {
 func (*Shed) ProtoMessage() {}
 
 func (x *Shed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[59]
+	mi := &file_api_routerpb_router_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5624,7 +6139,7 @@ func (x *Shed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shed.ProtoReflect.Descriptor instead.
 func (*Shed) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{59}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Shed) GetPriority() int32 {
@@ -5653,7 +6168,7 @@ type ClusterWeight struct {
 
 func (x *ClusterWeight) Reset() {
 	*x = ClusterWeight{}
-	mi := &file_api_routerpb_router_proto_msgTypes[60]
+	mi := &file_api_routerpb_router_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5665,7 +6180,7 @@ func (x *ClusterWeight) String() string {
 func (*ClusterWeight) ProtoMessage() {}
 
 func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[60]
+	mi := &file_api_routerpb_router_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5678,7 +6193,7 @@ func (x *ClusterWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterWeight.ProtoReflect.Descriptor instead.
 func (*ClusterWeight) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{60}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ClusterWeight) GetCluster() string {
@@ -5728,7 +6243,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_api_routerpb_router_proto_msgTypes[61]
+	mi := &file_api_routerpb_router_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5740,7 +6255,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[61]
+	mi := &file_api_routerpb_router_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5753,7 +6268,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{61}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Rule) GetId() string {
@@ -5831,7 +6346,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_api_routerpb_router_proto_msgTypes[62]
+	mi := &file_api_routerpb_router_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5843,7 +6358,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[62]
+	mi := &file_api_routerpb_router_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5856,7 +6371,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{62}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Match) GetTenants() []string {
@@ -5891,7 +6406,7 @@ type HeaderMatch struct {
 
 func (x *HeaderMatch) Reset() {
 	*x = HeaderMatch{}
-	mi := &file_api_routerpb_router_proto_msgTypes[63]
+	mi := &file_api_routerpb_router_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5903,7 +6418,7 @@ func (x *HeaderMatch) String() string {
 func (*HeaderMatch) ProtoMessage() {}
 
 func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[63]
+	mi := &file_api_routerpb_router_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5916,7 +6431,7 @@ func (x *HeaderMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderMatch.ProtoReflect.Descriptor instead.
 func (*HeaderMatch) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{63}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *HeaderMatch) GetName() string {
@@ -5954,7 +6469,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_api_routerpb_router_proto_msgTypes[64]
+	mi := &file_api_routerpb_router_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5966,7 +6481,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[64]
+	mi := &file_api_routerpb_router_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5979,7 +6494,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{64}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Arm) GetId() string {
@@ -6022,7 +6537,7 @@ type Shadow struct {
 
 func (x *Shadow) Reset() {
 	*x = Shadow{}
-	mi := &file_api_routerpb_router_proto_msgTypes[65]
+	mi := &file_api_routerpb_router_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6034,7 +6549,7 @@ func (x *Shadow) String() string {
 func (*Shadow) ProtoMessage() {}
 
 func (x *Shadow) ProtoReflect() protoreflect.Message {
-	mi := &file_api_routerpb_router_proto_msgTypes[65]
+	mi := &file_api_routerpb_router_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6047,7 +6562,7 @@ func (x *Shadow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shadow.ProtoReflect.Descriptor instead.
 func (*Shadow) Descriptor() ([]byte, []int) {
-	return file_api_routerpb_router_proto_rawDescGZIP(), []int{65}
+	return file_api_routerpb_router_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Shadow) GetShare() float64 {
@@ -6075,7 +6590,7 @@ var File_api_routerpb_router_proto protoreflect.FileDescriptor
 
 const file_api_routerpb_router_proto_rawDesc = "" +
 	"\n" +
-	"\x19api/routerpb/router.proto\x12\x13anabranch.router.v1\"\xa4\x03\n" +
+	"\x19api/routerpb/router.proto\x12\x13anabranch.router.v1\"\xe4\x03\n" +
 	"\n" +
 	"FromRouter\x122\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.anabranch.router.v1.HelloH\x00R\x05hello\x125\n" +
@@ -6084,8 +6599,9 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\texplained\x18\x04 \x01(\v2\x1e.anabranch.router.v1.ExplainedH\x00R\texplained\x12>\n" +
 	"\tdecisions\x18\x05 \x01(\v2\x1e.anabranch.router.v1.DecisionsH\x00R\tdecisions\x12;\n" +
 	"\bspending\x18\x06 \x01(\v2\x1d.anabranch.router.v1.SpendingH\x00R\bspending\x128\n" +
-	"\x05usage\x18\a \x01(\v2 .anabranch.router.v1.UsageReportH\x00R\x05usageB\x06\n" +
-	"\x04body\"\x82\x05\n" +
+	"\x05usage\x18\a \x01(\v2 .anabranch.router.v1.UsageReportH\x00R\x05usage\x12>\n" +
+	"\tinspected\x18\b \x01(\v2\x1e.anabranch.router.v1.InspectedH\x00R\tinspectedB\x06\n" +
+	"\x04body\"\xbc\x05\n" +
 	"\bToRouter\x128\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1c.anabranch.router.v1.WelcomeH\x00R\awelcome\x126\n" +
 	"\x05table\x18\x02 \x01(\v2\x1e.anabranch.router.v1.TablePushH\x00R\x05table\x12/\n" +
@@ -6099,7 +6615,8 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"usageTaken\x127\n" +
 	"\x05drill\x18\n" +
 	" \x01(\v2\x1f.anabranch.router.v1.DrillLeaseH\x00R\x05drill\x125\n" +
-	"\x06orders\x18\v \x01(\v2\x1b.anabranch.router.v1.OrdersH\x00R\x06ordersB\x06\n" +
+	"\x06orders\x18\v \x01(\v2\x1b.anabranch.router.v1.OrdersH\x00R\x06orders\x128\n" +
+	"\ainspect\x18\f \x01(\v2\x1c.anabranch.router.v1.InspectH\x00R\ainspectB\x06\n" +
 	"\x04body\"[\n" +
 	"\bTableRef\x12\x1d\n" +
 	"\n" +
@@ -6162,7 +6679,59 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06record\x18\x02 \x01(\fR\x06record\x12$\n" +
 	"\x0eoldest_unix_ms\x18\x03 \x01(\x03R\foldestUnixMs\x12'\n" +
-	"\x0fremembered_most\x18\x04 \x01(\rR\x0erememberedMost\"\x94\x01\n" +
+	"\x0fremembered_most\x18\x04 \x01(\rR\x0erememberedMost\"O\n" +
+	"\aInspect\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x18\n" +
+	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
+	"\x04most\x18\x03 \x01(\rR\x04most\"\x81\x02\n" +
+	"\tInspected\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05known\x18\x02 \x01(\bR\x05known\x12\x16\n" +
+	"\x06remote\x18\x03 \x01(\bR\x06remote\x12\x18\n" +
+	"\aejected\x18\x04 \x01(\bR\aejected\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x127\n" +
+	"\x06places\x18\x06 \x03(\v2\x1f.anabranch.router.v1.PlaceSightR\x06places\x12\x12\n" +
+	"\x04left\x18\a \x01(\rR\x04left\x12\x1b\n" +
+	"\tin_flight\x18\b \x01(\x03R\binFlight\x12\x12\n" +
+	"\x04kind\x18\t \x01(\tR\x04kind\"\xa2\x04\n" +
+	"\n" +
+	"PlaceSight\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x14\n" +
+	"\x05class\x18\x03 \x01(\tR\x05class\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1b\n" +
+	"\tin_flight\x18\x06 \x01(\x03R\binFlight\x12\x12\n" +
+	"\x04ramp\x18\a \x01(\x01R\x04ramp\x12\x1c\n" +
+	"\tfreshness\x18\b \x01(\tR\tfreshness\x12\x15\n" +
+	"\x06age_ms\x18\t \x01(\x03R\x05ageMs\x12\x18\n" +
+	"\awaiting\x18\n" +
+	" \x01(\x01R\awaiting\x12\x18\n" +
+	"\arunning\x18\v \x01(\x01R\arunning\x12\x14\n" +
+	"\x05slots\x18\f \x01(\x01R\x05slots\x12\x19\n" +
+	"\bkv_usage\x18\r \x01(\x01R\akvUsage\x12%\n" +
+	"\x0ebacklog_tokens\x18\x0e \x01(\x01R\rbacklogTokens\x12\x1d\n" +
+	"\n" +
+	"pool_ready\x18\x0f \x01(\x05R\tpoolReady\x12\x1a\n" +
+	"\badapters\x18\x10 \x03(\tR\badapters\x12#\n" +
+	"\radapters_left\x18\x11 \x01(\rR\fadaptersLeft\x12#\n" +
+	"\radapters_most\x18\x12 \x01(\rR\fadaptersMost\x127\n" +
+	"\x06models\x18\x13 \x03(\v2\x1f.anabranch.router.v1.ModelSightR\x06models\"\xa6\x02\n" +
+	"\n" +
+	"ModelSight\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
+	"\x05lacks\x18\x02 \x01(\bR\x05lacks\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05known\x18\x04 \x01(\bR\x05known\x12\"\n" +
+	"\rprefill_per_s\x18\x05 \x01(\x01R\vprefillPerS\x12\x1f\n" +
+	"\voverhead_ms\x18\x06 \x01(\x01R\n" +
+	"overheadMs\x12\x17\n" +
+	"\astep_ms\x18\a \x01(\x01R\x06stepMs\x12 \n" +
+	"\fstep_more_ms\x18\b \x01(\x01R\n" +
+	"stepMoreMs\x12\x1e\n" +
+	"\vttft_p50_ms\x18\t \x01(\x01R\tttftP50Ms\x12\x1e\n" +
+	"\vttft_p95_ms\x18\n" +
+	" \x01(\x01R\tttftP95Ms\"\x94\x01\n" +
 	"\x04Tail\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12;\n" +
 	"\x06filter\x18\x02 \x01(\v2#.anabranch.router.v1.DecisionFilterR\x06filter\x12\x1c\n" +
@@ -6622,7 +7191,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\x06Shadow\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
-	"\bclusters\x18\x03 \x03(\tR\bclusters*\xe3\x01\n" +
+	"\bclusters\x18\x03 \x03(\tR\bclusters*\xf8\x01\n" +
 	"\aFeature\x12\x17\n" +
 	"\x13FEATURE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rFEATURE_SLICE\x10\x01\x12\x11\n" +
@@ -6635,7 +7204,8 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\fFEATURE_SHED\x10\b\x12\x11\n" +
 	"\rFEATURE_DRILL\x10\t\x12\x12\n" +
 	"\x0eFEATURE_ORDERS\x10\n" +
-	"2^\n" +
+	"\x12\x13\n" +
+	"\x0fFEATURE_INSPECT\x10\v2^\n" +
 	"\rRouterControl\x12M\n" +
 	"\aConnect\x12\x1f.anabranch.router.v1.FromRouter\x1a\x1d.anabranch.router.v1.ToRouter(\x010\x01B\x18Z\x16anabranch/api/routerpbb\x06proto3"
 
@@ -6652,7 +7222,7 @@ func file_api_routerpb_router_proto_rawDescGZIP() []byte {
 }
 
 var file_api_routerpb_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_api_routerpb_router_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_api_routerpb_router_proto_goTypes = []any{
 	(Feature)(0),           // 0: anabranch.router.v1.Feature
 	(*FromRouter)(nil),     // 1: anabranch.router.v1.FromRouter
@@ -6667,155 +7237,163 @@ var file_api_routerpb_router_proto_goTypes = []any{
 	(*Ack)(nil),            // 10: anabranch.router.v1.Ack
 	(*Explain)(nil),        // 11: anabranch.router.v1.Explain
 	(*Explained)(nil),      // 12: anabranch.router.v1.Explained
-	(*Tail)(nil),           // 13: anabranch.router.v1.Tail
-	(*DecisionFilter)(nil), // 14: anabranch.router.v1.DecisionFilter
-	(*StopTail)(nil),       // 15: anabranch.router.v1.StopTail
-	(*Decisions)(nil),      // 16: anabranch.router.v1.Decisions
-	(*Report)(nil),         // 17: anabranch.router.v1.Report
-	(*DrillSignal)(nil),    // 18: anabranch.router.v1.DrillSignal
-	(*TierSignal)(nil),     // 19: anabranch.router.v1.TierSignal
-	(*OrderSignal)(nil),    // 20: anabranch.router.v1.OrderSignal
-	(*HeldOrder)(nil),      // 21: anabranch.router.v1.HeldOrder
-	(*QuotaSignal)(nil),    // 22: anabranch.router.v1.QuotaSignal
-	(*Spending)(nil),       // 23: anabranch.router.v1.Spending
-	(*Spent)(nil),          // 24: anabranch.router.v1.Spent
-	(*Ledger)(nil),         // 25: anabranch.router.v1.Ledger
-	(*UsageReport)(nil),    // 26: anabranch.router.v1.UsageReport
-	(*UsageMinute)(nil),    // 27: anabranch.router.v1.UsageMinute
-	(*UsageLine)(nil),      // 28: anabranch.router.v1.UsageLine
-	(*UsageTaken)(nil),     // 29: anabranch.router.v1.UsageTaken
-	(*ClusterSignal)(nil),  // 30: anabranch.router.v1.ClusterSignal
-	(*DemandSignal)(nil),   // 31: anabranch.router.v1.DemandSignal
-	(*TierWork)(nil),       // 32: anabranch.router.v1.TierWork
-	(*Table)(nil),          // 33: anabranch.router.v1.Table
-	(*Drill)(nil),          // 34: anabranch.router.v1.Drill
-	(*DrillLease)(nil),     // 35: anabranch.router.v1.DrillLease
-	(*Orders)(nil),         // 36: anabranch.router.v1.Orders
-	(*Order)(nil),          // 37: anabranch.router.v1.Order
-	(*SignedOrder)(nil),    // 38: anabranch.router.v1.SignedOrder
-	(*SignedPayload)(nil),  // 39: anabranch.router.v1.SignedPayload
-	(*Region)(nil),         // 40: anabranch.router.v1.Region
-	(*QuotaStore)(nil),     // 41: anabranch.router.v1.QuotaStore
-	(*Cluster)(nil),        // 42: anabranch.router.v1.Cluster
-	(*ModelHealth)(nil),    // 43: anabranch.router.v1.ModelHealth
-	(*Discovery)(nil),      // 44: anabranch.router.v1.Discovery
-	(*Credential)(nil),     // 45: anabranch.router.v1.Credential
-	(*Endpoint)(nil),       // 46: anabranch.router.v1.Endpoint
-	(*Model)(nil),          // 47: anabranch.router.v1.Model
-	(*Tenant)(nil),         // 48: anabranch.router.v1.Tenant
-	(*ExpiringKey)(nil),    // 49: anabranch.router.v1.ExpiringKey
-	(*JwtRule)(nil),        // 50: anabranch.router.v1.JwtRule
-	(*JwtClaim)(nil),       // 51: anabranch.router.v1.JwtClaim
-	(*Organisation)(nil),   // 52: anabranch.router.v1.Organisation
-	(*Share)(nil),          // 53: anabranch.router.v1.Share
-	(*Quota)(nil),          // 54: anabranch.router.v1.Quota
-	(*Class)(nil),          // 55: anabranch.router.v1.Class
-	(*Brownout)(nil),       // 56: anabranch.router.v1.Brownout
-	(*Hedge)(nil),          // 57: anabranch.router.v1.Hedge
-	(*Ejection)(nil),       // 58: anabranch.router.v1.Ejection
-	(*Weights)(nil),        // 59: anabranch.router.v1.Weights
-	(*Shed)(nil),           // 60: anabranch.router.v1.Shed
-	(*ClusterWeight)(nil),  // 61: anabranch.router.v1.ClusterWeight
-	(*Rule)(nil),           // 62: anabranch.router.v1.Rule
-	(*Match)(nil),          // 63: anabranch.router.v1.Match
-	(*HeaderMatch)(nil),    // 64: anabranch.router.v1.HeaderMatch
-	(*Arm)(nil),            // 65: anabranch.router.v1.Arm
-	(*Shadow)(nil),         // 66: anabranch.router.v1.Shadow
-	nil,                    // 67: anabranch.router.v1.Region.RttMsEntry
-	nil,                    // 68: anabranch.router.v1.Cluster.ModelNamesEntry
-	nil,                    // 69: anabranch.router.v1.Brownout.WeightsEntry
+	(*Inspect)(nil),        // 13: anabranch.router.v1.Inspect
+	(*Inspected)(nil),      // 14: anabranch.router.v1.Inspected
+	(*PlaceSight)(nil),     // 15: anabranch.router.v1.PlaceSight
+	(*ModelSight)(nil),     // 16: anabranch.router.v1.ModelSight
+	(*Tail)(nil),           // 17: anabranch.router.v1.Tail
+	(*DecisionFilter)(nil), // 18: anabranch.router.v1.DecisionFilter
+	(*StopTail)(nil),       // 19: anabranch.router.v1.StopTail
+	(*Decisions)(nil),      // 20: anabranch.router.v1.Decisions
+	(*Report)(nil),         // 21: anabranch.router.v1.Report
+	(*DrillSignal)(nil),    // 22: anabranch.router.v1.DrillSignal
+	(*TierSignal)(nil),     // 23: anabranch.router.v1.TierSignal
+	(*OrderSignal)(nil),    // 24: anabranch.router.v1.OrderSignal
+	(*HeldOrder)(nil),      // 25: anabranch.router.v1.HeldOrder
+	(*QuotaSignal)(nil),    // 26: anabranch.router.v1.QuotaSignal
+	(*Spending)(nil),       // 27: anabranch.router.v1.Spending
+	(*Spent)(nil),          // 28: anabranch.router.v1.Spent
+	(*Ledger)(nil),         // 29: anabranch.router.v1.Ledger
+	(*UsageReport)(nil),    // 30: anabranch.router.v1.UsageReport
+	(*UsageMinute)(nil),    // 31: anabranch.router.v1.UsageMinute
+	(*UsageLine)(nil),      // 32: anabranch.router.v1.UsageLine
+	(*UsageTaken)(nil),     // 33: anabranch.router.v1.UsageTaken
+	(*ClusterSignal)(nil),  // 34: anabranch.router.v1.ClusterSignal
+	(*DemandSignal)(nil),   // 35: anabranch.router.v1.DemandSignal
+	(*TierWork)(nil),       // 36: anabranch.router.v1.TierWork
+	(*Table)(nil),          // 37: anabranch.router.v1.Table
+	(*Drill)(nil),          // 38: anabranch.router.v1.Drill
+	(*DrillLease)(nil),     // 39: anabranch.router.v1.DrillLease
+	(*Orders)(nil),         // 40: anabranch.router.v1.Orders
+	(*Order)(nil),          // 41: anabranch.router.v1.Order
+	(*SignedOrder)(nil),    // 42: anabranch.router.v1.SignedOrder
+	(*SignedPayload)(nil),  // 43: anabranch.router.v1.SignedPayload
+	(*Region)(nil),         // 44: anabranch.router.v1.Region
+	(*QuotaStore)(nil),     // 45: anabranch.router.v1.QuotaStore
+	(*Cluster)(nil),        // 46: anabranch.router.v1.Cluster
+	(*ModelHealth)(nil),    // 47: anabranch.router.v1.ModelHealth
+	(*Discovery)(nil),      // 48: anabranch.router.v1.Discovery
+	(*Credential)(nil),     // 49: anabranch.router.v1.Credential
+	(*Endpoint)(nil),       // 50: anabranch.router.v1.Endpoint
+	(*Model)(nil),          // 51: anabranch.router.v1.Model
+	(*Tenant)(nil),         // 52: anabranch.router.v1.Tenant
+	(*ExpiringKey)(nil),    // 53: anabranch.router.v1.ExpiringKey
+	(*JwtRule)(nil),        // 54: anabranch.router.v1.JwtRule
+	(*JwtClaim)(nil),       // 55: anabranch.router.v1.JwtClaim
+	(*Organisation)(nil),   // 56: anabranch.router.v1.Organisation
+	(*Share)(nil),          // 57: anabranch.router.v1.Share
+	(*Quota)(nil),          // 58: anabranch.router.v1.Quota
+	(*Class)(nil),          // 59: anabranch.router.v1.Class
+	(*Brownout)(nil),       // 60: anabranch.router.v1.Brownout
+	(*Hedge)(nil),          // 61: anabranch.router.v1.Hedge
+	(*Ejection)(nil),       // 62: anabranch.router.v1.Ejection
+	(*Weights)(nil),        // 63: anabranch.router.v1.Weights
+	(*Shed)(nil),           // 64: anabranch.router.v1.Shed
+	(*ClusterWeight)(nil),  // 65: anabranch.router.v1.ClusterWeight
+	(*Rule)(nil),           // 66: anabranch.router.v1.Rule
+	(*Match)(nil),          // 67: anabranch.router.v1.Match
+	(*HeaderMatch)(nil),    // 68: anabranch.router.v1.HeaderMatch
+	(*Arm)(nil),            // 69: anabranch.router.v1.Arm
+	(*Shadow)(nil),         // 70: anabranch.router.v1.Shadow
+	nil,                    // 71: anabranch.router.v1.Region.RttMsEntry
+	nil,                    // 72: anabranch.router.v1.Cluster.ModelNamesEntry
+	nil,                    // 73: anabranch.router.v1.Brownout.WeightsEntry
 }
 var file_api_routerpb_router_proto_depIdxs = []int32{
 	4,  // 0: anabranch.router.v1.FromRouter.hello:type_name -> anabranch.router.v1.Hello
-	17, // 1: anabranch.router.v1.FromRouter.report:type_name -> anabranch.router.v1.Report
+	21, // 1: anabranch.router.v1.FromRouter.report:type_name -> anabranch.router.v1.Report
 	10, // 2: anabranch.router.v1.FromRouter.ack:type_name -> anabranch.router.v1.Ack
 	12, // 3: anabranch.router.v1.FromRouter.explained:type_name -> anabranch.router.v1.Explained
-	16, // 4: anabranch.router.v1.FromRouter.decisions:type_name -> anabranch.router.v1.Decisions
-	23, // 5: anabranch.router.v1.FromRouter.spending:type_name -> anabranch.router.v1.Spending
-	26, // 6: anabranch.router.v1.FromRouter.usage:type_name -> anabranch.router.v1.UsageReport
-	5,  // 7: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
-	7,  // 8: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
-	6,  // 9: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
-	8,  // 10: anabranch.router.v1.ToRouter.delta:type_name -> anabranch.router.v1.TableDelta
-	11, // 11: anabranch.router.v1.ToRouter.explain:type_name -> anabranch.router.v1.Explain
-	13, // 12: anabranch.router.v1.ToRouter.tail:type_name -> anabranch.router.v1.Tail
-	15, // 13: anabranch.router.v1.ToRouter.stop_tail:type_name -> anabranch.router.v1.StopTail
-	25, // 14: anabranch.router.v1.ToRouter.ledger:type_name -> anabranch.router.v1.Ledger
-	29, // 15: anabranch.router.v1.ToRouter.usage_taken:type_name -> anabranch.router.v1.UsageTaken
-	35, // 16: anabranch.router.v1.ToRouter.drill:type_name -> anabranch.router.v1.DrillLease
-	36, // 17: anabranch.router.v1.ToRouter.orders:type_name -> anabranch.router.v1.Orders
-	3,  // 18: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
-	0,  // 19: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
-	33, // 20: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
-	3,  // 21: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
-	33, // 22: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
-	9,  // 23: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
-	9,  // 24: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
-	9,  // 25: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
-	9,  // 26: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
-	9,  // 27: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
-	9,  // 28: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
-	9,  // 29: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
-	9,  // 30: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
-	9,  // 31: anabranch.router.v1.TableDelta.organisations:type_name -> anabranch.router.v1.Run
-	3,  // 32: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
-	14, // 33: anabranch.router.v1.Tail.filter:type_name -> anabranch.router.v1.DecisionFilter
-	3,  // 34: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
-	30, // 35: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
-	31, // 36: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
-	22, // 37: anabranch.router.v1.Report.quotas:type_name -> anabranch.router.v1.QuotaSignal
-	18, // 38: anabranch.router.v1.Report.drill:type_name -> anabranch.router.v1.DrillSignal
-	20, // 39: anabranch.router.v1.Report.orders:type_name -> anabranch.router.v1.OrderSignal
-	19, // 40: anabranch.router.v1.DrillSignal.tiers:type_name -> anabranch.router.v1.TierSignal
-	21, // 41: anabranch.router.v1.OrderSignal.held:type_name -> anabranch.router.v1.HeldOrder
-	24, // 42: anabranch.router.v1.Spending.spent:type_name -> anabranch.router.v1.Spent
-	24, // 43: anabranch.router.v1.Ledger.spent:type_name -> anabranch.router.v1.Spent
-	27, // 44: anabranch.router.v1.UsageReport.minutes:type_name -> anabranch.router.v1.UsageMinute
-	28, // 45: anabranch.router.v1.UsageMinute.lines:type_name -> anabranch.router.v1.UsageLine
-	32, // 46: anabranch.router.v1.DemandSignal.tiers:type_name -> anabranch.router.v1.TierWork
-	3,  // 47: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
-	40, // 48: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
-	42, // 49: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
-	47, // 50: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
-	48, // 51: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
-	54, // 52: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
-	55, // 53: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
-	59, // 54: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
-	62, // 55: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
-	52, // 56: anabranch.router.v1.Table.organisations:type_name -> anabranch.router.v1.Organisation
-	34, // 57: anabranch.router.v1.Table.drill:type_name -> anabranch.router.v1.Drill
-	59, // 58: anabranch.router.v1.Drill.weights:type_name -> anabranch.router.v1.Weights
-	37, // 59: anabranch.router.v1.Orders.committed:type_name -> anabranch.router.v1.Order
-	38, // 60: anabranch.router.v1.Orders.signed:type_name -> anabranch.router.v1.SignedOrder
-	37, // 61: anabranch.router.v1.SignedPayload.order:type_name -> anabranch.router.v1.Order
-	67, // 62: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
-	41, // 63: anabranch.router.v1.Region.quota_store:type_name -> anabranch.router.v1.QuotaStore
-	46, // 64: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
-	45, // 65: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
-	44, // 66: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
-	68, // 67: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
-	43, // 68: anabranch.router.v1.Cluster.model_health:type_name -> anabranch.router.v1.ModelHealth
-	49, // 69: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
-	50, // 70: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
-	51, // 71: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
-	53, // 72: anabranch.router.v1.Organisation.shares:type_name -> anabranch.router.v1.Share
-	58, // 73: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
-	57, // 74: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
-	56, // 75: anabranch.router.v1.Class.brownout:type_name -> anabranch.router.v1.Brownout
-	69, // 76: anabranch.router.v1.Brownout.weights:type_name -> anabranch.router.v1.Brownout.WeightsEntry
-	61, // 77: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
-	60, // 78: anabranch.router.v1.Weights.shed:type_name -> anabranch.router.v1.Shed
-	63, // 79: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
-	65, // 80: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
-	66, // 81: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
-	64, // 82: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
-	1,  // 83: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
-	2,  // 84: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
-	84, // [84:85] is the sub-list for method output_type
-	83, // [83:84] is the sub-list for method input_type
-	83, // [83:83] is the sub-list for extension type_name
-	83, // [83:83] is the sub-list for extension extendee
-	0,  // [0:83] is the sub-list for field type_name
+	20, // 4: anabranch.router.v1.FromRouter.decisions:type_name -> anabranch.router.v1.Decisions
+	27, // 5: anabranch.router.v1.FromRouter.spending:type_name -> anabranch.router.v1.Spending
+	30, // 6: anabranch.router.v1.FromRouter.usage:type_name -> anabranch.router.v1.UsageReport
+	14, // 7: anabranch.router.v1.FromRouter.inspected:type_name -> anabranch.router.v1.Inspected
+	5,  // 8: anabranch.router.v1.ToRouter.welcome:type_name -> anabranch.router.v1.Welcome
+	7,  // 9: anabranch.router.v1.ToRouter.table:type_name -> anabranch.router.v1.TablePush
+	6,  // 10: anabranch.router.v1.ToRouter.ping:type_name -> anabranch.router.v1.Ping
+	8,  // 11: anabranch.router.v1.ToRouter.delta:type_name -> anabranch.router.v1.TableDelta
+	11, // 12: anabranch.router.v1.ToRouter.explain:type_name -> anabranch.router.v1.Explain
+	17, // 13: anabranch.router.v1.ToRouter.tail:type_name -> anabranch.router.v1.Tail
+	19, // 14: anabranch.router.v1.ToRouter.stop_tail:type_name -> anabranch.router.v1.StopTail
+	29, // 15: anabranch.router.v1.ToRouter.ledger:type_name -> anabranch.router.v1.Ledger
+	33, // 16: anabranch.router.v1.ToRouter.usage_taken:type_name -> anabranch.router.v1.UsageTaken
+	39, // 17: anabranch.router.v1.ToRouter.drill:type_name -> anabranch.router.v1.DrillLease
+	40, // 18: anabranch.router.v1.ToRouter.orders:type_name -> anabranch.router.v1.Orders
+	13, // 19: anabranch.router.v1.ToRouter.inspect:type_name -> anabranch.router.v1.Inspect
+	3,  // 20: anabranch.router.v1.Hello.holds:type_name -> anabranch.router.v1.TableRef
+	0,  // 21: anabranch.router.v1.Hello.features:type_name -> anabranch.router.v1.Feature
+	37, // 22: anabranch.router.v1.TablePush.table:type_name -> anabranch.router.v1.Table
+	3,  // 23: anabranch.router.v1.TableDelta.base:type_name -> anabranch.router.v1.TableRef
+	37, // 24: anabranch.router.v1.TableDelta.changed:type_name -> anabranch.router.v1.Table
+	9,  // 25: anabranch.router.v1.TableDelta.regions:type_name -> anabranch.router.v1.Run
+	9,  // 26: anabranch.router.v1.TableDelta.clusters:type_name -> anabranch.router.v1.Run
+	9,  // 27: anabranch.router.v1.TableDelta.models:type_name -> anabranch.router.v1.Run
+	9,  // 28: anabranch.router.v1.TableDelta.tenants:type_name -> anabranch.router.v1.Run
+	9,  // 29: anabranch.router.v1.TableDelta.quotas:type_name -> anabranch.router.v1.Run
+	9,  // 30: anabranch.router.v1.TableDelta.classes:type_name -> anabranch.router.v1.Run
+	9,  // 31: anabranch.router.v1.TableDelta.weights:type_name -> anabranch.router.v1.Run
+	9,  // 32: anabranch.router.v1.TableDelta.rules:type_name -> anabranch.router.v1.Run
+	9,  // 33: anabranch.router.v1.TableDelta.organisations:type_name -> anabranch.router.v1.Run
+	3,  // 34: anabranch.router.v1.Ack.table:type_name -> anabranch.router.v1.TableRef
+	15, // 35: anabranch.router.v1.Inspected.places:type_name -> anabranch.router.v1.PlaceSight
+	16, // 36: anabranch.router.v1.PlaceSight.models:type_name -> anabranch.router.v1.ModelSight
+	18, // 37: anabranch.router.v1.Tail.filter:type_name -> anabranch.router.v1.DecisionFilter
+	3,  // 38: anabranch.router.v1.Report.applied:type_name -> anabranch.router.v1.TableRef
+	34, // 39: anabranch.router.v1.Report.clusters:type_name -> anabranch.router.v1.ClusterSignal
+	35, // 40: anabranch.router.v1.Report.demand:type_name -> anabranch.router.v1.DemandSignal
+	26, // 41: anabranch.router.v1.Report.quotas:type_name -> anabranch.router.v1.QuotaSignal
+	22, // 42: anabranch.router.v1.Report.drill:type_name -> anabranch.router.v1.DrillSignal
+	24, // 43: anabranch.router.v1.Report.orders:type_name -> anabranch.router.v1.OrderSignal
+	23, // 44: anabranch.router.v1.DrillSignal.tiers:type_name -> anabranch.router.v1.TierSignal
+	25, // 45: anabranch.router.v1.OrderSignal.held:type_name -> anabranch.router.v1.HeldOrder
+	28, // 46: anabranch.router.v1.Spending.spent:type_name -> anabranch.router.v1.Spent
+	28, // 47: anabranch.router.v1.Ledger.spent:type_name -> anabranch.router.v1.Spent
+	31, // 48: anabranch.router.v1.UsageReport.minutes:type_name -> anabranch.router.v1.UsageMinute
+	32, // 49: anabranch.router.v1.UsageMinute.lines:type_name -> anabranch.router.v1.UsageLine
+	36, // 50: anabranch.router.v1.DemandSignal.tiers:type_name -> anabranch.router.v1.TierWork
+	3,  // 51: anabranch.router.v1.Table.ref:type_name -> anabranch.router.v1.TableRef
+	44, // 52: anabranch.router.v1.Table.regions:type_name -> anabranch.router.v1.Region
+	46, // 53: anabranch.router.v1.Table.clusters:type_name -> anabranch.router.v1.Cluster
+	51, // 54: anabranch.router.v1.Table.models:type_name -> anabranch.router.v1.Model
+	52, // 55: anabranch.router.v1.Table.tenants:type_name -> anabranch.router.v1.Tenant
+	58, // 56: anabranch.router.v1.Table.quotas:type_name -> anabranch.router.v1.Quota
+	59, // 57: anabranch.router.v1.Table.classes:type_name -> anabranch.router.v1.Class
+	63, // 58: anabranch.router.v1.Table.weights:type_name -> anabranch.router.v1.Weights
+	66, // 59: anabranch.router.v1.Table.rules:type_name -> anabranch.router.v1.Rule
+	56, // 60: anabranch.router.v1.Table.organisations:type_name -> anabranch.router.v1.Organisation
+	38, // 61: anabranch.router.v1.Table.drill:type_name -> anabranch.router.v1.Drill
+	63, // 62: anabranch.router.v1.Drill.weights:type_name -> anabranch.router.v1.Weights
+	41, // 63: anabranch.router.v1.Orders.committed:type_name -> anabranch.router.v1.Order
+	42, // 64: anabranch.router.v1.Orders.signed:type_name -> anabranch.router.v1.SignedOrder
+	41, // 65: anabranch.router.v1.SignedPayload.order:type_name -> anabranch.router.v1.Order
+	71, // 66: anabranch.router.v1.Region.rtt_ms:type_name -> anabranch.router.v1.Region.RttMsEntry
+	45, // 67: anabranch.router.v1.Region.quota_store:type_name -> anabranch.router.v1.QuotaStore
+	50, // 68: anabranch.router.v1.Cluster.endpoints:type_name -> anabranch.router.v1.Endpoint
+	49, // 69: anabranch.router.v1.Cluster.auth:type_name -> anabranch.router.v1.Credential
+	48, // 70: anabranch.router.v1.Cluster.discovery:type_name -> anabranch.router.v1.Discovery
+	72, // 71: anabranch.router.v1.Cluster.model_names:type_name -> anabranch.router.v1.Cluster.ModelNamesEntry
+	47, // 72: anabranch.router.v1.Cluster.model_health:type_name -> anabranch.router.v1.ModelHealth
+	53, // 73: anabranch.router.v1.Tenant.expiring_keys:type_name -> anabranch.router.v1.ExpiringKey
+	54, // 74: anabranch.router.v1.Tenant.jwt:type_name -> anabranch.router.v1.JwtRule
+	55, // 75: anabranch.router.v1.JwtRule.claims:type_name -> anabranch.router.v1.JwtClaim
+	57, // 76: anabranch.router.v1.Organisation.shares:type_name -> anabranch.router.v1.Share
+	62, // 77: anabranch.router.v1.Class.ejection:type_name -> anabranch.router.v1.Ejection
+	61, // 78: anabranch.router.v1.Class.hedge:type_name -> anabranch.router.v1.Hedge
+	60, // 79: anabranch.router.v1.Class.brownout:type_name -> anabranch.router.v1.Brownout
+	73, // 80: anabranch.router.v1.Brownout.weights:type_name -> anabranch.router.v1.Brownout.WeightsEntry
+	65, // 81: anabranch.router.v1.Weights.clusters:type_name -> anabranch.router.v1.ClusterWeight
+	64, // 82: anabranch.router.v1.Weights.shed:type_name -> anabranch.router.v1.Shed
+	67, // 83: anabranch.router.v1.Rule.match:type_name -> anabranch.router.v1.Match
+	69, // 84: anabranch.router.v1.Rule.arms:type_name -> anabranch.router.v1.Arm
+	70, // 85: anabranch.router.v1.Rule.shadow:type_name -> anabranch.router.v1.Shadow
+	68, // 86: anabranch.router.v1.Match.headers:type_name -> anabranch.router.v1.HeaderMatch
+	1,  // 87: anabranch.router.v1.RouterControl.Connect:input_type -> anabranch.router.v1.FromRouter
+	2,  // 88: anabranch.router.v1.RouterControl.Connect:output_type -> anabranch.router.v1.ToRouter
+	88, // [88:89] is the sub-list for method output_type
+	87, // [87:88] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_api_routerpb_router_proto_init() }
@@ -6831,6 +7409,7 @@ func file_api_routerpb_router_proto_init() {
 		(*FromRouter_Decisions)(nil),
 		(*FromRouter_Spending)(nil),
 		(*FromRouter_Usage)(nil),
+		(*FromRouter_Inspected)(nil),
 	}
 	file_api_routerpb_router_proto_msgTypes[1].OneofWrappers = []any{
 		(*ToRouter_Welcome)(nil),
@@ -6844,6 +7423,7 @@ func file_api_routerpb_router_proto_init() {
 		(*ToRouter_UsageTaken)(nil),
 		(*ToRouter_Drill)(nil),
 		(*ToRouter_Orders)(nil),
+		(*ToRouter_Inspect)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -6851,7 +7431,7 @@ func file_api_routerpb_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_routerpb_router_proto_rawDesc), len(file_api_routerpb_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   69,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

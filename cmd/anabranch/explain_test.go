@@ -88,6 +88,11 @@ func (a *asked) Explain(_ context.Context, router fleet.RouterID, request string
 	return e, nil
 }
 
+// Inspect: these routers see no clusters.
+func (a *asked) Inspect(context.Context, fleet.RouterID, fleet.ClusterID, uint32) (inquiry.Inspection, error) {
+	return inquiry.Inspection{}, inquiry.ErrTooOld
+}
+
 func (a *asked) Follow(ctx context.Context, filter *routerpb.DecisionFilter, perSecond uint32, tell func(inquiry.News) error) error {
 	a.filter, a.rate = filter, perSecond
 	for _, n := range a.news {

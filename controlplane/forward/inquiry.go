@@ -19,6 +19,7 @@ import (
 // Desk is an [inquiry.Desk].
 type Desk interface {
 	Explain(ctx context.Context, router fleet.RouterID, request string) (inquiry.Explanation, error)
+	Inspect(ctx context.Context, router fleet.RouterID, cluster fleet.ClusterID, most uint32) (inquiry.Inspection, error)
 	Follow(ctx context.Context, filter *routerpb.DecisionFilter, perSecond uint32, tell func(inquiry.News) error) error
 }
 
@@ -64,14 +65,7 @@ func (f Inquiries) Explain(ctx context.Context, node fleet.NodeID, router fleet.
 		ClusterId: f.store.View().ClusterID(), RouterId: string(router), RequestId: request,
 	}, grpc.Trailer(&trailer))
 	if err != nil {
-		// The other node knows the same deadline, and may be the first to find that it is over.
-		if by, ok := ctx.Deadline(); ok && !time.Now().Before(by.Add(-deadlineSlack)) {
-			return inquiry.Explanation{}, context.DeadlineExceeded
-		}
-		if ctx.Err() != nil {
-			return inquiry.Explanation{}, ctx.Err()
-		}
-		return inquiry.Explanation{}, fromWire(err, trailer, false)
+		return inquiry.Explanation{}, unanswered(ctx, err, trailer)
 	}
 	e := reply.GetExplained()
 	out := inquiry.Explanation{
@@ -82,6 +76,35 @@ func (f Inquiries) Explain(ctx context.Context, node fleet.NodeID, router fleet.
 		out.Oldest = time.UnixMilli(at)
 	}
 	return out, nil
+}
+
+// Inspect asks a router that is connected to another node. Errors as of Explain; a node that does not know the
+// question yet is one that can't be asked.
+func (f Inquiries) Inspect(ctx context.Context, node fleet.NodeID, router fleet.RouterID, cluster fleet.ClusterID, most uint32) (inquiry.Inspection, error) {
+	client, err := f.at(node)
+	if err != nil {
+		return inquiry.Inspection{}, err
+	}
+	var trailer metadata.MD
+	reply, err := client.Inspect(ctx, &nodepb.InspectRequest{
+		ClusterId: f.store.View().ClusterID(), RouterId: string(router), Cluster: string(cluster), Most: most,
+	}, grpc.Trailer(&trailer))
+	if err != nil {
+		return inquiry.Inspection{}, unanswered(ctx, err, trailer)
+	}
+	return inquiry.Inspection{Node: node, Router: router, Region: fleet.RegionID(reply.GetRegion()), Sight: reply.GetInspected()}, nil
+}
+
+// unanswered is why another node gave no answer. It knows the same deadline, and may be the first to find that it
+// is over.
+func unanswered(ctx context.Context, err error, trailer metadata.MD) error {
+	if by, ok := ctx.Deadline(); ok && !time.Now().Before(by.Add(-deadlineSlack)) {
+		return context.DeadlineExceeded
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fromWire(err, trailer, false)
 }
 
 // Follow tells what the routers connected to another node decide, until ctx or the stream ends.
@@ -139,6 +162,21 @@ func (s *service) Explain(ctx context.Context, r *nodepb.ExplainRequest) (*nodep
 		reply.Explained.OldestUnixMs = e.Oldest.UnixMilli()
 	}
 	return reply, nil
+}
+
+// Inspect asks a router that is connected to this node.
+func (s *service) Inspect(ctx context.Context, r *nodepb.InspectRequest) (*nodepb.InspectReply, error) {
+	if err := s.sameCluster(r.GetClusterId()); err != nil {
+		return nil, toWire(ctx, err)
+	}
+	if s.f.o.Desk == nil {
+		return nil, toWire(ctx, inquiry.ErrNotConnected)
+	}
+	got, err := s.f.o.Desk.Inspect(ctx, fleet.RouterID(r.GetRouterId()), fleet.ClusterID(r.GetCluster()), r.GetMost())
+	if err != nil {
+		return nil, toWire(ctx, err)
+	}
+	return &nodepb.InspectReply{Region: string(got.Region), Inspected: got.Sight}, nil
 }
 
 // Decisions follows the routers that are connected to this node until the caller goes or this node

@@ -28,6 +28,11 @@ func visit(t *testing.T, n *node, id string, features ...routerpb.Feature) {
 				}
 				heard(&routerpb.FromRouter{Body: &routerpb.FromRouter_Explained{Explained: answer}})
 			}
+			if ask := m.GetInspect(); ask != nil && id != "silent" {
+				heard(&routerpb.FromRouter{Body: &routerpb.FromRouter_Inspected{Inspected: &routerpb.Inspected{
+					Number: ask.GetNumber(), Known: true, Kind: ask.GetCluster(), Left: ask.GetMost(),
+				}}})
+			}
 			if ask := m.GetTail(); ask != nil {
 				record := fmt.Sprintf(`{"tenants":%q,"rate":%d}`, ask.GetFilter().GetTenants(), ask.GetRatePerS())
 				heard(&routerpb.FromRouter{Body: &routerpb.FromRouter_Decisions{Decisions: &routerpb.Decisions{
@@ -48,7 +53,7 @@ func TestTheRoutersOfAnotherNodeAreAsked(t *testing.T) {
 	c := newCluster(t, 2, 2)
 	c.begin()
 	here, there := c.nodes["n1"], c.nodes["n2"]
-	able := []routerpb.Feature{routerpb.Feature_FEATURE_EXPLAIN, routerpb.Feature_FEATURE_TAIL}
+	able := []routerpb.Feature{routerpb.Feature_FEATURE_EXPLAIN, routerpb.Feature_FEATURE_TAIL, routerpb.Feature_FEATURE_INSPECT}
 	visit(t, there, "r1", able...)
 	visit(t, there, "silent", able...)
 	visit(t, there, "old")
@@ -80,6 +85,16 @@ func TestTheRoutersOfAnotherNodeAreAsked(t *testing.T) {
 		if _, err := ask.Explain(in, "n2", fleet.RouterID(router), "r1-7"); !errors.Is(err, want) {
 			t.Errorf("of %s: %v, want %v", router, err, want)
 		}
+		if _, err := ask.Inspect(in, "n2", fleet.RouterID(router), "us-a", 0); !errors.Is(err, want) {
+			t.Errorf("of places by %s: %v, want %v", router, err, want)
+		}
+	}
+	i, err := ask.Inspect(ctx, "n2", "r1", "us-a", 7)
+	if err != nil || i.Node != "n2" || i.Router != "r1" || i.Region != "us" || !i.Sight.GetKnown() || i.Sight.GetKind() != "us-a" || i.Sight.GetLeft() != 7 {
+		t.Errorf("of places: %+v, %v", i, err)
+	}
+	if _, err := ask.Inspect(ctx, "n9", "r1", "us-a", 0); !errors.Is(err, store.ErrNotMember) {
+		t.Errorf("of places, no member: %v", err)
 	}
 	if _, err := ask.Explain(ctx, "n9", "r1", "r1-7"); !errors.Is(err, store.ErrNotMember) {
 		t.Errorf("of no member: %v", err)

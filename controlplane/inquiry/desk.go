@@ -28,7 +28,8 @@ type Desk struct {
 type line struct {
 	router          fleet.RouterID
 	region          fleet.RegionID
-	explains, tails bool
+	explains, tails bool // it answers such questions
+	inspects        bool
 	asks            chan<- *routerpb.ToRouter
 	gone            chan struct{} // closed when the stream has ended
 	refused         map[uint64]bool
@@ -37,7 +38,7 @@ type line struct {
 // question waits for its answer.
 type question struct {
 	of     *line
-	answer chan *routerpb.Explained // holds one
+	answer chan *routerpb.FromRouter // holds one
 }
 
 // NewDesk makes the desk of a node.
@@ -56,6 +57,7 @@ func (d *Desk) Join(hello *routerpb.Hello, asks chan<- *routerpb.ToRouter) (hear
 		router: fleet.RouterID(hello.GetRouterId()), region: fleet.RegionID(hello.GetRegion()),
 		explains: slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_EXPLAIN),
 		tails:    slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_TAIL),
+		inspects: slices.Contains(hello.GetFeatures(), routerpb.Feature_FEATURE_INSPECT),
 		asks:     asks, gone: make(chan struct{}), refused: map[uint64]bool{},
 	}
 	d.mu.Lock()
@@ -80,10 +82,10 @@ func (d *Desk) leave(l *line) {
 func (d *Desk) hear(l *line, m *routerpb.FromRouter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if answer := m.GetExplained(); answer != nil {
-		if q := d.questions[answer.GetNumber()]; q != nil && q.of == l {
-			delete(d.questions, answer.GetNumber())
-			q.answer <- answer
+	if number := answered(m); number > 0 {
+		if q := d.questions[number]; q != nil && q.of == l {
+			delete(d.questions, number)
+			q.answer <- m
 		}
 	}
 	told := m.GetDecisions()
@@ -99,21 +101,38 @@ func (d *Desk) hear(l *line, m *routerpb.FromRouter) {
 	t.take(News{Node: d.node, Router: l.router, Region: l.region, Records: told.GetRecords(), Dropped: told.GetDropped()})
 }
 
+// answered is the number of the question that a message answers; 0: it answers none.
+func answered(m *routerpb.FromRouter) uint64 {
+	switch body := m.GetBody().(type) {
+	case *routerpb.FromRouter_Explained:
+		return body.Explained.GetNumber()
+	case *routerpb.FromRouter_Inspected:
+		return body.Inspected.GetNumber()
+	default:
+		return 0
+	}
+}
+
 // Explain asks a router what became of a request, by the router's own name of it.
 func (d *Desk) Explain(ctx context.Context, router fleet.RouterID, request string) (Explanation, error) {
-	l, number, answer, err := d.ask(router, request)
+	l, a, err := d.ask(ctx, router, func(l *line) bool { return l.explains }, func(number uint64) *routerpb.ToRouter {
+		return &routerpb.ToRouter{Body: &routerpb.ToRouter_Explain{Explain: &routerpb.Explain{Number: number, RequestId: request}}}
+	})
 	if err != nil {
 		return Explanation{}, err
 	}
-	defer d.forget(number)
-	select {
-	case a := <-answer:
-		return d.explanation(l, a), nil
-	case <-l.gone:
-		return Explanation{}, ErrNotConnected
-	case <-ctx.Done():
-		return Explanation{}, ctx.Err()
+	return d.explanation(l, a.GetExplained()), nil
+}
+
+// Inspect asks a router how the places of a cluster stand, of so many at most; 0: as many as it tells at most.
+func (d *Desk) Inspect(ctx context.Context, router fleet.RouterID, cluster fleet.ClusterID, most uint32) (Inspection, error) {
+	l, a, err := d.ask(ctx, router, func(l *line) bool { return l.inspects }, func(number uint64) *routerpb.ToRouter {
+		return &routerpb.ToRouter{Body: &routerpb.ToRouter_Inspect{Inspect: &routerpb.Inspect{Number: number, Cluster: string(cluster), Most: most}}}
+	})
+	if err != nil {
+		return Inspection{}, err
 	}
+	return Inspection{Node: d.node, Router: l.router, Region: l.region, Sight: a.GetInspected()}, nil
 }
 
 func (d *Desk) explanation(l *line, a *routerpb.Explained) Explanation {
@@ -127,24 +146,40 @@ func (d *Desk) explanation(l *line, a *routerpb.Explained) Explanation {
 	return e
 }
 
-func (d *Desk) ask(router fleet.RouterID, request string) (*line, uint64, <-chan *routerpb.Explained, error) {
+// ask puts a question to a router that is able to answer it, and waits for the answer.
+func (d *Desk) ask(ctx context.Context, router fleet.RouterID, able func(*line) bool, question func(number uint64) *routerpb.ToRouter) (*line, *routerpb.FromRouter, error) {
+	l, number, answer, err := d.put(router, able, question)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer d.forget(number)
+	select {
+	case a := <-answer:
+		return l, a, nil
+	case <-l.gone:
+		return nil, nil, ErrNotConnected
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+}
+
+func (d *Desk) put(router fleet.RouterID, able func(*line) bool, ask func(number uint64) *routerpb.ToRouter) (*line, uint64, <-chan *routerpb.FromRouter, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.lines[router]
 	switch {
 	case l == nil:
 		return nil, 0, nil, ErrNotConnected
-	case !l.explains:
+	case !able(l):
 		return nil, 0, nil, ErrTooOld
 	}
 	d.number++
-	ask := &routerpb.ToRouter{Body: &routerpb.ToRouter_Explain{Explain: &routerpb.Explain{Number: d.number, RequestId: request}}}
 	select {
-	case l.asks <- ask:
+	case l.asks <- ask(d.number):
 	default:
 		return nil, 0, nil, ErrBusy
 	}
-	q := &question{of: l, answer: make(chan *routerpb.Explained, 1)}
+	q := &question{of: l, answer: make(chan *routerpb.FromRouter, 1)}
 	d.questions[d.number] = q
 	return l, d.number, q.answer, nil
 }

@@ -14,7 +14,7 @@ import (
 	"anabranch/api/routerpb"
 )
 
-var able = []routerpb.Feature{routerpb.Feature_FEATURE_EXPLAIN, routerpb.Feature_FEATURE_TAIL}
+var able = []routerpb.Feature{routerpb.Feature_FEATURE_EXPLAIN, routerpb.Feature_FEATURE_TAIL, routerpb.Feature_FEATURE_INSPECT}
 
 // router is the other end of a stream.
 type router struct {
@@ -32,6 +32,10 @@ func join(d *Desk, id, region string, features ...routerpb.Feature) *router {
 // answers plays a router that knows some requests, until the test ends its channel.
 func (r *router) answers(known ...string) {
 	for m := range r.asks {
+		if ask := m.GetInspect(); ask != nil {
+			seen := &routerpb.Inspected{Number: ask.GetNumber(), Reason: fmt.Sprintf("%s of %d", ask.GetCluster(), ask.GetMost())}
+			r.heard(&routerpb.FromRouter{Body: &routerpb.FromRouter_Inspected{Inspected: seen}})
+		}
 		ask := m.GetExplain()
 		if ask == nil {
 			continue
@@ -74,6 +78,9 @@ func TestARouterIsAskedOverItsStream(t *testing.T) {
 		e, err := d.Explain(t.Context(), "r1", "r1-7")
 		if err != nil || string(e.Record) != `{"id":"r1-7"}` || e.Node != "n1" || e.Router != "r1" || e.Region != "us" || e.Most != 4096 || !e.Oldest.Equal(time.UnixMilli(7000)) {
 			t.Errorf("got %+v, %v", e, err)
+		}
+		if i, err := d.Inspect(t.Context(), "r1", "us-a", 3); err != nil || i.Sight.GetReason() != "us-a of 3" || i.Node != "n1" || i.Region != "us" {
+			t.Errorf("of a cluster: %+v, %v", i, err)
 		}
 		if e, err = d.Explain(t.Context(), "r1", "r1-8"); err != nil || e.Record != nil || e.Most != 4096 {
 			t.Errorf("of a request that it doesn't know: %+v, %v", e, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +21,9 @@ const Timeout = 3 * time.Second
 type Nodes interface {
 	// Others are the other members of the control plane.
 	Others() []fleet.NodeID
-	// Explain and Follow are those of the other node's [Desk].
+	// Explain, Inspect and Follow are those of the other node's [Desk].
 	Explain(ctx context.Context, node fleet.NodeID, router fleet.RouterID, request string) (Explanation, error)
+	Inspect(ctx context.Context, node fleet.NodeID, router fleet.RouterID, cluster fleet.ClusterID, most uint32) (Inspection, error)
 	Follow(ctx context.Context, node fleet.NodeID, filter *routerpb.DecisionFilter, perSecond uint32, tell func(News) error) error
 }
 
@@ -60,40 +62,53 @@ func (d *Desks) Explain(ctx context.Context, router fleet.RouterID, request stri
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	start := time.Now()
-	e, err := d.explain(ctx, router, request)
+	e, err := find(ctx, d, router, func(ctx context.Context) (Explanation, error) {
+		return d.o.Desk.Explain(ctx, router, request)
+	}, func(ctx context.Context, node fleet.NodeID) (Explanation, error) {
+		return d.o.Nodes.Explain(ctx, node, router, request)
+	})
 	d.metrics.explained(time.Since(start), e, err)
 	return e, err
 }
 
-func (d *Desks) explain(ctx context.Context, router fleet.RouterID, request string) (Explanation, error) {
-	e, err := d.o.Desk.Explain(ctx, router, request)
+// Inspect asks a router how the places of a cluster stand, wherever the router is connected, for at most [Timeout].
+// Errors as of Explain.
+func (d *Desks) Inspect(ctx context.Context, router fleet.RouterID, cluster fleet.ClusterID, most uint32) (Inspection, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	return find(ctx, d, router, func(ctx context.Context) (Inspection, error) {
+		return d.o.Desk.Inspect(ctx, router, cluster, most)
+	}, func(ctx context.Context, node fleet.NodeID) (Inspection, error) {
+		return d.o.Nodes.Inspect(ctx, node, router, cluster, most)
+	})
+}
+
+// find asks this node's desk, then the node that is said to hold the router's stream, then all others.
+func find[T any](ctx context.Context, d *Desks, router fleet.RouterID, here func(context.Context) (T, error), at func(context.Context, fleet.NodeID) (T, error)) (T, error) {
+	found, err := here(ctx)
 	if !errors.Is(err, ErrNotConnected) {
-		return e, err
+		return found, err
 	}
 	holder, known := d.o.Holder(router)
 	others := d.o.Nodes.Others()
-	for i, node := range others {
-		if node != holder {
-			continue
+	if i := slices.Index(others, holder); i >= 0 {
+		if found, err = at(ctx, holder); err == nil || settled(err) {
+			return found, err
 		}
-		if e, err = d.o.Nodes.Explain(ctx, node, router, request); err == nil || settled(err) {
-			return e, err
-		}
-		others = append(append([]fleet.NodeID{}, others[:i]...), others[i+1:]...)
-		break
+		others = slices.Delete(slices.Clone(others), i, i+1)
 	}
-	e, missing, err := d.anywhere(ctx, others, router, request)
+	found, missing, err := anywhere(ctx, others, at)
 	switch {
 	case err == nil || settled(err):
-		return e, err
+		return found, err
 	case ctx.Err() != nil:
-		return e, ctx.Err()
+		return found, ctx.Err()
 	case !known && missing == nil:
-		return e, ErrUnknownRouter
+		return found, ErrUnknownRouter
 	case missing != nil:
-		return e, fmt.Errorf("%w to the nodes that answer; %w", ErrNotConnected, missing)
+		return found, fmt.Errorf("%w to the nodes that answer; %w", ErrNotConnected, missing)
 	}
-	return e, ErrNotConnected
+	return found, ErrNotConnected
 }
 
 // settled says whether an error is of the router, so that no other node knows better.
@@ -103,20 +118,20 @@ func settled(err error) bool {
 
 // anywhere asks several nodes at once: the router may have moved since this node heard of it. The first
 // that has something to say counts. Missing is why some could not be asked, if any.
-func (d *Desks) anywhere(ctx context.Context, nodes []fleet.NodeID, router fleet.RouterID, request string) (e Explanation, missing, err error) {
+func anywhere[T any](ctx context.Context, nodes []fleet.NodeID, at func(context.Context, fleet.NodeID) (T, error)) (found T, missing, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
-		Explanation
-		err error
+		found T
+		err   error
 	}
 	answers := make(chan answer, len(nodes))
 	var asked sync.WaitGroup
 	defer asked.Wait()
 	for _, node := range nodes {
 		asked.Go(func() {
-			e, err := d.o.Nodes.Explain(ctx, node, router, request)
-			answers <- answer{e, err}
+			found, err := at(ctx, node)
+			answers <- answer{found, err}
 		})
 	}
 	err = ErrNotConnected
@@ -125,10 +140,10 @@ func (d *Desks) anywhere(ctx context.Context, nodes []fleet.NodeID, router fleet
 		switch {
 		case a.err == nil, settled(a.err):
 			cancel()
-			return a.Explanation, nil, a.err
+			return a.found, nil, a.err
 		case !errors.Is(a.err, ErrNotConnected):
 			missing = a.err
 		}
 	}
-	return Explanation{}, missing, err
+	return found, missing, err
 }

@@ -61,6 +61,14 @@ func (n *nodes) Explain(ctx context.Context, node fleet.NodeID, router fleet.Rou
 	return desk.Explain(ctx, router, request)
 }
 
+func (n *nodes) Inspect(ctx context.Context, node fleet.NodeID, router fleet.RouterID, cluster fleet.ClusterID, most uint32) (Inspection, error) {
+	desk, err := n.at(ctx, node)
+	if err != nil {
+		return Inspection{}, err
+	}
+	return desk.Inspect(ctx, router, cluster, most)
+}
+
 func (n *nodes) Follow(ctx context.Context, node fleet.NodeID, filter *routerpb.DecisionFilter, perSecond uint32, tell func(News) error) error {
 	desk, err := n.at(ctx, node)
 	if err != nil {
@@ -157,12 +165,16 @@ func TestARouterIsFoundWhereverItIs(t *testing.T) {
 				if !errors.Is(err, c.want) || err == nil && (e.Node != c.at || e.Record == nil) {
 					t.Errorf("got %+v, %v", e, err)
 				}
+				took := time.Since(start)
 				slices.Sort(others.asked[min(len(others.asked), len(c.held)):]) // the rest is asked at once
 				if got := fmt.Sprint(others.asked); got != c.asked {
 					t.Errorf("asked %s, want %s", got, c.asked)
 				}
-				if took := time.Since(start); took > Timeout {
+				if took > Timeout {
 					t.Errorf("it took %s", took)
+				}
+				if i, err := d.Inspect(t.Context(), "r1", "us-a", 9); !errors.Is(err, c.want) || err == nil && (i.Node != c.at || i.Router != "r1" || i.Region != "us" || i.Sight.GetReason() != "us-a of 9") {
+					t.Errorf("of a cluster: %+v, %v", i, err)
 				}
 				answer := "known"
 				if c.want != nil {

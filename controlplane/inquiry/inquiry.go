@@ -1,5 +1,5 @@
-// Package inquiry asks routers about requests over the streams that they hold open: what became of one,
-// and what is decided from now on. A [Desk] asks the routers connected to its own node, [Desks] those
+// Package inquiry asks routers over the streams that they hold open: what became of a request, how the places
+// of a cluster stand, and what is decided from now on. A [Desk] asks the routers connected to its own node, [Desks] those
 // of all nodes. What records say is the routers' matter, who may see them the caller's.
 package inquiry
 
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"anabranch/api/fleet"
+	"anabranch/api/routerpb"
 )
 
 // Why there is no answer.
@@ -33,6 +34,15 @@ type Explanation struct {
 	// it remembers at most.
 	Oldest time.Time
 	Most   int
+}
+
+// Inspection is how a router sees the places of a cluster.
+type Inspection struct {
+	Node   fleet.NodeID // that the router is connected to
+	Router fleet.RouterID
+	Region fleet.RegionID
+	// Sight is what it said, never nil where there is no error.
+	Sight *routerpb.Inspected
 }
 
 // News is one piece of what a tail tells: records of a router, or, where Router is empty, how many

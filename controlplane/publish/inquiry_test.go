@@ -15,7 +15,7 @@ func (r *rig) able(id string) *router {
 	r.t.Helper()
 	x := r.dial()
 	m := hello(id, nil)
-	m.GetHello().Features = []routerpb.Feature{routerpb.Feature_FEATURE_EXPLAIN, routerpb.Feature_FEATURE_TAIL}
+	m.GetHello().Features = []routerpb.Feature{routerpb.Feature_FEATURE_EXPLAIN, routerpb.Feature_FEATURE_TAIL, routerpb.Feature_FEATURE_INSPECT}
 	x.say(m)
 	x.hear() // welcome
 	return x
@@ -25,7 +25,7 @@ func (r *rig) able(id string) *router {
 func (x *router) asked() *routerpb.ToRouter {
 	x.t.Helper()
 	for {
-		if m := x.hear(); m.GetExplain() != nil || m.GetTail() != nil || m.GetStopTail() != nil {
+		if m := x.hear(); m.GetExplain() != nil || m.GetInspect() != nil || m.GetTail() != nil || m.GetStopTail() != nil {
 			return m
 		}
 	}
@@ -55,6 +55,23 @@ func TestQuestionsGoOverTheStream(t *testing.T) {
 	x.say(&routerpb.FromRouter{Body: &routerpb.FromRouter_Explained{Explained: &routerpb.Explained{Number: ask.GetNumber(), Record: []byte(`{"id":"7"}`)}}})
 	if a := <-answers; a.err != nil || string(a.Record) != `{"id":"7"}` || a.Region != "us" {
 		t.Errorf("got %+v", a)
+	}
+
+	sights := make(chan inquiry.Inspection, 1)
+	go func() {
+		i, err := desk.Inspect(ctx, "r1", "us-a", 5)
+		if err != nil {
+			t.Error(err)
+		}
+		sights <- i
+	}()
+	look := x.asked().GetInspect()
+	if look.GetCluster() != "us-a" || look.GetMost() != 5 {
+		t.Errorf("asked %v", look)
+	}
+	x.say(&routerpb.FromRouter{Body: &routerpb.FromRouter_Inspected{Inspected: &routerpb.Inspected{Number: look.GetNumber(), Known: true, Places: []*routerpb.PlaceSight{{Id: "p"}}}}})
+	if i := <-sights; i.Router != "r1" || i.Region != "us" || len(i.Sight.GetPlaces()) != 1 {
+		t.Errorf("got %+v", i)
 	}
 
 	news := make(chan inquiry.News, 16)
@@ -121,6 +138,7 @@ func TestAnswersOfARouterThatNobodyAskedAreIgnored(t *testing.T) {
 		})
 		x := r.able("r1")
 		x.say(&routerpb.FromRouter{Body: &routerpb.FromRouter_Explained{Explained: &routerpb.Explained{Number: 7}}})
+		x.say(&routerpb.FromRouter{Body: &routerpb.FromRouter_Inspected{Inspected: &routerpb.Inspected{Number: 7}}})
 		x.say(&routerpb.FromRouter{Body: &routerpb.FromRouter_Decisions{Decisions: &routerpb.Decisions{Number: 7}}})
 		x.say(&routerpb.FromRouter{})
 		x.say(report(9))

@@ -22,6 +22,7 @@ type routersDouble struct {
 	explanation inquiry.Explanation
 	err         error
 	news        chan inquiry.News
+	sights      map[fleet.RouterID]func(context.Context) (*routerpb.Inspected, error)
 
 	mu     sync.Mutex // guards what is below
 	asked  []string
@@ -35,6 +36,19 @@ func (r *routersDouble) Explain(_ context.Context, router fleet.RouterID, reques
 	defer r.mu.Unlock()
 	r.asked = append(r.asked, string(router)+" "+request)
 	return r.explanation, r.err
+}
+
+// Inspect asks whoever a test has set for the router; nobody is not connected.
+func (r *routersDouble) Inspect(ctx context.Context, router fleet.RouterID, cluster fleet.ClusterID, most uint32) (inquiry.Inspection, error) {
+	r.mu.Lock()
+	r.asked = append(r.asked, fmt.Sprintf("%s %s %d", router, cluster, most))
+	answer := r.sights[router]
+	r.mu.Unlock()
+	if answer == nil {
+		return inquiry.Inspection{}, inquiry.ErrNotConnected
+	}
+	sight, err := answer(ctx)
+	return inquiry.Inspection{Node: "n3", Router: router, Region: "us", Sight: sight}, err
 }
 
 func (r *routersDouble) Follow(ctx context.Context, filter *routerpb.DecisionFilter, perSecond uint32, tell func(inquiry.News) error) error {

@@ -19,6 +19,7 @@ import (
 // Inquiries ask the routers, to whichever node they are connected; see [inquiry.Desks].
 type Inquiries interface {
 	Explain(ctx context.Context, router fleet.RouterID, request string) (inquiry.Explanation, error)
+	Inspect(ctx context.Context, router fleet.RouterID, cluster fleet.ClusterID, most uint32) (inquiry.Inspection, error)
 	Follow(ctx context.Context, filter *routerpb.DecisionFilter, perSecond uint32, tell func(inquiry.News) error) error
 }
 
@@ -83,13 +84,13 @@ func problemOfInquiry(err error, router fleet.RouterID) error {
 	case errors.Is(err, inquiry.ErrUnknownRouter):
 		return newProblem(codeUnknownRouter, fmt.Sprintf("No router %s has been heard of in the last ten minutes; /v1/routers lists those that have.", router))
 	case errors.Is(err, inquiry.ErrTooOld):
-		return newProblem(codeRouterTooOld, fmt.Sprintf("The build of router %s answers no questions about requests. Its own admin page /explain/{id} does.", router))
+		return newProblem(codeRouterTooOld, fmt.Sprintf("The build of router %s answers no such questions. Its own admin pages /explain/{id} and /status do.", router))
 	case errors.Is(err, inquiry.ErrBusy):
 		return newProblem(codeBusy, fmt.Sprintf("Too many questions wait for router %s.", router)).after(time.Second)
 	case errors.Is(err, context.DeadlineExceeded):
 		return newProblem(codeRouterSilent, fmt.Sprintf("Router %s, or the node that it is connected to, did not answer within %s.", router, inquiry.Timeout)).after(time.Second)
 	case errors.Is(err, inquiry.ErrNotConnected):
-		return newProblem(codeRouterAway, fmt.Sprintf("Router %s is connected to no node that answers now. Its own admin page /explain/{id} may.", router)).after(5 * time.Second)
+		return newProblem(codeRouterAway, fmt.Sprintf("Router %s is connected to no node that answers now. Its own admin pages /explain/{id} and /status may.", router)).after(5 * time.Second)
 	}
 	return err
 }

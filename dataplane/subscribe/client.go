@@ -56,7 +56,7 @@ type Options struct {
 	Revert func() (ref table.Ref, reverts bool)
 	// Orders takes in the emergency orders that a node wants held; it must not wait. Nil: none are taken.
 	Orders func(*routerpb.Orders)
-	// Requests answers the control plane's questions about requests. Nil: nobody does, and it is told so.
+	// Requests answers the control plane's questions about requests and places. Nil: nobody does, and it is told so.
 	Requests Requests
 	// Budgets are what this router charges to budgets of money. Nil: it charges none.
 	Budgets Budgets

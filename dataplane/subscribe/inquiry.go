@@ -3,17 +3,20 @@ package subscribe
 import (
 	"time"
 
+	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 )
 
-// Requests are what a router remembers of requests, and hands over of those that end. The control plane
-// asks over the stream, for its users.
+// Requests are what a router remembers of requests, hands over of those that end, and sees of where they
+// go. The control plane asks over the stream, for its users.
 type Requests interface {
 	// Explain gives the record of a request by the router's own name of it.
 	Explain(id string) *routerpb.Explained
 	// Tail begins to collect the records that a filter wants, at most so many a second. Nil: there are
 	// too many tails.
 	Tail(filter *routerpb.DecisionFilter, perSecond uint32) Tail
+	// Inspect tells how the places of a cluster stand, of so many at most; 0: as many as it tells at most.
+	Inspect(cluster fleet.ClusterID, most uint32) *routerpb.Inspected
 }
 
 // Tail collects records until it is stopped. Nobody waits for whoever takes them.
@@ -53,7 +56,7 @@ func (q *inquiries) features() []routerpb.Feature {
 	if q.to == nil {
 		return nil
 	}
-	return []routerpb.Feature{routerpb.Feature_FEATURE_EXPLAIN, routerpb.Feature_FEATURE_TAIL}
+	return []routerpb.Feature{routerpb.Feature_FEATURE_EXPLAIN, routerpb.Feature_FEATURE_TAIL, routerpb.Feature_FEATURE_INSPECT}
 }
 
 // due ticks while there are tails.
@@ -72,6 +75,16 @@ func (q *inquiries) explain(m *routerpb.Explain) *routerpb.FromRouter {
 	answer := q.to.Explain(m.GetRequestId())
 	answer.Number = m.GetNumber()
 	return &routerpb.FromRouter{Body: &routerpb.FromRouter_Explained{Explained: answer}}
+}
+
+// inspect answers a question about a cluster. Nil: as with explain.
+func (q *inquiries) inspect(m *routerpb.Inspect) *routerpb.FromRouter {
+	if q.to == nil {
+		return nil
+	}
+	answer := q.to.Inspect(fleet.ClusterID(m.GetCluster()), m.GetMost())
+	answer.Number = m.GetNumber()
+	return &routerpb.FromRouter{Body: &routerpb.FromRouter_Inspected{Inspected: answer}}
 }
 
 // follow begins a tail or renews its lease. The answer to a new one says whether it is refused.

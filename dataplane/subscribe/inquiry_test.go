@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
 )
 
@@ -31,6 +32,10 @@ type tailDouble struct {
 
 func (r *requests) Explain(id string) *routerpb.Explained {
 	return &routerpb.Explained{Record: []byte(`{"id":"` + id + `"}`), OldestUnixMs: 7, RememberedMost: 4096}
+}
+
+func (r *requests) Inspect(cluster fleet.ClusterID, most uint32) *routerpb.Inspected {
+	return &routerpb.Inspected{Known: true, Kind: string(cluster), Left: most}
 }
 
 func (r *requests) Tail(filter *routerpb.DecisionFilter, perSecond uint32) Tail {
@@ -230,10 +235,14 @@ func TestARouterAnswersOverItsStream(t *testing.T) {
 	f.o.Requests = r
 	f.start(t)
 	hello := a.next(t).GetHello()
-	for _, f := range []routerpb.Feature{routerpb.Feature_FEATURE_EXPLAIN, routerpb.Feature_FEATURE_TAIL} {
+	for _, f := range []routerpb.Feature{routerpb.Feature_FEATURE_EXPLAIN, routerpb.Feature_FEATURE_TAIL, routerpb.Feature_FEATURE_INSPECT} {
 		if !slices.Contains(hello.GetFeatures(), f) {
 			t.Errorf("hello lacks %s: %v", f, hello)
 		}
+	}
+	a.asks <- &routerpb.ToRouter{Body: &routerpb.ToRouter_Inspect{Inspect: &routerpb.Inspect{Number: 6, Cluster: "us-a", Most: 9}}}
+	if got := a.next(t).GetInspected(); got.GetNumber() != 6 || !got.GetKnown() || got.GetKind() != "us-a" || got.GetLeft() != 9 {
+		t.Errorf("of a cluster it answers %v", got)
 	}
 	a.asks <- &routerpb.ToRouter{Body: &routerpb.ToRouter_Explain{Explain: &routerpb.Explain{Number: 5, RequestId: "r-1"}}}
 	if got := a.next(t).GetExplained(); got.GetNumber() != 5 || string(got.GetRecord()) != `{"id":"r-1"}` || got.GetRememberedMost() != 4096 {
@@ -268,7 +277,7 @@ func TestARouterAnswersOverItsStream(t *testing.T) {
 
 func TestARouterWithoutAnswersSaysSoAndTakesNoNotice(t *testing.T) {
 	q := inquiries{}
-	if q.features() != nil || q.explain(&routerpb.Explain{Number: 1}) != nil || q.follow(startTail(1, 0), time.Now()) != nil || q.due() != nil {
+	if q.features() != nil || q.explain(&routerpb.Explain{Number: 1}) != nil || q.inspect(&routerpb.Inspect{Number: 1}) != nil || q.follow(startTail(1, 0), time.Now()) != nil || q.due() != nil {
 		t.Error("it answers")
 	}
 }

@@ -231,6 +231,8 @@ func (s *session) receive(m *routerpb.ToRouter) error {
 		return s.acknowledge(s.c.considerDelta(body.Delta, now))
 	case *routerpb.ToRouter_Explain:
 		return s.send(s.explain(body.Explain))
+	case *routerpb.ToRouter_Inspect:
+		return s.send(s.inspect(body.Inspect))
 	case *routerpb.ToRouter_Tail:
 		return s.send(s.follow(body.Tail, now))
 	case *routerpb.ToRouter_StopTail:

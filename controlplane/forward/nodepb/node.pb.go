@@ -13,6 +13,7 @@
 //   2026-11-30  sources in exchanges.
 //   2026-11-30  Explain and Decisions.
 //   2026-11-30  signed_orders in exchanges.
+//   2026-12-01  Inspect.
 
 package nodepb
 
@@ -777,6 +778,126 @@ func (x *ExplainReply) GetRegion() string {
 	return ""
 }
 
+type InspectRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // of the control plane
+	RouterId      string                 `protobuf:"bytes,2,opt,name=router_id,json=routerId,proto3" json:"router_id,omitempty"`
+	Cluster       string                 `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Most          uint32                 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectRequest) Reset() {
+	*x = InspectRequest{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectRequest) ProtoMessage() {}
+
+func (x *InspectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectRequest.ProtoReflect.Descriptor instead.
+func (*InspectRequest) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *InspectRequest) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *InspectRequest) GetRouterId() string {
+	if x != nil {
+		return x.RouterId
+	}
+	return ""
+}
+
+func (x *InspectRequest) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *InspectRequest) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+type InspectReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Inspected     *routerpb.Inspected    `protobuf:"bytes,1,opt,name=inspected,proto3" json:"inspected,omitempty"`
+	Region        string                 `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"` // of the router
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectReply) Reset() {
+	*x = InspectReply{}
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectReply) ProtoMessage() {}
+
+func (x *InspectReply) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectReply.ProtoReflect.Descriptor instead.
+func (*InspectReply) Descriptor() ([]byte, []int) {
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *InspectReply) GetInspected() *routerpb.Inspected {
+	if x != nil {
+		return x.Inspected
+	}
+	return nil
+}
+
+func (x *InspectReply) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
 type DecisionsRequest struct {
 	state         protoimpl.MessageState   `protogen:"open.v1"`
 	ClusterId     string                   `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -788,7 +909,7 @@ type DecisionsRequest struct {
 
 func (x *DecisionsRequest) Reset() {
 	*x = DecisionsRequest{}
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[14]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +921,7 @@ func (x *DecisionsRequest) String() string {
 func (*DecisionsRequest) ProtoMessage() {}
 
 func (x *DecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[14]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +934,7 @@ func (x *DecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionsRequest.ProtoReflect.Descriptor instead.
 func (*DecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{14}
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DecisionsRequest) GetClusterId() string {
@@ -853,7 +974,7 @@ type DecisionsReply struct {
 
 func (x *DecisionsReply) Reset() {
 	*x = DecisionsReply{}
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[15]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +986,7 @@ func (x *DecisionsReply) String() string {
 func (*DecisionsReply) ProtoMessage() {}
 
 func (x *DecisionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[15]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +999,7 @@ func (x *DecisionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionsReply.ProtoReflect.Descriptor instead.
 func (*DecisionsReply) Descriptor() ([]byte, []int) {
-	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{15}
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DecisionsReply) GetRouterId() string {
@@ -955,7 +1076,7 @@ type SourceObservation struct {
 
 func (x *SourceObservation) Reset() {
 	*x = SourceObservation{}
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[16]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1088,7 @@ func (x *SourceObservation) String() string {
 func (*SourceObservation) ProtoMessage() {}
 
 func (x *SourceObservation) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[16]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1101,7 @@ func (x *SourceObservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceObservation.ProtoReflect.Descriptor instead.
 func (*SourceObservation) Descriptor() ([]byte, []int) {
-	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SourceObservation) GetCluster() string {
@@ -1158,7 +1279,7 @@ type RouterObservation struct {
 
 func (x *RouterObservation) Reset() {
 	*x = RouterObservation{}
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[17]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1291,7 @@ func (x *RouterObservation) String() string {
 func (*RouterObservation) ProtoMessage() {}
 
 func (x *RouterObservation) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[17]
+	mi := &file_controlplane_forward_nodepb_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1304,7 @@ func (x *RouterObservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RouterObservation.ProtoReflect.Descriptor instead.
 func (*RouterObservation) Descriptor() ([]byte, []int) {
-	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_forward_nodepb_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RouterObservation) GetHello() *routerpb.Hello {
@@ -1278,6 +1399,15 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tR\trequestId\"d\n" +
 	"\fExplainReply\x12<\n" +
 	"\texplained\x18\x01 \x01(\v2\x1e.anabranch.router.v1.ExplainedR\texplained\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\tR\x06region\"z\n" +
+	"\x0eInspectRequest\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1b\n" +
+	"\trouter_id\x18\x02 \x01(\tR\brouterId\x12\x18\n" +
+	"\acluster\x18\x03 \x01(\tR\acluster\x12\x12\n" +
+	"\x04most\x18\x04 \x01(\rR\x04most\"d\n" +
+	"\fInspectReply\x12<\n" +
+	"\tinspected\x18\x01 \x01(\v2\x1e.anabranch.router.v1.InspectedR\tinspected\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\"\x8c\x01\n" +
 	"\x10DecisionsRequest\x12\x1d\n" +
 	"\n" +
@@ -1326,7 +1456,7 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"\x06report\x18\x02 \x01(\v2\x1b.anabranch.router.v1.ReportR\x06report\x12*\n" +
 	"\x03ack\x18\x03 \x01(\v2\x18.anabranch.router.v1.AckR\x03ack\x12\x15\n" +
 	"\x06age_ms\x18\x04 \x01(\x03R\x05ageMs\x12\x17\n" +
-	"\anode_id\x18\x05 \x01(\tR\x06nodeId2\x86\x05\n" +
+	"\anode_id\x18\x05 \x01(\tR\x06nodeId2\xd5\x05\n" +
 	"\x04Node\x12M\n" +
 	"\aPropose\x12!.anabranch.node.v1.ProposeRequest\x1a\x1f.anabranch.node.v1.ProposeReply\x12S\n" +
 	"\tReadIndex\x12#.anabranch.node.v1.ReadIndexRequest\x1a!.anabranch.node.v1.ReadIndexReply\x12D\n" +
@@ -1334,7 +1464,8 @@ const file_controlplane_forward_nodepb_node_proto_rawDesc = "" +
 	"\x06Remove\x12 .anabranch.node.v1.RemoveRequest\x1a\x1e.anabranch.node.v1.RemoveReply\x12P\n" +
 	"\bTransfer\x12\".anabranch.node.v1.TransferRequest\x1a .anabranch.node.v1.TransferReply\x12P\n" +
 	"\bExchange\x12\".anabranch.node.v1.ExchangeRequest\x1a .anabranch.node.v1.ExchangeReply\x12M\n" +
-	"\aExplain\x12!.anabranch.node.v1.ExplainRequest\x1a\x1f.anabranch.node.v1.ExplainReply\x12U\n" +
+	"\aExplain\x12!.anabranch.node.v1.ExplainRequest\x1a\x1f.anabranch.node.v1.ExplainReply\x12M\n" +
+	"\aInspect\x12!.anabranch.node.v1.InspectRequest\x1a\x1f.anabranch.node.v1.InspectReply\x12U\n" +
 	"\tDecisions\x12#.anabranch.node.v1.DecisionsRequest\x1a!.anabranch.node.v1.DecisionsReply0\x01B'Z%anabranch/controlplane/forward/nodepbb\x06proto3"
 
 var (
@@ -1349,7 +1480,7 @@ func file_controlplane_forward_nodepb_node_proto_rawDescGZIP() []byte {
 	return file_controlplane_forward_nodepb_node_proto_rawDescData
 }
 
-var file_controlplane_forward_nodepb_node_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_controlplane_forward_nodepb_node_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_controlplane_forward_nodepb_node_proto_goTypes = []any{
 	(*ProposeRequest)(nil),          // 0: anabranch.node.v1.ProposeRequest
 	(*ProposeReply)(nil),            // 1: anabranch.node.v1.ProposeReply
@@ -1365,52 +1496,58 @@ var file_controlplane_forward_nodepb_node_proto_goTypes = []any{
 	(*ExchangeReply)(nil),           // 11: anabranch.node.v1.ExchangeReply
 	(*ExplainRequest)(nil),          // 12: anabranch.node.v1.ExplainRequest
 	(*ExplainReply)(nil),            // 13: anabranch.node.v1.ExplainReply
-	(*DecisionsRequest)(nil),        // 14: anabranch.node.v1.DecisionsRequest
-	(*DecisionsReply)(nil),          // 15: anabranch.node.v1.DecisionsReply
-	(*SourceObservation)(nil),       // 16: anabranch.node.v1.SourceObservation
-	(*RouterObservation)(nil),       // 17: anabranch.node.v1.RouterObservation
-	(*statepb.Command)(nil),         // 18: anabranch.state.v1.Command
-	(*statepb.Outcome)(nil),         // 19: anabranch.state.v1.Outcome
-	(*routerpb.SignedOrder)(nil),    // 20: anabranch.router.v1.SignedOrder
-	(*routerpb.Explained)(nil),      // 21: anabranch.router.v1.Explained
-	(*routerpb.DecisionFilter)(nil), // 22: anabranch.router.v1.DecisionFilter
-	(*routerpb.Hello)(nil),          // 23: anabranch.router.v1.Hello
-	(*routerpb.Report)(nil),         // 24: anabranch.router.v1.Report
-	(*routerpb.Ack)(nil),            // 25: anabranch.router.v1.Ack
+	(*InspectRequest)(nil),          // 14: anabranch.node.v1.InspectRequest
+	(*InspectReply)(nil),            // 15: anabranch.node.v1.InspectReply
+	(*DecisionsRequest)(nil),        // 16: anabranch.node.v1.DecisionsRequest
+	(*DecisionsReply)(nil),          // 17: anabranch.node.v1.DecisionsReply
+	(*SourceObservation)(nil),       // 18: anabranch.node.v1.SourceObservation
+	(*RouterObservation)(nil),       // 19: anabranch.node.v1.RouterObservation
+	(*statepb.Command)(nil),         // 20: anabranch.state.v1.Command
+	(*statepb.Outcome)(nil),         // 21: anabranch.state.v1.Outcome
+	(*routerpb.SignedOrder)(nil),    // 22: anabranch.router.v1.SignedOrder
+	(*routerpb.Explained)(nil),      // 23: anabranch.router.v1.Explained
+	(*routerpb.Inspected)(nil),      // 24: anabranch.router.v1.Inspected
+	(*routerpb.DecisionFilter)(nil), // 25: anabranch.router.v1.DecisionFilter
+	(*routerpb.Hello)(nil),          // 26: anabranch.router.v1.Hello
+	(*routerpb.Report)(nil),         // 27: anabranch.router.v1.Report
+	(*routerpb.Ack)(nil),            // 28: anabranch.router.v1.Ack
 }
 var file_controlplane_forward_nodepb_node_proto_depIdxs = []int32{
-	18, // 0: anabranch.node.v1.ProposeRequest.command:type_name -> anabranch.state.v1.Command
-	19, // 1: anabranch.node.v1.ProposeReply.outcome:type_name -> anabranch.state.v1.Outcome
-	17, // 2: anabranch.node.v1.ExchangeRequest.routers:type_name -> anabranch.node.v1.RouterObservation
-	16, // 3: anabranch.node.v1.ExchangeRequest.sources:type_name -> anabranch.node.v1.SourceObservation
-	20, // 4: anabranch.node.v1.ExchangeRequest.signed_orders:type_name -> anabranch.router.v1.SignedOrder
-	20, // 5: anabranch.node.v1.ExchangeReply.signed_orders:type_name -> anabranch.router.v1.SignedOrder
-	21, // 6: anabranch.node.v1.ExplainReply.explained:type_name -> anabranch.router.v1.Explained
-	22, // 7: anabranch.node.v1.DecisionsRequest.filter:type_name -> anabranch.router.v1.DecisionFilter
-	23, // 8: anabranch.node.v1.RouterObservation.hello:type_name -> anabranch.router.v1.Hello
-	24, // 9: anabranch.node.v1.RouterObservation.report:type_name -> anabranch.router.v1.Report
-	25, // 10: anabranch.node.v1.RouterObservation.ack:type_name -> anabranch.router.v1.Ack
-	0,  // 11: anabranch.node.v1.Node.Propose:input_type -> anabranch.node.v1.ProposeRequest
-	2,  // 12: anabranch.node.v1.Node.ReadIndex:input_type -> anabranch.node.v1.ReadIndexRequest
-	4,  // 13: anabranch.node.v1.Node.Join:input_type -> anabranch.node.v1.JoinRequest
-	6,  // 14: anabranch.node.v1.Node.Remove:input_type -> anabranch.node.v1.RemoveRequest
-	8,  // 15: anabranch.node.v1.Node.Transfer:input_type -> anabranch.node.v1.TransferRequest
-	10, // 16: anabranch.node.v1.Node.Exchange:input_type -> anabranch.node.v1.ExchangeRequest
-	12, // 17: anabranch.node.v1.Node.Explain:input_type -> anabranch.node.v1.ExplainRequest
-	14, // 18: anabranch.node.v1.Node.Decisions:input_type -> anabranch.node.v1.DecisionsRequest
-	1,  // 19: anabranch.node.v1.Node.Propose:output_type -> anabranch.node.v1.ProposeReply
-	3,  // 20: anabranch.node.v1.Node.ReadIndex:output_type -> anabranch.node.v1.ReadIndexReply
-	5,  // 21: anabranch.node.v1.Node.Join:output_type -> anabranch.node.v1.JoinReply
-	7,  // 22: anabranch.node.v1.Node.Remove:output_type -> anabranch.node.v1.RemoveReply
-	9,  // 23: anabranch.node.v1.Node.Transfer:output_type -> anabranch.node.v1.TransferReply
-	11, // 24: anabranch.node.v1.Node.Exchange:output_type -> anabranch.node.v1.ExchangeReply
-	13, // 25: anabranch.node.v1.Node.Explain:output_type -> anabranch.node.v1.ExplainReply
-	15, // 26: anabranch.node.v1.Node.Decisions:output_type -> anabranch.node.v1.DecisionsReply
-	19, // [19:27] is the sub-list for method output_type
-	11, // [11:19] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	20, // 0: anabranch.node.v1.ProposeRequest.command:type_name -> anabranch.state.v1.Command
+	21, // 1: anabranch.node.v1.ProposeReply.outcome:type_name -> anabranch.state.v1.Outcome
+	19, // 2: anabranch.node.v1.ExchangeRequest.routers:type_name -> anabranch.node.v1.RouterObservation
+	18, // 3: anabranch.node.v1.ExchangeRequest.sources:type_name -> anabranch.node.v1.SourceObservation
+	22, // 4: anabranch.node.v1.ExchangeRequest.signed_orders:type_name -> anabranch.router.v1.SignedOrder
+	22, // 5: anabranch.node.v1.ExchangeReply.signed_orders:type_name -> anabranch.router.v1.SignedOrder
+	23, // 6: anabranch.node.v1.ExplainReply.explained:type_name -> anabranch.router.v1.Explained
+	24, // 7: anabranch.node.v1.InspectReply.inspected:type_name -> anabranch.router.v1.Inspected
+	25, // 8: anabranch.node.v1.DecisionsRequest.filter:type_name -> anabranch.router.v1.DecisionFilter
+	26, // 9: anabranch.node.v1.RouterObservation.hello:type_name -> anabranch.router.v1.Hello
+	27, // 10: anabranch.node.v1.RouterObservation.report:type_name -> anabranch.router.v1.Report
+	28, // 11: anabranch.node.v1.RouterObservation.ack:type_name -> anabranch.router.v1.Ack
+	0,  // 12: anabranch.node.v1.Node.Propose:input_type -> anabranch.node.v1.ProposeRequest
+	2,  // 13: anabranch.node.v1.Node.ReadIndex:input_type -> anabranch.node.v1.ReadIndexRequest
+	4,  // 14: anabranch.node.v1.Node.Join:input_type -> anabranch.node.v1.JoinRequest
+	6,  // 15: anabranch.node.v1.Node.Remove:input_type -> anabranch.node.v1.RemoveRequest
+	8,  // 16: anabranch.node.v1.Node.Transfer:input_type -> anabranch.node.v1.TransferRequest
+	10, // 17: anabranch.node.v1.Node.Exchange:input_type -> anabranch.node.v1.ExchangeRequest
+	12, // 18: anabranch.node.v1.Node.Explain:input_type -> anabranch.node.v1.ExplainRequest
+	14, // 19: anabranch.node.v1.Node.Inspect:input_type -> anabranch.node.v1.InspectRequest
+	16, // 20: anabranch.node.v1.Node.Decisions:input_type -> anabranch.node.v1.DecisionsRequest
+	1,  // 21: anabranch.node.v1.Node.Propose:output_type -> anabranch.node.v1.ProposeReply
+	3,  // 22: anabranch.node.v1.Node.ReadIndex:output_type -> anabranch.node.v1.ReadIndexReply
+	5,  // 23: anabranch.node.v1.Node.Join:output_type -> anabranch.node.v1.JoinReply
+	7,  // 24: anabranch.node.v1.Node.Remove:output_type -> anabranch.node.v1.RemoveReply
+	9,  // 25: anabranch.node.v1.Node.Transfer:output_type -> anabranch.node.v1.TransferReply
+	11, // 26: anabranch.node.v1.Node.Exchange:output_type -> anabranch.node.v1.ExchangeReply
+	13, // 27: anabranch.node.v1.Node.Explain:output_type -> anabranch.node.v1.ExplainReply
+	15, // 28: anabranch.node.v1.Node.Inspect:output_type -> anabranch.node.v1.InspectReply
+	17, // 29: anabranch.node.v1.Node.Decisions:output_type -> anabranch.node.v1.DecisionsReply
+	21, // [21:30] is the sub-list for method output_type
+	12, // [12:21] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_forward_nodepb_node_proto_init() }
@@ -1424,7 +1561,7 @@ func file_controlplane_forward_nodepb_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_forward_nodepb_node_proto_rawDesc), len(file_controlplane_forward_nodepb_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -13,6 +13,7 @@
 //   2026-11-30  sources in exchanges.
 //   2026-11-30  Explain and Decisions.
 //   2026-11-30  signed_orders in exchanges.
+//   2026-12-01  Inspect.
 
 package nodepb
 
@@ -36,6 +37,7 @@ const (
 	Node_Transfer_FullMethodName  = "/anabranch.node.v1.Node/Transfer"
 	Node_Exchange_FullMethodName  = "/anabranch.node.v1.Node/Exchange"
 	Node_Explain_FullMethodName   = "/anabranch.node.v1.Node/Explain"
+	Node_Inspect_FullMethodName   = "/anabranch.node.v1.Node/Inspect"
 	Node_Decisions_FullMethodName = "/anabranch.node.v1.Node/Decisions"
 )
 
@@ -59,6 +61,8 @@ type NodeClient interface {
 	// NOT_FOUND: the router is not connected to it, FAILED_PRECONDITION: the router doesn't answer such
 	// questions.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainReply, error)
+	// Inspect asks one about the places of a cluster, likewise.
+	Inspect(ctx context.Context, in *InspectRequest, opts ...grpc.CallOption) (*InspectReply, error)
 	// Decisions gives what the routers connected to the node itself decide, until the caller goes.
 	Decisions(ctx context.Context, in *DecisionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DecisionsReply], error)
 }
@@ -141,6 +145,16 @@ func (c *nodeClient) Explain(ctx context.Context, in *ExplainRequest, opts ...gr
 	return out, nil
 }
 
+func (c *nodeClient) Inspect(ctx context.Context, in *InspectRequest, opts ...grpc.CallOption) (*InspectReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(InspectReply)
+	err := c.cc.Invoke(ctx, Node_Inspect_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) Decisions(ctx context.Context, in *DecisionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DecisionsReply], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[0], Node_Decisions_FullMethodName, cOpts...)
@@ -180,6 +194,8 @@ type NodeServer interface {
 	// NOT_FOUND: the router is not connected to it, FAILED_PRECONDITION: the router doesn't answer such
 	// questions.
 	Explain(context.Context, *ExplainRequest) (*ExplainReply, error)
+	// Inspect asks one about the places of a cluster, likewise.
+	Inspect(context.Context, *InspectRequest) (*InspectReply, error)
 	// Decisions gives what the routers connected to the node itself decide, until the caller goes.
 	Decisions(*DecisionsRequest, grpc.ServerStreamingServer[DecisionsReply]) error
 	mustEmbedUnimplementedNodeServer()
@@ -212,6 +228,9 @@ func (UnimplementedNodeServer) Exchange(context.Context, *ExchangeRequest) (*Exc
 }
 func (UnimplementedNodeServer) Explain(context.Context, *ExplainRequest) (*ExplainReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
+}
+func (UnimplementedNodeServer) Inspect(context.Context, *InspectRequest) (*InspectReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Inspect not implemented")
 }
 func (UnimplementedNodeServer) Decisions(*DecisionsRequest, grpc.ServerStreamingServer[DecisionsReply]) error {
 	return status.Error(codes.Unimplemented, "method Decisions not implemented")
@@ -363,6 +382,24 @@ func _Node_Explain_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Inspect_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(InspectRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Inspect(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Inspect_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Inspect(ctx, req.(*InspectRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_Decisions_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(DecisionsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -408,6 +445,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Explain",
 			Handler:    _Node_Explain_Handler,
+		},
+		{
+			MethodName: "Inspect",
+			Handler:    _Node_Inspect_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

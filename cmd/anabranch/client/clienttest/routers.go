@@ -33,6 +33,14 @@ func (i inquiries) Explain(ctx context.Context, router fleet.RouterID, request s
 	return inquiry.Explanation{}, inquiry.ErrUnknownRouter
 }
 
+// Inspect asks the routers of the test.
+func (i inquiries) Inspect(ctx context.Context, router fleet.RouterID, cluster fleet.ClusterID, most uint32) (inquiry.Inspection, error) {
+	if routers := i.now(); routers != nil {
+		return routers.Inspect(ctx, router, cluster, most)
+	}
+	return inquiry.Inspection{}, inquiry.ErrUnknownRouter
+}
+
 // Follow follows the routers of the test.
 func (i inquiries) Follow(ctx context.Context, filter *routerpb.DecisionFilter, perSecond uint32, tell func(inquiry.News) error) error {
 	if routers := i.now(); routers != nil {
