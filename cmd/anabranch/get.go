@@ -43,6 +43,8 @@ func (a *app) shows(word string) func(ctx context.Context, c *client.Client, nam
 		return a.getRouters
 	case "source", "sources":
 		return a.getSources
+	case "endpoint", "endpoints":
+		return a.getEndpoints
 	}
 	return nil
 }
@@ -52,17 +54,21 @@ func (a *app) get() *cobra.Command {
 		Use:   "get KIND [NAME]",
 		Short: "Show resources",
 		Long: "Show the resources of a kind, or one by name.\n\nKinds: " + strings.Join(plurals(), ", ") + ";\n" +
-			"routers, which are no resources: where each is connected, the table that it holds and what it\nsaid of the last; and sources, perhaps of one cluster: the gateways and model servers that the control\nplane polls itself where no router reports, how old what it found is, and what went wrong.",
+			"routers, which are no resources: where each is connected, the table that it holds and what it\nsaid of the last; sources, perhaps of one cluster: the gateways and model servers that the control\nplane polls itself where no router reports, how old what it found is, and what went wrong; and endpoints, of\none cluster: each as a router of its region sees it now, with its queue, KV cache, adapters and learned rates.",
 		Example: `  anabranch get regions
   anabranch get cluster us-east-1-a -o yaml
   anabranch get tenants -o json
   anabranch get routers
-  anabranch get sources us-east-1-a`,
+  anabranch get sources us-east-1-a
+  anabranch get endpoints us-east-1-a`,
 		Args: cobra.RangeArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			all, directive := a.completeResources(cmd, args, begun)
 			if len(args) == 0 {
-				all = append(all, beginning([]string{"routers", "sources"}, begun)...)
+				all = append(all, beginning([]string{"routers", "sources", "endpoints"}, begun)...)
+			}
+			if len(args) == 1 && strings.HasPrefix(args[0], "endpoint") {
+				all = a.names(cmd.Context(), "cluster", begun)
 			}
 			return all, directive
 		},
@@ -80,7 +86,7 @@ func (a *app) get() *cobra.Command {
 		}
 		kind, err := kindOf(args[0])
 		if err != nil {
-			return fmt.Errorf("%w, or routers, or sources", err)
+			return fmt.Errorf("%w, or routers, sources or endpoints", err)
 		}
 		c, err := a.connect("")
 		if err != nil {

@@ -202,7 +202,7 @@ func TestExitCodes(t *testing.T) {
 		"no such flag":        {[]string{"get", "regions", "--colour"}, exitUsage, "unknown flag: --colour\n  usage: anabranch get "},
 		"missing argument":    {[]string{"get"}, exitUsage, "received 0\n  usage: anabranch get KIND [NAME] [flags]; `anabranch get --help` tells more\n"},
 		"format":              {[]string{"get", "regions", "-o", "xml"}, exitUsage, "choose one of table, json, yaml"},
-		"kind":                {[]string{"get", "planets"}, exitUsage, "choose one of regions, models, clusters, tenants, policies, quotas, ratecards, safetyrules, drillplans, or routers, or sources"},
+		"kind":                {[]string{"get", "planets"}, exitUsage, "choose one of regions, models, clusters, tenants, policies, quotas, ratecards, safetyrules, drillplans, or routers, sources or endpoints"},
 		"kind of history":     {[]string{"history", "planets", "x"}, exitUsage, "drillplans, or tables"},
 		"no such of a group":  {[]string{"token", "revke", "ci"}, exitUsage, `unknown command "revke" for "anabranch token"; did you mean revoke?`},
 		"nothing like it":     {[]string{"--server", "http://127.0.0.1:1", "key", "--token", "x", "eat"}, exitUsage, "there are add, list, new, revoke, rotate"},

@@ -175,6 +175,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["DrillPlanSpec"], structs["DrillTarget"], structs["DrillStep"], structs["DrillFailback"] = policy.DrillPlanSpec{}, policy.DrillTarget{}, policy.DrillStep{}, policy.DrillFailback{}
 	structs["DrillAbort"], structs["DrillLimit"], structs["DrillSchedule"], structs["DrillBlackout"] = policy.DrillAbort{}, policy.DrillLimit{}, policy.DrillSchedule{}, policy.DrillBlackout{}
 	structs["DrillRulesSpec"], structs["DrillWindow"] = policy.DrillRulesSpec{}, policy.DrillWindow{}
+	structs["ClusterEndpoints"], structs["EndpointSight"], structs["EndpointModel"], structs["SilentRouter"] = ClusterEndpoints{}, EndpointSight{}, EndpointModel{}, SilentRouter{}
 	structs["Source"], structs["SourceList"] = Source{}, List[Source]{}
 	structs["PriceList"], structs["ClusterPrice"], structs["GPUsCost"], structs["PriceDoubt"], structs["PriceSource"] = PriceList{}, ClusterPrice{}, GPUsCost{}, PriceDoubt{}, PriceSource{}
 	structs["Usage"], structs["LimitUsage"], structs["LimitUsageList"], structs["RegionLimitUsage"] = Usage{}, LimitUsage{}, List[LimitUsage]{}, RegionLimitUsage{}

@@ -164,6 +164,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/costs/bills", s.bills, s.may(read), timed)
 	e.GET("/v1/prices", s.prices, s.may(read, anyScope), timed)
 	e.GET("/v1/sources", s.sources, s.may(read, anyScope), timed)
+	e.GET("/v1/clusters/:name/endpoints", s.endpointsOf, s.may(read, anyScope), timed)
 	e.GET("/v1/explain/:id", s.explain, s.may(read, filtered), timed)
 	e.GET("/v1/explain/:id/now", s.explainNow, s.may(read, filtered), timed)
 	e.GET("/v1/decisions", s.decisions, s.may(read, filtered))
