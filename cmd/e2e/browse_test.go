@@ -225,17 +225,18 @@ func (j *journey) levers() levers {
 		// rest asks a node beside the browser, as a role, for what a journey prepares or counts.
 		"rest": lever(func(arg struct {
 			Method, Path, Role, IfMatch string
+			Node                        string // none: any that runs
 			Body                        json.RawMessage
 		},
 		) (any, error) {
 			var up *Node
 			for _, n := range s.nodes {
-				if !j.down[n] {
+				if !j.down[n] && (arg.Node == "" || string(n.options.ID) == arg.Node) {
 					up = n
 				}
 			}
 			if up == nil {
-				return nil, errors.New("no node runs")
+				return nil, errors.New("no such node runs")
 			}
 			status, text := s.tryAt(up, arg.Method, arg.Path, s.tokens[arg.Role], "application/json", arg.IfMatch, string(arg.Body))
 			out := map[string]any{"status": status, "text": text}

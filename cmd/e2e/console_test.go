@@ -28,6 +28,8 @@ func TestTheConsole(t *testing.T) {
 	}{
 		{"console", nil},
 		{"leader", nil},
+		{"stream", nil},
+		{"session", nil},
 	} {
 		t.Run(j.file, func(t *testing.T) { s.browse(t, j.file, j.levers, "CONSOLE_ISSUER="+idp.URL) })
 	}

@@ -80,9 +80,9 @@ export function barred({ link, picture, failures }: Live): string {
   return picture?.leader === '' ? 'The control plane has no leader now.' : ''
 }
 
-/** The wait before attempt n (from 1): half a second, doubling to 15 s, spread over its upper half. */
+/** The wait before attempt n (from 1): half a second, doubling to 5 s, spread over its upper half. */
 export function backoff(n: number, random: number): number {
-  const most = Math.min(15_000, 500 * 2 ** Math.min(n - 1, 10))
+  const most = Math.min(5_000, 500 * 2 ** Math.min(n - 1, 10))
   return Math.round(most * (0.5 + random / 2))
 }
 

@@ -7,7 +7,7 @@ import { ApiError, words } from '../api/problem'
 import { queries, useRead } from '../api/query'
 import type { Capabilities, Session as Signed, SessionAsk } from '../api/schema.gen'
 import { Login } from './Login'
-import { begin, comesBack, finish, provider, refreshIn, takeCode, type Gate, type Provider } from './signin'
+import { begin, comesBack, finish, provider, refreshIn, takeCode, whyOut, type Gate, type Provider } from './signin'
 
 /** Whether somebody may do something, and why not. */
 export interface Permit {
@@ -52,7 +52,8 @@ export function Sessions({ gate, children }: { gate: Gate; children: ReactNode }
 
   const told = useCallback((s: Signed) => {
     setUnanswered('')
-    setState(s.signedIn ? { is: 'in', session: s } : { is: 'out', why: s.code === 'none' ? '' : (s.detail ?? ''), busy: false })
+    const at = Date.now()
+    setState((before) => (s.signedIn ? { is: 'in', session: s } : { is: 'out', why: whyOut(before.is === 'in' ? before.session : null, s, at), busy: false }))
     if (!s.signedIn) queries.clear()
   }, [])
   const ask = useCallback(async () => {
@@ -134,8 +135,22 @@ export function Sessions({ gate, children }: { gate: Gate; children: ReactNode }
   }, [state, told, ask])
 
   useEffect(() => onRefused(() => void ask()), [ask])
+
+  // Tabs of one browser share the session: what one does with it the others look at.
+  const tabs = useRef<BroadcastChannel | null>(null)
+  useEffect(() => {
+    const channel = new BroadcastChannel('anabranch.session')
+    channel.addEventListener('message', () => void ask())
+    tabs.current = channel
+    return () => channel.close()
+  }, [ask])
+  const inside = state.is === 'in'
+  useEffect(() => {
+    if (inside) tabs.current?.postMessage('in')
+  }, [inside])
   const signOut = useCallback(() => {
     const done = () => {
+      tabs.current?.postMessage('out')
       queries.clear()
       setState({ is: 'out', why: '', busy: false })
     }

@@ -1,6 +1,6 @@
 import { createHash, webcrypto } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { begin, comesBack, finish, provider, refreshIn, takeCode, type Gate, type Provider } from './signin'
+import { begin, comesBack, finish, provider, refreshIn, takeCode, whyOut, type Gate, type Provider } from './signin'
 
 const idp: Provider = {
   issuer: 'https://id.example',
@@ -116,3 +116,14 @@ it.each([
   ['2036-12-01T00:00:00Z', 2 ** 31 - 1],
   [undefined, null],
 ])('makes a session that ends at %s longer in %d ms', (at, want) => expect(refreshIn(at, Date.parse('2026-12-01T00:00:00Z'))).toBe(want))
+
+it('tells why somebody is not signed in any more', () => {
+  const at = Date.parse('2026-12-01T03:00:00Z')
+  const none = { signedIn: false, code: 'none' as const, detail: 'Nobody is signed in.' }
+  const was = (expiresAt?: string) => ({ signedIn: true, ...(expiresAt ? { expiresAt } : {}) })
+  expect(whyOut(null, none, at), 'nobody was').toBe('')
+  expect(whyOut(was('2026-12-01T03:00:01Z'), none, at)).toMatch(/has ended/)
+  expect(whyOut(was('2026-12-01T09:00:00Z'), none, at)).toMatch(/another tab/)
+  expect(whyOut(was(), none, at)).toMatch(/another tab/)
+  expect(whyOut(was(), { signedIn: false, code: 'revoked', detail: 'It was revoked.' }, at)).toBe('It was revoked.')
+})

@@ -1,6 +1,8 @@
 // Signing in with the OpenID provider: an authorization code with PKCE (RFC 7636). The code goes to the
 // control plane, which exchanges it and keeps what it gets in cookies; the page speaks to nobody else.
 
+import type { Session } from '../api/schema.gen'
+
 /** What the control plane says of the provider. */
 export interface Provider {
   issuer: string
@@ -123,4 +125,11 @@ export function refreshIn(expiresAt: string | undefined, now: number): number | 
   if (Number.isNaN(left)) return null
   // What a timer can hold is about 24 days.
   return Math.min(Math.max(0, Math.min(left - 5 * MINUTE_MS, (left * 2) / 3)), 2 ** 31 - 1)
+}
+
+/** Why nobody is signed in any more, in words; empty: nobody was. Browsers drop the cookie of a session that has ended. */
+export function whyOut(before: Session | null, now: Session, at: number): string {
+  if (now.code !== 'none') return now.detail ?? ''
+  if (!before) return ''
+  return before.expiresAt && Date.parse(before.expiresAt) <= at + 2_000 ? 'Your session has ended.' : 'You were signed out in another tab or window.'
 }
