@@ -63,7 +63,7 @@ unless --step and --by say otherwise.`,
 		Args: cobra.NoArgs,
 	}
 	f.add(a, cmd)
-	cmd.AddCommand(a.costBills())
+	cmd.AddCommand(a.costBills(), a.costEvents())
 	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "wide", "json", "yaml", "csv")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

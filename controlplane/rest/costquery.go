@@ -111,6 +111,11 @@ func wantsCSV(c echo.Context) (bool, error) {
 
 // readTime reads since, or from and until.
 func (q *costQuery) readTime(c echo.Context, now time.Time) error {
+	return q.readTimeOr(c, now, DefaultCostSince)
+}
+
+// readTimeOr is readTime that goes back so far if nothing is said.
+func (q *costQuery) readTimeOr(c echo.Context, now time.Time, span time.Duration) error {
 	since, from := c.QueryParam("since"), c.QueryParam("from")
 	if since != "" && from != "" {
 		return newProblem(codeInvalidRequest, "since and from say the same: give one of them.")
@@ -123,7 +128,6 @@ func (q *costQuery) readTime(c echo.Context, now time.Time) error {
 		}
 		q.Until = at
 	}
-	span := DefaultCostSince
 	if since != "" {
 		var err error
 		if span, err = spanOf(since); err != nil {

@@ -181,6 +181,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	structs["Usage"], structs["LimitUsage"], structs["LimitUsageList"], structs["RegionLimitUsage"] = Usage{}, LimitUsage{}, List[LimitUsage]{}, RegionLimitUsage{}
 	structs["Bills"], structs["BilledDay"], structs["BilledGoods"] = Bills{}, BilledDay{}, BilledGoods{}
 	structs["Costs"], structs["CostGap"], structs["CostRow"], structs["CostSum"] = Costs{}, CostGap{}, CostRow{}, CostSum{}
+	structs["CostEvents"], structs["CostEvent"], structs["CostExtra"], structs["TenantExtra"] = CostEvents{}, CostEvent{}, CostExtra{}, TenantExtra{}
 	structs["RemainingEstimate"], structs["BudgetUsage"] = RemainingEstimate{}, BudgetUsage{}
 	structs["TableVersion"], structs["TableVersionList"], structs["TableChange"], structs["WeightMove"] = TableVersion{}, List[TableVersion]{}, TableChange{}, WeightMove{}
 	structs["ListCount"], structs["ListChange"], structs["TableDiff"] = ListCount{}, plan.ListChange{}, TableDiff{}

@@ -161,6 +161,7 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/tenants/:name/usage", s.usage, s.may(read, filtered), timed)
 	e.GET("/v1/usage", s.usages, s.may(read, filtered), timed)
 	e.GET("/v1/costs", s.costs, s.may(read, filtered), timed)
+	e.GET("/v1/costs/events", s.costEvents, s.may(read), timed)
 	e.GET("/v1/costs/bills", s.bills, s.may(read), timed)
 	e.GET("/v1/prices", s.prices, s.may(read, anyScope), timed)
 	e.GET("/v1/sources", s.sources, s.may(read, anyScope), timed)

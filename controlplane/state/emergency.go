@@ -45,6 +45,10 @@ func (v *View) Orders(now time.Time) []*statepb.PutOrder {
 	return out
 }
 
+// OrdersGiven gives the emergency orders that are remembered, also those that are over, oldest first. They must not be
+// changed.
+func (v *View) OrdersGiven() []*statepb.PutOrder { return v.emergency.orders }
+
 // Ordered is what the emergency orders come to at now.
 func (v *View) Ordered(now time.Time) *order.View {
 	if len(v.emergency.orders) == 0 {
