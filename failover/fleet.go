@@ -151,11 +151,22 @@ func correlated(
 	slices.SortFunc(regions, cmp.Compare)
 	switch {
 	case len(regions) >= 2:
-		return fmt.Sprintf("%d regions turned bad within %s: %v", len(regions), cfg.Correlated, regions)
+		return fmt.Sprintf("%d regions turned bad within %s: %s", len(regions), cfg.Correlated, some(regions))
 	case len(clusters) > 1 && badAll > cfg.CorrelatedShare*all:
 		return fmt.Sprintf("%.0f %% of capacity turned bad within %s", 100*badAll/all, cfg.Correlated)
 	}
 	return ""
+}
+
+// someRegions is how many a reason names: it stands with each cluster of a fleet that is frozen.
+const someRegions = 8
+
+// some names regions, and how many more there are.
+func some(regions []fleet.RegionID) string {
+	if n := len(regions) - someRegions; n > 0 {
+		return fmt.Sprintf("%v and %d more", regions[:someRegions], n)
+	}
+	return fmt.Sprint(regions)
 }
 
 func turnsBad(c Cluster, v verdict, cfg Config, now time.Time) bool {

@@ -9,10 +9,13 @@ import (
 	"anabranch/controlplane/policy"
 )
 
+// NotNeeded explains a share of nothing that nothing forbids: others are nearer, or cost less.
+const NotNeeded = "not needed"
+
 // What a share is explained by where no order, policy or health does. The texts of all constraints
 // are free of figures that load moves: a reason that differs is a change of the table.
 const (
-	notNeeded = "not needed"
+	notNeeded = NotNeeded
 	local     = "local"
 	spill     = "spill" // home has no room at this distance
 	cheaper   = "costs less than home"

@@ -107,7 +107,8 @@ type LiveModel struct {
 	EndpointsReady int `json:"endpointsReady"`
 }
 
-// LiveWeights are the weights of one model and class as seen from one region.
+// LiveWeights are the weights of one model and class as seen from one region, without those of nothing that are
+// [plan.NotNeeded].
 type LiveWeights struct {
 	Reason   string                `json:"reason,omitempty"`
 	Clusters map[string]LiveWeight `json:"clusters"`
@@ -257,7 +258,11 @@ func (n standing) liveWeights() map[string]map[string]map[string]LiveWeights {
 	for _, w := range n.view.Table().GetWeights() {
 		live := LiveWeights{Reason: reasons[key{w.GetModel(), w.GetClass(), w.GetSource()}], Clusters: map[string]LiveWeight{}}
 		for _, c := range w.GetClusters() {
-			live.Clusters[c.GetCluster()] = LiveWeight{Wanted: rough(c.GetWeight()), Observed: hundredths(n.observed(w, c)), Reason: c.GetReason()}
+			share := LiveWeight{Wanted: rough(c.GetWeight()), Observed: hundredths(n.observed(w, c)), Reason: c.GetReason()}
+			if share.Wanted == 0 && share.Observed == 0 && share.Reason == plan.NotNeeded {
+				continue // of 200 clusters a region needs a few
+			}
+			live.Clusters[c.GetCluster()] = share
 		}
 		if to[w.GetModel()] == nil {
 			to[w.GetModel()] = map[string]map[string]LiveWeights{}

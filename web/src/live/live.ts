@@ -113,6 +113,8 @@ export const world: World = {
 
 /** What every page follows. More about drills, rollouts and proposals is read when the stream says that it has changed. */
 const TOPICS = 'fleet,status,drills,rollouts,proposals'
+/** How many pictures of the fleet a second, at most: so soon is shown what is decided. */
+const RATE = 10
 
 /** Follows the fleet until the signal aborts or the session is refused, and tells the news. */
 export async function connect(tell: (news: News) => void, signal: AbortSignal, w: World = world) {
@@ -211,7 +213,7 @@ async function watch(events: Reader, signal: AbortSignal, w: World, tell: (news:
   }
   heard()
   try {
-    const response = await w.fetch(`/v1/events?topics=${TOPICS}${events.id ? `&after=${encodeURIComponent(events.id)}` : ''}`, {
+    const response = await w.fetch(`/v1/events?topics=${TOPICS}&rate=${RATE}${events.id ? `&after=${encodeURIComponent(events.id)}` : ''}`, {
       headers: { Accept: 'text/event-stream' },
       cache: 'no-store',
       signal: both,

@@ -126,7 +126,10 @@ export function whole(raw: unknown): Picture {
 const filled = new WeakMap<object, unknown>()
 
 function each<T extends object>(parts: Record<string, T>, fill: (part: T) => T): Record<string, T> {
+  const known = filled.get(parts) as Record<string, T> | undefined
+  if (known) return known
   const out: Record<string, T> = {}
+  filled.set(parts, out)
   for (const [name, part] of Object.entries(parts)) {
     let got = filled.get(part) as T | undefined
     if (!got) filled.set(part, (got = fill(part)))

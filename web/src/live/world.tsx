@@ -6,15 +6,64 @@ import { queries } from '../api/query'
 import { useNow } from '../ui/clock'
 import { barred, connect, reduce, stale, start, type Live, type News, type Told } from './live'
 
-/** A value that tells its readers when it changes. */
+/** How long between two drawings of news that keep coming: more often nobody can read. */
+export const DRAW_MS = 250
+
+/** Where a store lives: the time, and whether anybody looks. */
+export interface Surroundings {
+  now: () => number
+  hidden: () => boolean
+  /** Calls once after a time; the result takes it back. */
+  later: (ms: number, f: () => void) => () => void
+  /** Calls whenever the page is shown or hidden. */
+  onShown: (f: () => void) => void
+}
+
+const browser: Surroundings = {
+  now: () => performance.now(),
+  hidden: () => document.hidden,
+  later: (ms, f) => {
+    const timer = setTimeout(f, ms)
+    return () => clearTimeout(timer)
+  },
+  onShown: (f) => document.addEventListener('visibilitychange', f),
+}
+
+/**
+ * A value that tells its readers when it changes: at once how the connection stands, and what is measured a few times a
+ * second. While the page is hidden it only keeps what is new, and tells it when somebody looks again.
+ */
 export class Store {
   private live: Live = start
+  private shown: Live = start
   private readers = new Set<() => void>()
+  private toldAt = Number.NEGATIVE_INFINITY
+  private takeBack: (() => void) | undefined
+
+  constructor(private readonly around: Surroundings = browser) {
+    around.onShown(() => {
+      if (!around.hidden()) this.publish()
+    })
+  }
+
   tell = (news: News) => {
     this.live = reduce(this.live, news)
+    const urgent = this.live.link.state !== this.shown.link.state || this.shown.picture === null
+    const wait = this.toldAt + DRAW_MS - this.around.now()
+    if (urgent || (wait <= 0 && !this.around.hidden())) this.publish()
+    else if (!this.around.hidden()) this.takeBack ??= this.around.later(wait, this.publish)
+  }
+
+  private publish = () => {
+    this.takeBack?.()
+    this.takeBack = undefined
+    if (this.shown === this.live) return
+    this.shown = this.live
+    this.toldAt = this.around.now()
     this.readers.forEach((f) => f())
   }
-  get = () => this.live
+
+  get = () => this.shown
   subscribe = (f: () => void) => {
     this.readers.add(f)
     return () => void this.readers.delete(f)

@@ -24,21 +24,27 @@ function Known({ picture }: { picture: Picture }) {
   const navigate = route.useNavigate()
   const old = useStale()
   const costs = useRead('listCosts', { query: { by: 'region', since: '10m' } }, { every: 30_000 }).data?.data
-  const survival = useRead('survival', {}, { every: 15_000 }).data?.data
+  const plans = useRead('survival', {}, { every: 15_000 })
+  const survival = plans.data?.data
 
   const { q, show } = search
-  const all = useMemo(() => regionRows(picture, costs, survival), [picture, costs, survival])
+  const all = regionRows(picture, costs, survival)
   const regions = useMemo(() => all.filter((r) => (show === 'all' || severity(r.health) > 0) && matches(q, r.name, r.zone, r.health)), [all, q, show])
+  const allClusters = clusterRows(picture)
   const clusters = useMemo(
-    () => clusterRows(picture).filter((c) => (show === 'all' || severity(c.worst) > 0) && matches(q, c.name, c.region, c.health, c.type, ...Object.keys(c.models))),
-    [picture, q, show],
+    () => allClusters.filter((c) => (show === 'all' || severity(c.worst) > 0) && matches(q, c.name, c.region, c.health, c.type, ...Object.keys(c.models))),
+    [allClusters, q, show],
   )
   const columns = useMemo(() => regionColumns(picture.tableRevision), [picture.tableRevision])
   const change = useCallback((over: Partial<typeof search>) => void navigate({ search: (s) => ({ ...s, ...over }), replace: true }), [navigate])
   const onQ = useCallback((value: string) => change({ q: value }), [change])
   const onSort = useCallback((sort: string) => change({ sort }), [change])
   const onClusterSort = useCallback((csort: string) => change({ csort }), [change])
-  const models = Object.keys(picture.weights).toSorted()
+  const onLossSort = useCallback((lsort: string) => change({ lsort }), [change])
+  const models = useMemo(() => Object.keys(picture.weights).toSorted(), [picture.weights])
+  const listed = all.map((r) => r.name).join('\n')
+  const names = useMemo(() => (listed ? listed.split('\n') : []), [listed])
+  const health = useMemo(() => new Map(all.map((r) => [r.name, r.health])), [all])
 
   return (
     <div data-stale={old} className="flex flex-col gap-3">
@@ -64,14 +70,14 @@ function Known({ picture }: { picture: Picture }) {
               )
             }
           >
-            <Flow picture={picture} model={search.model} health={new Map(all.map((r) => [r.name, r.health]))} />
+            <Flow picture={picture} model={search.model} health={health} q={q} />
           </Section>
           <Section title="Headroom after a loss">
-            <Loss regions={all.map((r) => r.name)} survival={survival} />
+            <Loss regions={names} survival={survival} error={plans.error?.message ?? ''} q={q} sort={search.lsort} onSort={onLossSort} />
           </Section>
         </div>
       </div>
-      <Section title="Clusters" note={`${clusters.length} of ${Object.keys(picture.clusters).length}`}>
+      <Section title="Clusters" note={`${clusters.length} of ${allClusters.length}`}>
         <Table label="Clusters" rows={clusters} columns={clusterColumns} rowId={(c) => c.name} sort={search.csort} onSort={onClusterSort} rowProps={clusterProps} empty="No cluster matches." />
       </Section>
     </div>

@@ -5,9 +5,11 @@ import { oneOf, search, short, text } from '../../ui/search'
 const schema = {
   /** Only what has this in its name, zone, state or models. */
   q: text(),
-  /** Columns of the two tables, with a - before it for the largest first. */
+  /** Columns of the tables, with a - before it for the largest first. */
   sort: text('region'),
   csort: text('region'),
+  /** Of the list of losses; empty: the worst first. */
+  lsort: text(),
   /** Everything, or what needs a look. */
   show: oneOf('all', 'unwell'),
   /** The model whose flows are drawn; empty: all. */

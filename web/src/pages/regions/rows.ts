@@ -1,6 +1,7 @@
 // What the page shows of a region and a cluster, put together from the picture, the account and the plans of losses.
 
 import type { Costs, Survival } from '../../api/schema.gen'
+import { kept, latest } from '../../live/latest'
 import { severity, worst, type Cluster, type Picture, type Region } from '../../live/picture'
 
 export interface ClusterRow extends Cluster {
@@ -40,11 +41,26 @@ export interface RegionRow extends Region {
 }
 
 /** All clusters, by region and name. */
-export function clusterRows(p: Picture): ClusterRow[] {
-  return Object.entries(p.clusters)
+export const clusterRows = (p: Picture): ClusterRow[] => rowsOfAll(p.clusters)
+
+const rowsOfAll = latest((clusters: Picture['clusters']) =>
+  Object.entries(clusters)
     .map(([name, c]) => rowOf(name, c))
-    .toSorted((a, b) => a.region.localeCompare(b.region) || a.name.localeCompare(b.name))
-}
+    .toSorted((a, b) => inOrder(a.region, b.region) || inOrder(a.name, b.name)),
+)
+
+/** By region. */
+const clustersIn = latest((clusters: Picture['clusters']) => {
+  const by = new Map<string, ClusterRow[]>()
+  for (const c of rowsOfAll(clusters)) {
+    const there = by.get(c.region)
+    if (there) there.push(c)
+    else by.set(c.region, [c])
+  }
+  return by
+})
+
+const inOrder = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
 
 const rowsOf = new WeakMap<Cluster, ClusterRow>()
 /** The same row for the same cluster, so that it is drawn once. */
@@ -79,6 +95,11 @@ export interface RegionFlow {
  * classes: how it divides is not told.
  */
 export function flows(p: Picture, model = ''): RegionFlow[] {
+  return flowsOf(p.weights, p.clusters, p.regions, model)
+}
+
+const flowsOf = latest((weights: Picture['weights'], clusters: Picture['clusters'], regions: Picture['regions'], model: string) => {
+  const p = { weights, clusters, regions }
   const by = new Map<string, RegionFlow>()
   const parts = new Map<string, number>()
   const each: [source: string, to: string, wanted: number, observed: number][] = []
@@ -104,7 +125,7 @@ export function flows(p: Picture, model = ''): RegionFlow[] {
     by.set(key, flow)
   }
   return [...by.values()]
-}
+})
 
 /** By region, from an account by region. */
 export function accounts(costs: Costs | undefined): Map<string, Account> {
@@ -125,53 +146,83 @@ export function accounts(costs: Costs | undefined): Map<string, Account> {
 
 /** What is left to a region, for the loss of each other, the least first. */
 export function leftOf(region: string, survival: Survival | undefined): Left[] {
-  const out: Left[] = []
-  for (const row of survival?.rows ?? []) {
-    const [lost, ...more] = row.lost.regions ?? []
-    if (!lost || more.length > 0 || lost === region || row.lost.clusters?.length) continue
-    const here = row.clusters.filter((c) => c.region === region)
-    const can = here.reduce((sum, c) => sum + c.canPerS, 0)
-    if (can > 0) out.push({ lost, headroom: here.reduce((sum, c) => sum + c.headroomPerS, 0) / can })
-  }
-  return out.toSorted((a, b) => a.headroom - b.headroom)
+  return (survival && lefts(survival).get(region)) ?? none
 }
 
+const none: Left[] = []
+
+/** The same for all regions, in one go. */
+const lefts = latest((survival: Survival) => {
+  const out = new Map<string, Left[]>()
+  for (const row of survival.rows) {
+    const [lost, ...more] = row.lost.regions ?? []
+    if (!lost || more.length > 0 || row.lost.clusters?.length) continue
+    const by = new Map<string, { can: number; headroom: number }>()
+    for (const c of row.clusters) {
+      const sum = by.get(c.region) ?? { can: 0, headroom: 0 }
+      by.set(c.region, { can: sum.can + c.canPerS, headroom: sum.headroom + c.headroomPerS })
+    }
+    for (const [region, { can, headroom }] of by) {
+      if (region === lost || can <= 0) continue
+      const there = out.get(region)
+      const left = { lost, headroom: headroom / can }
+      if (there) there.push(left)
+      else out.set(region, [left])
+    }
+  }
+  for (const [region, all] of out) out.set(region, all.toSorted((a, b) => a.headroom - b.headroom))
+  return out
+})
+
+/** The row of each region as it was last made, which stays the same while nothing in it changes. */
+const regionRow = new Map<string, RegionRow>()
+
+const accountsOf = latest(accounts)
+
 /** All regions with what is known of them, by name. */
-export function regionRows(p: Picture, costs?: Costs, survival?: Survival): RegionRow[] {
+export const regionRows = (p: Picture, costs?: Costs, survival?: Survival): RegionRow[] => regionsOf(p.regions, p.clusters, p.weights, costs, survival)
+
+const regionsOf = latest((regions: Picture['regions'], all: Picture['clusters'], weights: Picture['weights'], costs: Costs | undefined, survival: Survival | undefined) => {
+  const p = { regions, clusters: all, weights } as Picture
   const wanted = shares(p, 'wanted')
   const observed = shares(p, 'observed')
-  const account = accounts(costs)
-  const clusters = clusterRows(p)
-  const tabled = Object.keys(p.weights).length > 0
-  return Object.entries(p.regions)
-    .map(([name, r]): RegionRow => {
-      const own = clusters.filter((c) => c.region === name)
-      const heard = own.filter((c) => c.heardAt !== undefined)
-      const bad = own.toSorted((a, b) => severity(b.health) - severity(a.health))[0]
-      const capacity = heard.reduce((sum, c) => sum + c.capacityWork, 0)
-      const ttft = Math.max(0, ...heard.map((c) => c.ttftP95Ms))
-      return {
-        ...r,
-        name,
-        health: own.length ? worst([r.health, ...own.map((c) => c.worst)]) : r.health,
-        since: bad?.since,
-        reason: bad && severity(bad.worst) > 0 ? `${bad.name}: ${bad.reason || words(bad.worst)}` : '',
-        clusters: own.length,
-        wanted: tabled ? (wanted.get(name) ?? 0) : undefined,
-        observed: tabled ? (observed.get(name) ?? 0) : undefined,
-        saturation: !heard.length
-          ? undefined
-          : capacity > 0
-            ? heard.reduce((sum, c) => sum + c.saturation * c.capacityWork, 0) / capacity
-            : Math.max(...heard.map((c) => c.saturation)),
-        ttftP95Ms: ttft > 0 ? ttft : undefined,
-        errors: r.requestsPerSecond > 0 ? r.failuresPerSecond / r.requestsPerSecond : r.failuresPerSecond > 0 ? 1 : undefined,
-        account: account.get(name),
-        left: leftOf(name, survival),
-      }
+  const account = accountsOf(costs)
+  const there = clustersIn(all)
+  const tabled = Object.keys(weights).length > 0
+  const rows = Object.entries(regions).map(([name, r]): RegionRow => {
+    const own = there.get(name) ?? []
+    const heard = own.filter((c) => c.heardAt !== undefined)
+    const bad = own.toSorted((a, b) => severity(b.health) - severity(a.health))[0]
+    const capacity = heard.reduce((sum, c) => sum + c.capacityWork, 0)
+    const ttft = Math.max(0, ...heard.map((c) => c.ttftP95Ms))
+    const row = kept(regionRow.get(name), {
+      ...r,
+      name,
+      health: own.length ? worst([r.health, ...own.map((c) => c.worst)]) : r.health,
+      since: bad?.since,
+      reason: bad && severity(bad.worst) > 0 ? `${bad.name}: ${bad.reason || words(bad.worst)}` : '',
+      clusters: own.length,
+      // As far as anybody can see: what wanders below is no reason to draw a row.
+      wanted: tabled ? rounded(wanted.get(name) ?? 0) : undefined,
+      observed: tabled ? rounded(observed.get(name) ?? 0) : undefined,
+      saturation: !heard.length
+        ? undefined
+        : capacity > 0
+          ? heard.reduce((sum, c) => sum + c.saturation * c.capacityWork, 0) / capacity
+          : Math.max(...heard.map((c) => c.saturation)),
+      ttftP95Ms: ttft > 0 ? ttft : undefined,
+      errors: r.requestsPerSecond > 0 ? r.failuresPerSecond / r.requestsPerSecond : r.failuresPerSecond > 0 ? 1 : undefined,
+      account: account.get(name),
+      left: leftOf(name, survival),
     })
-    .toSorted((a, b) => a.name.localeCompare(b.name))
-}
+    regionRow.set(name, row)
+    return row
+  })
+  for (const name of regionRow.keys()) if (!(name in regions)) regionRow.delete(name)
+  return rows.toSorted((a, b) => inOrder(a.name, b.name))
+})
+
+const rounded = (share: number) => (share > 0 ? Math.max(1, Math.round(share * 10_000)) / 10_000 : 0)
 
 function words(state: string): string {
   return state.toLowerCase().replaceAll('_', ' ')
