@@ -29,7 +29,8 @@
 //               orders; health by model. An older router takes part in no drill and gets no orders.
 //   2026-12-01  version 1: adapters that are missing where a place is out of use. An older router looks for
 //               none, and holds up no return.
-//   2026-12-01  version 1: questions about the places of a cluster, to routers that say they answer them.
+//   2026-12-01  version 1: questions about the places of a cluster, to routers that say they answer them; tokens, and
+//               what of them was cached, of a window. An older router tells of neither.
 
 package routerpb
 
@@ -3234,8 +3235,15 @@ type ClusterSignal struct {
 	// Of the model: adapters that the endpoints of a place that is out of use, of this router's region, have not shown to
 	// have, sorted, at most 16. Empty: none, or nobody looks.
 	MissingAdapters []string `protobuf:"bytes,19,rep,name=missing_adapters,json=missingAdapters,proto3" json:"missing_adapters,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of answers from there that ended in the window: tokens that came in and went out.
+	InputTokens  uint64 `protobuf:"varint,20,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	OutputTokens uint64 `protobuf:"varint,21,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	// Prompt tokens of which it is known how many were cached, and those: by what answers tell or, where none does, by what
+	// the model servers' own pages counted since the last report, whoever asked. 0: nothing is told.
+	PrefixTokens  uint64 `protobuf:"varint,22,opt,name=prefix_tokens,json=prefixTokens,proto3" json:"prefix_tokens,omitempty"`
+	CachedTokens  uint64 `protobuf:"varint,23,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClusterSignal) Reset() {
@@ -3399,6 +3407,34 @@ func (x *ClusterSignal) GetMissingAdapters() []string {
 		return x.MissingAdapters
 	}
 	return nil
+}
+
+func (x *ClusterSignal) GetInputTokens() uint64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *ClusterSignal) GetOutputTokens() uint64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
+func (x *ClusterSignal) GetPrefixTokens() uint64 {
+	if x != nil {
+		return x.PrefixTokens
+	}
+	return 0
+}
+
+func (x *ClusterSignal) GetCachedTokens() uint64 {
+	if x != nil {
+		return x.CachedTokens
+	}
+	return 0
 }
 
 // DemandSignal is what clients asked of this router, before routing, by model and class.
@@ -6862,7 +6898,7 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\testimated\x18\v \x01(\x03R\testimated\"(\n" +
 	"\n" +
 	"UsageTaken\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\"\xd3\x04\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\"\xe5\x05\n" +
 	"\rClusterSignal\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
@@ -6885,7 +6921,11 @@ const file_api_routerpb_router_proto_rawDesc = "" +
 	"\vttft_p95_ms\x18\x10 \x01(\x01R\tttftP95Ms\x12\x18\n" +
 	"\aejected\x18\x11 \x01(\bR\aejected\x12!\n" +
 	"\feject_reason\x18\x12 \x01(\tR\vejectReason\x12)\n" +
-	"\x10missing_adapters\x18\x13 \x03(\tR\x0fmissingAdapters\"\xb3\x01\n" +
+	"\x10missing_adapters\x18\x13 \x03(\tR\x0fmissingAdapters\x12!\n" +
+	"\finput_tokens\x18\x14 \x01(\x04R\vinputTokens\x12#\n" +
+	"\routput_tokens\x18\x15 \x01(\x04R\foutputTokens\x12#\n" +
+	"\rprefix_tokens\x18\x16 \x01(\x04R\fprefixTokens\x12#\n" +
+	"\rcached_tokens\x18\x17 \x01(\x04R\fcachedTokens\"\xb3\x01\n" +
 	"\fDemandSignal\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12$\n" +

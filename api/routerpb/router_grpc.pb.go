@@ -29,7 +29,8 @@
 //               orders; health by model. An older router takes part in no drill and gets no orders.
 //   2026-12-01  version 1: adapters that are missing where a place is out of use. An older router looks for
 //               none, and holds up no return.
-//   2026-12-01  version 1: questions about the places of a cluster, to routers that say they answer them.
+//   2026-12-01  version 1: questions about the places of a cluster, to routers that say they answer them; tokens, and
+//               what of them was cached, of a window. An older router tells of neither.
 
 package routerpb
 

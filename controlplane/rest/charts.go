@@ -85,6 +85,7 @@ func (p *Points) UnmarshalJSON(b []byte) error {
 var chartMetrics = []SeriesUnits{
 	{"requestsPerSecond", "1/s"},
 	{"failuresPerSecond", "1/s"},
+	{"tokensPerSecond", "tokens/s"},
 	{"inFlight", "requests"},
 	{"waiting", "requests"},
 	{"running", "requests"},
@@ -186,7 +187,7 @@ func chartValues(f *LiveFleet, shares map[string]share) map[series.Key]float64 {
 			continue
 		}
 		for metric, v := range map[string]float64{
-			"waiting": c.Waiting, "running": c.Running, "loadWork": c.LoadWork, "capacityWork": c.CapacityWork, "endpointsReady": float64(c.EndpointsReady),
+			"waiting": c.Waiting, "running": c.Running, "tokensPerSecond": c.TokensPerSecond, "loadWork": c.LoadWork, "capacityWork": c.CapacityWork, "endpointsReady": float64(c.EndpointsReady),
 		} {
 			put("cluster", name, metric, v)
 			add(metric, v, c.Region)

@@ -48,7 +48,7 @@ func (d *double) reports(region string, saturation, ttft float64, requests uint6
 		Node: "n1", Connected: true, Received: now, Hello: &routerpb.Hello{RouterId: "r-" + region, Region: region, Version: "v1"},
 		Report: &routerpb.Report{
 			AtUnixMs: now.UnixMilli(), WindowMs: 5000, InFlight: 3, Requests: requests, QuotaStoreOk: true,
-			Clusters: []*routerpb.ClusterSignal{{Cluster: region + "-a", Model: "m", Scraped: true, EndpointsTotal: 2, EndpointsReady: 2, Saturation: saturation, Waiting: 1, TtftP95Ms: ttft, Requests: requests, LoadWork: 50}},
+			Clusters: []*routerpb.ClusterSignal{{Cluster: region + "-a", Model: "m", Scraped: true, EndpointsTotal: 2, EndpointsReady: 2, Saturation: saturation, Waiting: 1, TtftP95Ms: ttft, Requests: requests, LoadWork: 50, InputTokens: 30 * requests, OutputTokens: 5 * requests}},
 			Demand:   []*routerpb.DemandSignal{{Model: "m", Class: "interactive", RequestsPerS: 1, WorkPerS: 10}},
 		},
 	})
@@ -75,15 +75,15 @@ func TestSeriesOfRegionsClustersAndTheFleet(t *testing.T) {
 	record()
 	record() // so are both
 	from := "&from=" + url.QueryEscape(epoch.Format(time.RFC3339)) + "&to=" + url.QueryEscape(epoch.Add(14*time.Second).Format(time.RFC3339))
-	s, lines := d.lines("metric=saturation,ttftP95Ms,waiting,inFlight,routersConnected" + from)
+	s, lines := d.lines("metric=saturation,ttftP95Ms,waiting,tokensPerSecond,inFlight,routersConnected" + from)
 	for line, want := range map[string]string{
-		"saturation us": "0.5 0.6 -", "saturation eu": "0.8 - -", "ttftP95Ms us": "100 - -", "waiting eu": "1 - -", "inFlight us": "3 3 -", "routersConnected eu": "1 1 1",
+		"saturation us": "0.5 0.6 -", "saturation eu": "0.8 - -", "ttftP95Ms us": "100 - -", "waiting eu": "1 - -", "inFlight us": "3 3 -", "tokensPerSecond eu": "140 - -", "routersConnected eu": "1 1 1",
 	} {
 		if lines[line] != want {
 			t.Errorf("%s is %q, want %q", line, lines[line], want)
 		}
 	}
-	if s.Node != "n2" || !s.Since.Equal(epoch) || !s.From.Equal(epoch) || !s.To.Equal(epoch.Add(15*time.Second)) || s.StepMs != 5000 || len(s.Units) != 5 {
+	if s.Node != "n2" || !s.Since.Equal(epoch) || !s.From.Equal(epoch) || !s.To.Equal(epoch.Add(15*time.Second)) || s.StepMs != 5000 || len(s.Units) != 6 {
 		t.Errorf("%+v", s)
 	}
 	if _, lines := d.lines("metric=saturation,waiting&by=fleet" + from); lines["saturation "] != "0.8 0.6 -" || lines["waiting "] != "2 1 -" {

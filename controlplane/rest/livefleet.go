@@ -83,17 +83,9 @@ type LiveCluster struct {
 	From      string               `json:"from"` // whose word the load is: routers, polls, or empty
 	Heard
 	Votes
-	EndpointsTotal    int     `json:"endpointsTotal"`
-	EndpointsReady    int     `json:"endpointsReady"`
-	Saturation        float64 `json:"saturation"`
-	Waiting           float64 `json:"waiting"`
-	Running           float64 `json:"running"`
-	KVUsage           float64 `json:"kvUsage"`
-	TTFTP95Ms         float64 `json:"ttftP95Ms"`
-	CapacityWork      float64 `json:"capacityWork"`
-	LoadWork          float64 `json:"loadWork"`
-	RequestsPerSecond float64 `json:"requestsPerSecond"`
-	FailuresPerSecond float64 `json:"failuresPerSecond"`
+	EndpointsTotal int `json:"endpointsTotal"`
+	EndpointsReady int `json:"endpointsReady"`
+	ClusterLoad
 }
 
 // LiveModel is the health of one model on one cluster.
@@ -114,9 +106,11 @@ type LiveWeights struct {
 	Clusters map[string]LiveWeight `json:"clusters"`
 }
 
-// LiveWeight is the share of one cluster, as in [Weight].
+// LiveWeight is the share of one cluster, as in [Weight]. Applied is that of the tables which the routers of the source
+// hold, each counting the same; -1: none of them has been heard of lately, or what they hold is not kept any more.
 type LiveWeight struct {
 	Wanted   float64 `json:"wanted"`
+	Applied  float64 `json:"applied"`
 	Observed float64 `json:"observed"`
 	Reason   string  `json:"reason,omitempty"`
 }
@@ -226,8 +220,7 @@ func (n standing) liveCluster(c *policy.Resource, table *routerpb.Cluster, seen 
 		Region: spec.Region, Type: spec.Type, Health: h.GetState(), Since: sinceOf(h), Reason: h.GetReason(), Cap: table.GetHealthCap(),
 		Drained: spec.Drained, Emergency: n.emergency(name, fleet.RegionID(spec.Region)), Models: map[string]LiveModel{},
 		From: string(l.By), Heard: n.heard(l.Freshness, l.Age), Votes: votes(l), EndpointsTotal: l.Total, EndpointsReady: l.Ready,
-		Saturation: rough(l.Saturation), Waiting: rough(l.Waiting), Running: rough(l.Running), KVUsage: rough(l.KVUsage), TTFTP95Ms: rough(l.TTFTP95Ms),
-		CapacityWork: rough(l.CapacityWork), LoadWork: rough(l.LoadWork), RequestsPerSecond: rough(l.RequestsPerS), FailuresPerSecond: rough(l.FailuresPerS),
+		ClusterLoad: clusterLoad(l).rough(),
 	}
 	out.Worst = out.Health
 	for _, m := range spec.Models {
@@ -255,11 +248,12 @@ func (n standing) liveWeights() map[string]map[string]map[string]LiveWeights {
 	for _, r := range n.view.Reasons() {
 		reasons[key{r.GetModel(), r.GetClass(), r.GetSource()}] = r.GetText()
 	}
+	held := n.heldTables()
 	for _, w := range n.view.Table().GetWeights() {
 		live := LiveWeights{Reason: reasons[key{w.GetModel(), w.GetClass(), w.GetSource()}], Clusters: map[string]LiveWeight{}}
 		for _, c := range w.GetClusters() {
-			share := LiveWeight{Wanted: rough(c.GetWeight()), Observed: hundredths(n.observed(w, c)), Reason: c.GetReason()}
-			if share.Wanted == 0 && share.Observed == 0 && share.Reason == plan.NotNeeded {
+			share := LiveWeight{Wanted: rough(c.GetWeight()), Applied: rough(held.share(w, c)), Observed: hundredths(n.observed(w, c)), Reason: c.GetReason()}
+			if share.Wanted == 0 && share.Applied <= 0 && share.Observed == 0 && share.Reason == plan.NotNeeded {
 				continue // of 200 clusters a region needs a few
 			}
 			live.Clusters[c.GetCluster()] = share
@@ -295,10 +289,7 @@ type RouterStanding struct {
 func (n standing) routerStandings() (map[fleet.RouterID]RouterStanding, map[fleet.RegionID]RouterCounts) {
 	all, counts := make(map[fleet.RouterID]RouterStanding, len(n.signals.Routers)), map[fleet.RegionID]RouterCounts{}
 	for _, o := range n.signals.Routers {
-		applied, current := o.Report.GetApplied(), n.view.TableFor(o.Router(), o.Region()).GetRef()
-		if o.Ack.GetOk() && earlier(applied, o.Ack.GetTable()) {
-			applied = o.Ack.GetTable() // which the next report will say too
-		}
+		applied, current := appliedBy(o), n.view.TableFor(o.Router(), o.Region()).GetRef()
 		r := RouterStanding{
 			ID: o.Router(), Region: o.Region(), Version: o.Hello.GetVersion(), Node: o.Node, Connected: o.Connected,
 			Silent: o.Freshness(n.signals.At) != signal.Fresh, Behind: earlier(applied, current), AppliedRevision: applied.GetRevision(),

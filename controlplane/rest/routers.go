@@ -47,10 +47,7 @@ type TableAnswer struct {
 }
 
 func (n standing) router(o signal.Observation) Router {
-	applied, current := o.Report.GetApplied(), n.view.TableFor(o.Router(), o.Region()).GetRef()
-	if o.Ack.GetOk() && earlier(applied, o.Ack.GetTable()) {
-		applied = o.Ack.GetTable() // which the next report will say too
-	}
+	applied, current := appliedBy(o), n.view.TableFor(o.Router(), o.Region()).GetRef()
 	return Router{
 		ID: o.Router(), Region: o.Region(), Version: o.Hello.GetVersion(),
 		AppliedEpoch: applied.GetEpoch(), AppliedRevision: applied.GetRevision(),
@@ -60,6 +57,15 @@ func (n standing) router(o signal.Observation) Router {
 		Orders: heldOrders(o.Report),
 		Answer: tableAnswer(o.Ack),
 	}
+}
+
+// appliedBy is the table that a router obeys; nil: none, as far as it said.
+func appliedBy(o signal.Observation) *routerpb.TableRef {
+	applied := o.Report.GetApplied()
+	if o.Ack.GetOk() && earlier(applied, o.Ack.GetTable()) {
+		return o.Ack.GetTable() // which the next report will say too
+	}
+	return applied
 }
 
 // HeldOrder is an emergency order that a router has.

@@ -79,22 +79,50 @@ type ClusterStatus struct {
 // find there themselves.
 type ClusterSignals struct {
 	// From says whose word freshness, age, endpoints and load are: routers, polls, or empty for nobody's.
-	From              string     `json:"from"`
-	Freshness         string     `json:"freshness"`
-	AgeMs             int64      `json:"ageMs"` // -1: never heard of
-	Endpoints         Endpoints  `json:"endpoints"`
-	Saturation        float64    `json:"saturation"`
-	Waiting           float64    `json:"waiting"`
-	Running           float64    `json:"running"`
-	KVUsage           float64    `json:"kvUsage"`
-	TTFTP95Ms         float64    `json:"ttftP95Ms"`
-	CapacityWork      float64    `json:"capacityWork"`
-	LoadWork          float64    `json:"loadWork"`
-	RequestsPerSecond float64    `json:"requestsPerSecond"`
-	FailuresPerSecond float64    `json:"failuresPerSecond"`
-	Observers         []Observer `json:"observers"`
+	From      string    `json:"from"`
+	Freshness string    `json:"freshness"`
+	AgeMs     int64     `json:"ageMs"` // -1: never heard of
+	Endpoints Endpoints `json:"endpoints"`
+	ClusterLoad
+	Observers []Observer `json:"observers"`
 	// Sources that nodes of the control plane poll at present.
 	Sources []Source `json:"sources"`
+}
+
+// ClusterLoad is the load of a cluster, by whoever it is told.
+type ClusterLoad struct {
+	Saturation        float64 `json:"saturation"`
+	Waiting           float64 `json:"waiting"`
+	Running           float64 `json:"running"`
+	KVUsage           float64 `json:"kvUsage"`
+	TTFTP95Ms         float64 `json:"ttftP95Ms"`
+	CapacityWork      float64 `json:"capacityWork"`
+	LoadWork          float64 `json:"loadWork"`
+	RequestsPerSecond float64 `json:"requestsPerSecond"`
+	FailuresPerSecond float64 `json:"failuresPerSecond"`
+	// TokensPerSecond in and out, of answers that ended in the last ten seconds. PrefixHits is the part, 0..1, of prompt
+	// tokens that was found in prefix caches in that time; -1: nobody tells.
+	TokensPerSecond float64 `json:"tokensPerSecond"`
+	PrefixHits      float64 `json:"prefixHits"`
+}
+
+func clusterLoad(l signal.Load) ClusterLoad {
+	return ClusterLoad{
+		Saturation: l.Saturation, Waiting: l.Waiting, Running: l.Running, KVUsage: l.KVUsage, TTFTP95Ms: l.TTFTP95Ms,
+		CapacityWork: l.CapacityWork, LoadWork: l.LoadWork, RequestsPerSecond: l.RequestsPerS, FailuresPerSecond: l.FailuresPerS,
+		TokensPerSecond: l.TokensPerS, PrefixHits: l.PrefixHits(),
+	}
+}
+
+// rough has fewer digits: what is less is no news.
+func (l ClusterLoad) rough() ClusterLoad {
+	for _, v := range []*float64{
+		&l.Saturation, &l.Waiting, &l.Running, &l.KVUsage, &l.TTFTP95Ms, &l.CapacityWork, &l.LoadWork, &l.RequestsPerSecond, &l.FailuresPerSecond, &l.TokensPerSecond,
+	} {
+		*v = rough(*v)
+	}
+	l.PrefixHits = hundredths(l.PrefixHits)
+	return l
 }
 
 // Endpoints counts them.
@@ -226,9 +254,7 @@ func (n standing) clusterSignals(name string) ClusterSignals {
 	out := ClusterSignals{
 		From: string(l.By), Sources: []Source{},
 		Freshness: string(l.Freshness), AgeMs: ms(l.Age), Endpoints: Endpoints{l.Total, l.Ready},
-		Saturation: l.Saturation, Waiting: l.Waiting, Running: l.Running, KVUsage: l.KVUsage,
-		TTFTP95Ms: l.TTFTP95Ms, CapacityWork: l.CapacityWork, LoadWork: l.LoadWork,
-		RequestsPerSecond: l.RequestsPerS, FailuresPerSecond: l.FailuresPerS, Observers: []Observer{},
+		ClusterLoad: clusterLoad(l), Observers: []Observer{},
 	}
 	for _, o := range l.Observers {
 		out.Observers = append(out.Observers, Observer{o.Router, o.Region, o.Ejected, o.Reason})

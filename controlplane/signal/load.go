@@ -25,6 +25,10 @@ type Load struct {
 	// RequestsPerS and FailuresPerS over the last ten seconds, as the cluster's own region counts
 	// them; as all others do while it has no router.
 	RequestsPerS, FailuresPerS float64
+	// TokensPerS in and out, of answers that ended in that time. Of the prompt tokens of which it is told, PrefixTokens,
+	// CachedTokens were found in prefix caches.
+	TokensPerS                 float64
+	PrefixTokens, CachedTokens uint64
 	// Observers are the votes of all routers, by id.
 	Observers []Observer
 }
@@ -38,6 +42,14 @@ const (
 	ByPolls   Origin = "polls"
 	ByNobody  Origin = ""
 )
+
+// PrefixHits is the part, 0..1, of prompt tokens that was found in prefix caches; -1: nobody tells.
+func (l Load) PrefixHits() float64 {
+	if l.PrefixTokens == 0 {
+		return -1
+	}
+	return float64(l.CachedTokens) / float64(l.PrefixTokens)
+}
 
 // Observer is one router's vote on a cluster.
 type Observer struct {
@@ -91,7 +103,10 @@ func (l *Load) count(sight Sight) {
 	if sight.Span > 0 {
 		l.RequestsPerS += float64(sight.Requests) / sight.Span.Seconds()
 		l.FailuresPerS += float64(sight.Failures) / sight.Span.Seconds()
+		l.TokensPerS += float64(sight.Tokens) / sight.Span.Seconds()
 	}
+	l.PrefixTokens += sight.Prefix
+	l.CachedTokens += sight.Cached
 	l.LoadWork += Number(sight.Signal.GetLoadWork())
 	l.TTFTP50Ms = max(l.TTFTP50Ms, Number(sight.Signal.GetTtftP50Ms()))
 	l.TTFTP95Ms = max(l.TTFTP95Ms, Number(sight.Signal.GetTtftP95Ms()))

@@ -50,6 +50,8 @@ type Tier struct {
 // count is what one report said of one place.
 type count struct {
 	requests, failures uint64
+	// tokens in and out, prompt tokens of which it is known how many were cached, and those.
+	tokens, prefix, cached uint64
 }
 
 // past is what one earlier report counted.
@@ -207,16 +209,19 @@ func (m *memory) remember(r *routerpb.Report, at time.Time) {
 		span:   span,
 		places: map[place]count{},
 		asked:  map[fleet.ModelID]float64{},
-		total:  count{r.GetRequests(), r.GetFailures()},
+		total:  count{requests: r.GetRequests(), failures: r.GetFailures()},
 	}
 	for _, c := range r.GetClusters() {
-		if c.GetRequests() == 0 && c.GetFailures() == 0 {
+		if c.GetRequests() == 0 && c.GetFailures() == 0 && c.GetPrefixTokens() == 0 {
 			continue
 		}
 		key := place{fleet.ClusterID(c.GetCluster()), fleet.ModelID(c.GetModel())}
 		sum := p.places[key]
 		sum.requests += c.GetRequests()
 		sum.failures += c.GetFailures()
+		sum.tokens += c.GetInputTokens() + c.GetOutputTokens()
+		sum.prefix += c.GetPrefixTokens()
+		sum.cached += min(c.GetCachedTokens(), c.GetPrefixTokens())
 		p.places[key] = sum
 	}
 	for _, d := range r.GetDemand() {

@@ -51,7 +51,9 @@ type Sight struct {
 	// Requests and Failures of this router there over the last ten seconds, which Span says the
 	// real length of.
 	Requests, Failures uint64
-	Span               time.Duration
+	// Tokens in and out of answers that ended then; prompt tokens of which it is known how many were cached, and those.
+	Tokens, Prefix, Cached uint64
+	Span                   time.Duration
 }
 
 // Region sums up the routers of one region.
@@ -166,6 +168,9 @@ func (s *Snapshot) addSights(m *memory, recent []past) {
 			n := p.places[at]
 			sight.Requests += n.requests
 			sight.Failures += n.failures
+			sight.Tokens += n.tokens
+			sight.Prefix += n.prefix
+			sight.Cached += n.cached
 			sight.Span += p.span
 		}
 		s.sights[at.cluster] = append(s.sights[at.cluster], sight)

@@ -158,7 +158,8 @@ func (c *Call) Done(r Result, now time.Time) {
 	if r.Busy {
 		r.Outcome = failover.Ignored
 	}
-	work := c.cluster.end(&c.load, r, now.Sub(c.began), now)
+	tells := r.Usage.Cached > 0 || c.endpoint != nil && c.endpoint.caches.Load()
+	work := c.cluster.end(&c.load, r, tells, now.Sub(c.began), now)
 	unsaid := c.first.CompareAndSwap(false, true)
 	var met moment
 	if c.endpoint != nil {
@@ -299,8 +300,8 @@ func (c *Call) learn(r Result, met moment, now time.Time) {
 }
 
 // end counts a request out of its cluster, and into the window of its model. Work is what it was, in
-// work units; 0 if it failed.
-func (c *Cluster) end(l *Load, r Result, took time.Duration, now time.Time) (work float64) {
+// work units; 0 if it failed. Tells: the place tells how much of prompts it finds cached.
+func (c *Cluster) end(l *Load, r Result, tells bool, took time.Duration, now time.Time) (work float64) {
 	c.inFlight.Add(-1)
 	w := c.windows.of(l.Model)
 	if w == nil {
@@ -318,6 +319,7 @@ func (c *Cluster) end(l *Load, r Result, took time.Duration, now time.Time) (wor
 		output := float64(max(r.Usage.Completion, r.Output))
 		work = float64(prompt) + w.weight.load()*output
 		w.work.add(work)
+		w.counts(prompt, int64(output), r.Usage.Cached, tells && r.Usage.Prompt > 0)
 		c.answers.learn(l.Model, output)
 		if l.Stream && r.FirstToken > 0 {
 			w.ttft.add(r.FirstToken, now)

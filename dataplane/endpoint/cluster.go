@@ -24,6 +24,7 @@ type Cluster struct {
 	rtt       atomic.Int64 // ns
 	endpoints atomic.Pointer[[]*Endpoint]
 	windows   perModel[window]
+	lookups   lookups
 	inFlight  atomic.Int64
 	load      atomic.Pointer[loadView]
 	ejecting  sync.Mutex // held while an endpoint asks whether it may be ejected

@@ -21,7 +21,34 @@ type window struct {
 	failures atomic.Uint64
 	work     sum
 	ttft     histogram
+	tokens
 	pace
+}
+
+// tokens of answers that ended since the last report, and of prompts of which it is known what was cached.
+type tokens struct{ input, output, prompted, cached atomic.Uint64 }
+
+// counts an answer. Tells: the place tells how much of prompts it finds cached.
+func (t *tokens) counts(prompt, output, cached int64, tells bool) {
+	t.input.Add(uint64(max(prompt, 0)))
+	t.output.Add(uint64(max(output, 0)))
+	if tells {
+		t.prompted.Add(uint64(max(prompt, 0)))
+		t.cached.Add(uint64(max(cached, 0)))
+	}
+}
+
+// lookups is what pages of model servers counted since the last report: prompt tokens looked up in prefix caches, and
+// found.
+type lookups struct{ asked, found sum }
+
+// see takes in what an endpoint's counters did between two pages.
+func (l *lookups) see(old, s *Signals) {
+	if old == nil || s.asked <= old.asked || old.asked == 0 || s.hits < old.hits {
+		return
+	}
+	l.asked.add(s.asked - old.asked)
+	l.found.add(s.hits - old.hits)
 }
 
 // sum is a float that many add to.
@@ -83,12 +110,16 @@ func (r *Registry) Report(now time.Time) *routerpb.Report {
 	out := &routerpb.Report{AtUnixMs: now.UnixMilli(), ClockUnixMs: now.UnixMilli(), WindowMs: uint64(max(span.Milliseconds(), 1))}
 	for _, c := range r.all() {
 		v := c.look(now)
+		asked, found := uint64(c.lookups.asked.drain()), uint64(c.lookups.found.drain())
 		for _, model := range c.spec.Load().Models {
 			w := c.windows.of(model)
 			if w == nil {
 				continue // has just come or gone
 			}
 			s := c.signal(model, w, v, span, now)
+			if s.PrefixTokens == 0 {
+				s.PrefixTokens, s.CachedTokens = asked, min(found, asked)
+			}
 			s.Ejected, s.EjectReason = c.gone(model, now)
 			out.Clusters = append(out.Clusters, s)
 		}
@@ -122,6 +153,7 @@ func (c *Cluster) signal(model fleet.ModelID, w *window, v *loadView, span time.
 		LoadWork:     w.work.drain() / span.Seconds(),
 		Requests:     w.requests.Swap(0), Failures: w.failures.Swap(0),
 		TtftP50Ms: ms(q[0]), TtftP95Ms: ms(q[1]),
+		InputTokens: w.input.Swap(0), OutputTokens: w.output.Swap(0), PrefixTokens: w.prompted.Swap(0), CachedTokens: w.cached.Swap(0),
 	}
 }
 

@@ -75,6 +75,48 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// Tokens are of answers that ended in the window. What of prompts was cached is by what answers tell, and where none does
+// by the servers' own counters, which are told once.
+func TestReportTellsOfTokens(t *testing.T) {
+	r, now := still(t)
+	r.Report(*now)
+	e := r.of("a")[0]
+	answer := func(u inference.Usage, o failover.Outcome) {
+		e.Begin(Load{Model: "m", PromptTokens: 90, Stream: true}, *now).Done(Result{Outcome: o, FirstToken: time.Millisecond, Usage: u, Output: 7}, *now)
+	}
+	page := func(asked, hits float64) {
+		*now = now.Add(time.Second)
+		e.seen(&Signals{At: *now, Ready: -1, Saturation: -1, asked: asked, hits: hits})
+	}
+	for _, c := range []struct {
+		happen                  string
+		do                      func()
+		in, out, prompt, cached uint64
+	}{
+		{"an answer, and one that failed", func() {
+			answer(inference.Usage{Prompt: 100, Completion: 25}, failover.OK)
+			answer(inference.Usage{Prompt: 100}, failover.ServerFault)
+		}, 100, 25, 0, 0},
+		{"one without usage: the estimate, and what came", func() { answer(inference.Usage{}, failover.OK) }, 90, 7, 0, 0},
+		{"pages that count", func() { page(1000, 100); page(3000, 1600) }, 0, 0, 2000, 1500},
+		{"nothing", func() {}, 0, 0, 0, 0},
+		{"a server that has started anew", func() { page(50, 40) }, 0, 0, 0, 0},
+		{"answers that tell go before pages", func() {
+			page(5000, 0)
+			answer(inference.Usage{Prompt: 100, Completion: 25, Cached: 60}, failover.OK)
+			answer(inference.Usage{Prompt: 100, Completion: 25}, failover.OK)
+		}, 200, 50, 200, 60},
+		{"what pages counted then is not told later", func() {}, 0, 0, 0, 0},
+	} {
+		c.do()
+		*now = now.Add(time.Second)
+		s := signalOf(t, r.Report(*now), "a")
+		if s.InputTokens != c.in || s.OutputTokens != c.out || s.PrefixTokens != c.prompt || s.CachedTokens != c.cached {
+			t.Errorf("%s: %d in, %d out, of %d prompt tokens %d cached", c.happen, s.InputTokens, s.OutputTokens, s.PrefixTokens, s.CachedTokens)
+		}
+	}
+}
+
 // The first report may come late, as after a control plane that was away: it spans all that it counts.
 func TestTheFirstReportSpansAllSinceTheStart(t *testing.T) {
 	r, now := still(t)

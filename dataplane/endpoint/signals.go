@@ -160,6 +160,7 @@ func (e *Endpoint) seen(s *Signals) {
 		}
 	}
 	e.trust.see(old, s)
+	e.Cluster.lookups.see(old, s)
 	if s.Ready >= 0 {
 		e.yield.see(s)
 	}
