@@ -34,6 +34,7 @@ type aRollout struct {
 		Holding  int `json:"holding"`
 		Refused  int `json:"refused"`
 	} `json:"cohort"`
+	Bake *aBake `json:"bake"`
 }
 
 func (r *aRollout) stage() string {
@@ -92,7 +93,7 @@ nothing. Such a rule, with bakes shorter than by default:
   anabranch rollout return 4711 --reason "slower than before"`,
 	}
 	cmd.AddCommand(
-		a.rolloutList(), a.rolloutStatus(), a.rolloutWatch(),
+		a.rolloutList(), a.rolloutStatus(), a.rolloutRouters(), a.rolloutWatch(),
 		a.rolloutAct("promote", "Give the table to all routers now, without waiting for what is left of its bakes", "is with all routers"),
 		a.rolloutAct("return", "Take the table back: all routers get the one from before", "is taken back"),
 		a.rolloutAct("pause", "Keep a rollout in its stage; it may still go back", "is paused"),
@@ -171,8 +172,8 @@ have it.`,
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return fmt.Errorf("read rollout: %w; -o json shows it as it came", err)
 		}
-		return a.printf("rollout   %s\nstage     %s since %s\ncanary    %s in %s\nreached   %s\nchanges   %s\nstarted   %s\nby        %s\nreason    %s\n",
-			r.ID, r.stage(), r.StageSince.Format(time.RFC3339), r.Canary, r.Region, r.reached(), dash(strings.Join(r.Changes, ", ")),
+		return a.printf("rollout   %s\nstage     %s since %s\n%scanary    %s in %s\nreached   %s\nchanges   %s\nstarted   %s\nby        %s\nreason    %s\n",
+			r.ID, r.stage(), r.StageSince.Format(time.RFC3339), r.bakeLines(time.Now()), r.Canary, r.Region, r.reached(), dash(strings.Join(r.Changes, ", ")),
 			r.StartedAt.Format(time.RFC3339), dash(r.Actor), dash(r.Reason))
 	}
 	return cmd

@@ -15,6 +15,7 @@ import (
 
 	"anabranch/api/fleet"
 	rehearsal "anabranch/controlplane/drill"
+	"anabranch/controlplane/rollout"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
@@ -79,7 +80,13 @@ type Leader struct {
 	drillMetrics *rehearsal.Metrics
 	// cold: it leads, and has not heard enough yet to change weights.
 	cold atomic.Bool
+	// looked is the last look at a rollout; nil: there was none.
+	looked atomic.Pointer[rollout.Look]
 }
+
+// Look is how this leader judged a rollout last; nil: it has judged none. It tells of the present only if it is
+// recent: another node may lead now.
+func (l *Leader) Look() *rollout.Look { return l.looked.Load() }
 
 // New returns a leader that Run starts.
 func New(o Options) (*Leader, error) {

@@ -146,13 +146,16 @@ func (l *loop) watch(ctx context.Context, view *state.View, r *statepb.Rollout, 
 		}
 		l.tally.Cut(signals.At)
 	}
-	var verdict rollout.Verdict
-	verdict, l.stage.progress = rollout.Judge(rollout.Evidence{
+	evidence := rollout.Evidence{
 		Rules: policy.SafetyOf(view), Stage: reach.Stage, Cohort: Cohort(view, r, signals), Expected: int(r.GetExpected()),
 		With: l.tally.Sum(of, l.stage.since, signals.At.Add(time.Second)), Before: l.stage.before,
 		Rest:  l.tally.Sum(others, l.stage.since, signals.At.Add(time.Second)),
 		Since: l.stage.since, Held: r.GetPaused() || held(view, l.o.Now()), Now: signals.At,
-	}, l.stage.progress)
+	}
+	var verdict rollout.Verdict
+	verdict, l.stage.progress = rollout.Judge(evidence, l.stage.progress)
+	look := rollout.LookAt(r.GetId(), evidence, l.stage.progress, verdict)
+	l.looked.Store(&look)
 	switch verdict.Act {
 	case rollout.Return:
 		l.logger.Error("rollout returned", "rollout", r.GetId(), "stage", reach.Stage, "reason", verdict.Why)

@@ -129,7 +129,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 		"DrillPlanSpec": policy.DrillPlanSpec{}, "DrillTarget": policy.DrillTarget{}, "DrillStep": policy.DrillStep{}, "DrillFailback": policy.DrillFailback{},
 		"DrillAbort": policy.DrillAbort{}, "DrillLimit": policy.DrillLimit{}, "DrillSchedule": policy.DrillSchedule{}, "DrillBlackout": policy.DrillBlackout{},
 		"DrillRulesSpec": policy.DrillRulesSpec{}, "DrillWindow": policy.DrillWindow{},
-		"Rollout": Rollout{}, "Cohort": Cohort{}, "Freeze": Freeze{}, "ErrorBudgetSpec": policy.ErrorBudgetSpec{}, "ChangeLimitSpec": policy.ChangeLimitSpec{}, "ApprovalSpec": policy.ApprovalSpec{},
+		"Rollout": Rollout{}, "Cohort": Cohort{}, "Bake": Bake{}, "StageBake": StageBake{}, "ErrorGate": ErrorGate{}, "FailureCount": FailureCount{}, "RolloutRouter": RolloutRouter{}, "Freeze": Freeze{}, "ErrorBudgetSpec": policy.ErrorBudgetSpec{}, "ChangeLimitSpec": policy.ChangeLimitSpec{}, "ApprovalSpec": policy.ApprovalSpec{},
 		"Proposal": Proposal{}, "Person": Person{}, "Approval": Approval{}, "ApproveOrder": ApproveOrder{}, "BrokenGlass": BrokenGlass{}, "ProposalList": List[Proposal]{},
 		"Problem": Problem{}, "DryRun": DryRun{}, "Warning": policy.Warning{}, "Simulation": Simulation{}, "Move": plan.Move{}, "ShareMove": plan.ShareMove{}, "Forecast": Forecast{}, "Event": Event{}, "Member": Member{}, "Status": Status{}, "Router": Router{}, "TableAnswer": TableAnswer{}, "Explanation": Explanation{}, "Origin": Origin{}, "Followed": Followed{}, "Dropped": Dropped{}, "AuditEntry": audit.Entry{}, "AuditChange": audit.Change{},
 		"Scope": access.Scope{}, "Token": Token{}, "IssuedToken": IssuedToken{}, "NewToken": NewToken{}, "Rotation": Rotation{}, "Whoami": Whoami{}, "TokenList": List[Token]{},
@@ -153,6 +153,7 @@ func TestSchemasHaveTheFieldsOfTheStructs(t *testing.T) {
 	}
 	structs["MemberList"], structs["AuditEntryList"], structs["RouterList"] = List[Member]{}, List[audit.Entry]{}, List[Router]{}
 	structs["RolloutList"] = List[Rollout]{}
+	structs["RolloutRouterList"] = List[RolloutRouter]{}
 	structs["Drill"], structs["DrillEvent"], structs["DrillList"], structs["NewDrill"], structs["DrillApproval"] = Drill{}, DrillEvent{}, List[Drill]{}, NewDrill{}, DrillApproval{}
 	structs["DrillDryRun"], structs["DrillResolved"], structs["DrillForecast"] = DrillDryRun{}, drill.Resolved{}, drill.Forecast{}
 	structs["DrillSurvivor"], structs["DrillStranded"], structs["DrillSlower"] = drill.Survivor{}, drill.Stranded{}, drill.Slower{}

@@ -18,6 +18,7 @@ import (
 
 	"anabranch/api/fleet"
 	"anabranch/controlplane/prices"
+	"anabranch/controlplane/rollout"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
 	"anabranch/controlplane/state/statepb"
@@ -67,6 +68,9 @@ type Options struct {
 	Advisor Advisor
 	// CohortOf tells of the routers that a rollout has reached. Nil: nothing is told of them.
 	CohortOf CohortOf
+	// Look is how this node judged a rollout last, as the leader; nil, or a look that is not recent: another node
+	// judges. Nil: no figures of a bake are told, only what the rules say.
+	Look func() *rollout.Look
 	// Simulator forecasts for dry runs. Nil: they compare weights only.
 	Simulator Simulator
 	// Drills makes dry runs of drills. Nil: this node makes none, and no drill can be validated through it.

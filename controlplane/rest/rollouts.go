@@ -44,6 +44,9 @@ type Rollout struct {
 	Retried bool `json:"retried"`
 	// Cohort is how far its table is in the present stage, as this node sees it; nil when it has ended.
 	Cohort *Cohort `json:"cohort"`
+	// Bake is what the present stage waits for; absent when it has ended, and in streams, where it would
+	// change all the time.
+	Bake *Bake `json:"bake,omitempty"`
 }
 
 // Cohort counts the routers that a rollout has reached.
@@ -60,6 +63,7 @@ type Cohort struct {
 func (s *Server) changeRoutes(e *echo.Echo) {
 	e.GET("/v1/rollouts", s.rollouts, s.may(read))
 	e.GET("/v1/rollouts/:id", s.getRollout, s.may(read), timed)
+	e.GET("/v1/rollouts/:id/routers", s.rolloutRouters, s.may(read), timed)
 	for path, act := range map[string]string{
 		"promote": state.ActSettle, "return": state.ActReturn, "pause": state.ActPause, "resume": state.ActResume, "retry": state.ActRetry,
 	} {
@@ -120,7 +124,7 @@ func (s *Server) listRollouts(c echo.Context) error {
 	}
 	list := List[Rollout]{Items: []Rollout{}}
 	for _, r := range slices.Backward(view.Rollouts()) {
-		list.Items = append(list.Items, s.rollout(view, r))
+		list.Items = append(list.Items, s.baking(view, r))
 	}
 	return c.JSON(http.StatusOK, list)
 }
@@ -134,7 +138,7 @@ func (s *Server) getRollout(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, s.rollout(view, r))
+	return c.JSON(http.StatusOK, s.baking(view, r))
 }
 
 // rolloutOf finds the rollout of a path.

@@ -200,6 +200,7 @@ func (n *Node) wire(routers grpc.ServerOption, identify func(context.Context) (f
 		SignIn: people, Prices: n.prices.Asked, Inquiries: desks, Signals: n.signals, Console: n.o.Console, Metrics: handler(registry), Registerer: registry,
 		Logger: n.o.Logger, Version: n.o.Version, ReadRate: n.o.ReadRate, WriteRate: n.o.WriteRate,
 		CohortOf: leader.Cohort,
+		Look:     n.leader.Look,
 		TableSize: func(v *state.View) (int, error) {
 			now := time.Now()
 			return leader.TableSize(v, n.signals.Snapshot(now), now)
