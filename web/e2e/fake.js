@@ -7,6 +7,7 @@ import { createServer } from 'node:http'
 import { extname } from 'node:path'
 import { placeAnswers } from './place.fake.js'
 import { decision, operateAnswers } from './operate.fake.js'
+import { policyAnswers } from './policies.fake.js'
 
 const dist = new URL('../dist/', import.meta.url)
 const types = /** @type {Record<string, string>} */ ({ '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' })
@@ -44,6 +45,7 @@ export async function startFake() {
       'GET /v1/signin': () => ({ body: {} }),
       'GET /v1/costs': (url) => ({ body: costs(url.searchParams.get('step') ?? 'none', url.searchParams.get('by') ?? 'tenant') }),
       'GET /v1/plan/survival': () => ({ body: survival() }),
+      ...policyAnswers(),
       ...placeAnswers(() => state.fleet),
       ...operateAnswers(() => state.fleet),
     },
@@ -142,7 +144,7 @@ export function capabilities(role) {
     kind: 'token', name: 'ops', role, scope: {}, rights: ['read', ...(write ? ['write'] : []), ...(approve ? ['approve'] : [])],
     operations: {
       ...may(write, 'write', ['operator', 'admin'], [
-        'giveEmergencyOrder', 'endEmergencyOrder', 'freezeChanges', 'unfreezeChanges', 'patchCluster', 'replaceCluster', 'patchQuota', 'replaceQuota', 'replaceTrafficPolicy', 'rollbackTrafficPolicy',
+        'giveEmergencyOrder', 'endEmergencyOrder', 'freezeChanges', 'unfreezeChanges', 'patchCluster', 'replaceCluster', 'patchQuota', 'replaceQuota', 'createTrafficPolicy', 'replaceTrafficPolicy', 'deleteTrafficPolicy', 'rollbackTrafficPolicy',
         'createDrill', 'startDrill', 'pauseDrill', 'resumeDrill', 'abortDrill', 'validateDrill', 'promoteRollout', 'returnRollout', 'pauseRollout', 'resumeRollout', 'transferLeadership',
       ]),
       ...may(approve, 'approve', ['approver', 'admin'], ['approveProposal', 'rejectProposal', 'approveDrill']),

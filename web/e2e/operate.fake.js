@@ -30,12 +30,6 @@ export function operateAnswers(fleet) {
   return {
     'GET /v1/explain/*': (url) => ({ body: { ...decision(5), id: url.pathname.split('/').at(-1) } }),
     'GET /v1/usage': () => ({ body: { items: usage(), nextCursor: '' } }),
-    'GET /v1/quotas/*': () => ({ headers: { etag: '"77"' }, body: { apiVersion: 'anabranch/v1', kind: 'Quota', metadata: { name: 'globex', revision: 77 }, spec: { tenant: 'globex', homeRegion: 'us-east-1', limits: [{ kind: 'requests', perMinute: 60, burst: 60 }, { kind: 'money-per-day', usd: 40 }] } } }),
-    'GET /v1/policies': () => ({ body: { items: [policy()], nextCursor: '' } }),
-    'GET /v1/policies/*': (url) => (url.pathname.endsWith('/history') ? { body: { items: [812, 640, 77].map((revision, i) => ({ revision, action: i === 2 ? 'create' : 'update', at: ago(3600 + i * 90000), author: i ? 'zoe' : 'ops', reason: i ? 'first try' : 'answers were slow', diff: [{ field: 'spec.ttftObjectiveMs', from: 900, to: 600 }] })), nextCursor: '' } } : { body: policy(), headers: { etag: '"812"' } }),
-    'PUT /v1/policies/*': (url) => (url.searchParams.get('dry_run') ? { body: { resource: policy(), diff: [], lint: [{ resource: 'policies/default', field: 'spec.survive', reason: 'no region could take it over', fix: 'lower it to cluster' }], simulation: { note: 'Of the traffic of the last minutes.', weights: [], clusters: [{ cluster: 'use1-h100', from: 0.7, to: 0.55 }, { cluster: 'use1-a100', from: 0.3, to: 0.45 }], before: { seconds: 60, requests: 4000, ttftP50Ms: 210, ttftP99Ms: 1400, goodput: 0.97, shed: 0, failed: 0, microUSDPerAnswer: 1900 }, after: { seconds: 60, requests: 4000, ttftP50Ms: 260, ttftP99Ms: 1900, goodput: 0.95, shed: 0, failed: 0.01, microUSDPerAnswer: 1500 } } } } : { body: { ...policy(), metadata: { name: 'default', revision: 813 } }, headers: { etag: '"813"' } }),
-    'GET /v1/rollouts': () => ({ body: { items: [{ id: '14', stage: 'region', paused: false, canary: 'router-us-east-1-1', region: 'us-east-1', configRevision: 812, baseRevision: 640, changes: [], tableRevision: 118, startedAt: ago(200), stageSince: ago(95), reason: '', actor: '', retried: false, cohort: { expected: 8, known: 8, holding: 6, refused: 1 } }], nextCursor: '' } }),
-    'GET /v1/proposals': () => ({ body: { items: [{ id: '9', state: 'pending', action: 'update', kind: 'Quota', name: 'globex', proposer: { name: 'zoe', kind: 'token', role: 'operator' }, manager: 'human', reason: 'they asked for more', requestId: '', createdAt: ago(900), expiresAt: ago(-9000), baseRevision: 77, sha256: 'ab', documentSha256: 'cd', approvalsNeeded: 1, approvals: [], revision: 9 }], nextCursor: '' } }),
     'GET /v1/drills': () => ({ body: { items: [drill('35', 'HOLD'), drill('31', 'DONE'), drill('29', 'DONE', 'FAILED')], nextCursor: '' } }),
     'GET /v1/drills/*': (url) => {
       const id = url.pathname.split('/')[3] ?? ''
@@ -108,8 +102,4 @@ function samples() {
       tiers: [{ tier: 'top', total: 40, lost: i === 170 ? 1 : 0 }], clusters: [{ cluster: 'euw1-h100', drilled: true, saturation: 0.4 * (1 - part) }, { cluster: 'use1-h100', saturation: 0.45 + part * 0.36 + Math.sin(i / 6) / 50, requests: 60, failures: 0 }],
     }
   })
-}
-
-function policy() {
-  return { apiVersion: 'anabranch/v1', kind: 'TrafficPolicy', metadata: { name: 'default', revision: 812, updatedAt: ago(3600), updatedBy: 'ops' }, spec: { class: 'interactive', models: ['llama-3.1-8b'], objective: 'balanced', ttftObjectiveMs: 600, survive: 'region', split: [{ name: 'stable', weight: 95 }, { name: 'canary', weight: 5 }] } }
 }

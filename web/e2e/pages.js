@@ -35,12 +35,23 @@ export const pages = [
   { name: 'drill', path: '/drills/35', shows: 'Fullest that stays' },
   { name: 'drill-report', path: '/drills/31?beside=29', shows: 'Compare with' },
   { name: 'policies', path: '/policies', shows: 'Waiting for approval' },
+  { name: 'policies-review', path: '/policies?proposal=9', shows: 'they asked for more' },
+  { name: 'policies-quotas', path: '/policies?kind=quotas', shows: 'money-per-day $40' },
   {
-    name: 'policy', path: '/policies/default', shows: 'Often changed',
+    name: 'policies-new', path: '/policies?kind=safetyrules&create=true', shows: 'Lines that begin with #',
     act: async (page) => {
-      await page.getByLabel('Objective').selectOption('cost-leaning')
-      await page.getByRole('button', { name: 'Try it out' }).click()
-      await page.getByText('no region could take it over').waitFor()
+      await page.getByLabel('The same as YAML').fill('apiVersion: anabranch/v1\nkind: SafetyRule\nmetadata:\n  name: careful\nspec:\n  rollout:\n    staged: perhaps\n    canery: {}\n')
+      await page.getByRole('list', { name: 'Problems' }).getByText('did you mean canary?').waitFor()
+    },
+  },
+  { name: 'policy-history', path: '/policies/default?revision=640', shows: 'Compare with' },
+  {
+    name: 'policy', path: '/policies/default', shows: 'The same as YAML',
+    act: async (page) => {
+      await page.getByLabel('Objective', { exact: true }).selectOption('cost-leaning')
+      await page.getByRole('button', { name: 'Dry run' }).click()
+      await page.getByText('Cost of an answer').waitFor()
+      await page.locator('.yaml-note').first().waitFor()
     },
   },
 ]

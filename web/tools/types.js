@@ -5,9 +5,11 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import { parse } from 'yaml'
+import { forms } from './forms.js'
 
 const contract = new URL('../../api/openapi.yaml', import.meta.url)
 const target = new URL('../src/api/schema.gen.ts', import.meta.url)
+const formTarget = new URL('../src/api/forms.gen.ts', import.meta.url)
 
 /** Keywords that say nothing of the type, or nothing that TypeScript can say. */
 const silent = new Set([
@@ -109,6 +111,8 @@ function bodyType(content, id) {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  const text = generate(parse(readFileSync(contract, 'utf8')))
-  if (!existsSync(target) || readFileSync(target, 'utf8') !== text) writeFileSync(target, text)
+  const doc = parse(readFileSync(contract, 'utf8'))
+  for (const [file, text] of /** @type {[URL, string][]} */ ([[target, generate(doc)], [formTarget, forms(doc)]])) {
+    if (!existsSync(file) || readFileSync(file, 'utf8') !== text) writeFileSync(file, text)
+  }
 }
