@@ -32,6 +32,7 @@ export function Create({ kind }: { kind: Kind }) {
     about: `A new ${singular(kind)}.`,
     blast: <Rehearsed of={['create', kind, text]} ask={(signal) => call(operation, { body: text, query: { dry_run: true }, signal })} />,
     confirm: judged.approvals > 0 ? 'Propose it' : 'Create it',
+    command: () => ({ is: 'create*' }),
     run: (reason, idempotencyKey) => call(operation, { body: text, reason, idempotencyKey }),
     onDone: (reply) => {
       draft.setText(fresh)

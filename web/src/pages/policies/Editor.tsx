@@ -76,6 +76,7 @@ export function Editor({ kind, name, now, etag, again }: Props) {
     about: 'Where a safety rule says so, it comes to one router first, then to a region, then to all, with a bake time each; what goes wrong takes it back.',
     blast: <><Fields_ list={mine} /><Rehearsed of={[kind, name, text, base.etag]} ask={(signal) => writes(text, { dry: true, signal })} /></>,
     confirm: judged.approvals > 0 ? 'Propose it' : 'Apply it',
+    command: () => ({ is: 'replace*' }),
     run: async (reason, key) => {
       try {
         return await writes(text, { reason, key })
@@ -100,6 +101,7 @@ export function Editor({ kind, name, now, etag, again }: Props) {
     about: `The ${singular(kind)} goes. Its history is kept, and it can be brought back from that.`,
     typed: name,
     confirm: 'Delete it',
+    command: () => ({ is: 'delete*', with: { kind: pluralOf(kind), name } }),
     blast: <Rehearsed of={['delete', kind, name, etag]} ask={(signal) => call(of('delete', kind), { params: { name }, ifMatch: etag, query: { dry_run: true }, signal })} />,
     run: (reason, idempotencyKey) => call(of('delete', kind), { params: { name }, ifMatch: etag, reason, idempotencyKey }),
     onDone: (reply) => {

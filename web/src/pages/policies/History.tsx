@@ -8,7 +8,7 @@ import { Time } from '../../ui/clock'
 import { Choice, Section } from '../../ui/parts'
 import { Table, type Column } from '../../ui/Table'
 import { brief, compare, write, written } from './document'
-import { of } from './kinds'
+import { of, pluralOf } from './kinds'
 import { Lines } from './Lines'
 import { Rehearsed } from './Outlook'
 import type { Kind } from './shape'
@@ -70,6 +70,7 @@ export function rollback(kind: Kind, name: string, revision: number, etag: strin
     about: `What it was at revision ${revision} becomes a new revision, and comes to routers as any change.`,
     typed: name,
     confirm: 'Roll back',
+    command: () => ({ is: 'rollback*', with: { kind: pluralOf(kind), name, revision } }),
     blast: <Rehearsed of={[kind, name, revision, etag]} ask={(signal) => call(of('rollback', kind), { params: { name }, body: { revision }, query: { dry_run: true }, ifMatch: etag, signal })} />,
     run: (reason, idempotencyKey) => call(of('rollback', kind), { params: { name }, body: { revision }, ifMatch: etag, reason, idempotencyKey }),
   }

@@ -49,6 +49,7 @@ function decide(p: Proposal, what: 'approve' | 'reject' | 'withdraw', done: () =
     title,
     about: `${p.action} ${p.kind} ${p.name}, by ${p.proposer.name}: ${p.reason || 'no reason given'}`,
     confirm: title,
+    command: () => ({ is: `${what}Proposal`, with: { id: p.id, sha256: p.sha256 } }),
     run: (reason, idempotencyKey) =>
       what === 'approve' ? call('approveProposal', { params: { id: p.id }, body: { sha256: p.sha256 } as never, reason, idempotencyKey })
       : what === 'reject' ? call('rejectProposal', { params: { id: p.id }, reason, idempotencyKey })

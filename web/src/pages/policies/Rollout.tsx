@@ -10,7 +10,7 @@ import { Table, type Column } from '../../ui/Table'
 import { gate, timeline, type Step } from './stages'
 
 function act(operation: 'promoteRollout' | 'returnRollout' | 'pauseRollout' | 'resumeRollout' | 'retryRollout', id: string, title: string, about: string, typed?: string): Act {
-  return { operation, title, about, ...(typed ? { typed } : {}), confirm: title, run: (reason, idempotencyKey) => call(operation, { params: { id }, reason, idempotencyKey }) }
+  return { operation, title, about, ...(typed ? { typed } : {}), confirm: title, command: () => ({ is: operation, with: { id } }), run: (reason, idempotencyKey) => call(operation, { params: { id }, reason, idempotencyKey }) }
 }
 
 /** How the newest change of configuration comes to routers. */
