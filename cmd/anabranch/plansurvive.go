@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 func (a *app) planSurvive() *cobra.Command {
 	var model string
 	var pairs bool
+	var most int
 	cmd := &cobra.Command{
 		Use:   "survive",
 		Short: "Say what would be left after the loss of each region and each cluster",
@@ -32,6 +34,7 @@ where they are.`,
 	}
 	cmd.Flags().StringVar(&model, "model", "", "only clusters that serve this `model`, and what is asked for there")
 	cmd.Flags().BoolVar(&pairs, "pairs", false, "also the loss of each two regions")
+	cmd.Flags().IntVar(&most, "most", 0, "only the losses of the `n` regions that do most work now, for fleets of which all would be too much (default: all)")
 	a.completeFlag(cmd, "model", "model")
 	format := formats(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -45,6 +48,9 @@ where they are.`,
 		}
 		if pairs {
 			query.Set("pairs", "true")
+		}
+		if most > 0 {
+			query.Set("most", strconv.Itoa(most))
 		}
 		var raw json.RawMessage
 		if err := c.JSON(cmd.Context(), "/v1/plan/survival", query, &raw); err != nil {
@@ -70,6 +76,11 @@ func (a *app) printSurvival(s plan.Survival) error {
 			names = append(names, string(r))
 		}
 		if err := a.printf("%s", wrapped(fmt.Sprintf("No fresh report from %s: what is asked for there is not known, or old.", strings.Join(names, ", ")), "", "  ")); err != nil {
+			return err
+		}
+	}
+	if s.Untried > 0 {
+		if err := a.printf("%d regions do less work than these and were not tried.\n", s.Untried); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,8 @@ type Survival struct {
 	Silent []fleet.RegionID `json:"silent"`
 	// Rows: without a loss, without each region, without each cluster, then without each two regions.
 	Rows []SurvivalRow `json:"rows"`
+	// Untried is how many losses were left out for [SurvivalOptions.Most].
+	Untried int `json:"untried"`
 }
 
 // SurvivalRow is one loss. All work is in work units per second.
@@ -137,6 +139,9 @@ type SurvivalOptions struct {
 	Cold func(fleet.ModelID) (shift.Cold, bool)
 	// Pairs: losses of two regions at once too.
 	Pairs bool
+	// Most bounds the losses to those of so many regions, by what is done there now, and leaves out those of clusters
+	// and pairs: of a large fleet each costs a good part of a second. 0: no bound.
+	Most int
 }
 
 // mostPlanned bounds a matrix: routes times losses. At two to three million routes a second that is some
@@ -170,15 +175,39 @@ func Survive(in Input, o SurvivalOptions) (Survival, error) {
 	if o.Model != "" {
 		demands = related(demands, o.Model)
 	}
-	if err := tooMuch(demands, len(losses)); err != nil {
+	if o.Most > 0 {
+		losses = slices.DeleteFunc(losses, func(l Loss) bool { return len(l.Regions) != 1 && len(l.Clusters)+len(l.Regions) > 0 })
+		out.Untried = max(0, len(losses)-1-o.Most)
+	}
+	if err := tooMuch(demands, len(losses)-out.Untried); err != nil {
 		return out, err
 	}
 	_, demands = m.solved(Loss{}, nil)
 	m.before = sharesOfAll(demands)
+	if out.Untried > 0 {
+		losses = busiest(losses, demands, o.Most)
+	}
 	for _, loss := range losses {
 		out.Rows = append(out.Rows, m.row(loss))
 	}
 	return out, nil
+}
+
+// busiest keeps of losses of a region each those of most work, in their order, and that of nothing.
+func busiest(losses []Loss, demands []*demand, most int) []Loss {
+	work := map[fleet.RegionID]float64{}
+	for _, d := range demands {
+		for _, r := range d.routes {
+			work[r.site.region] += d.work * r.share
+		}
+	}
+	var regions []fleet.RegionID
+	for _, l := range losses {
+		regions = append(regions, l.Regions...)
+	}
+	slices.SortStableFunc(regions, func(a, b fleet.RegionID) int { return cmp.Compare(work[b], work[a]) })
+	regions = regions[:most]
+	return slices.DeleteFunc(losses, func(l Loss) bool { return len(l.Regions) == 1 && !slices.Contains(regions, l.Regions[0]) })
 }
 
 // silent lists the regions of which nothing fresh is known.

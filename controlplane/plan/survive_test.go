@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -211,6 +212,52 @@ func TestAMatrixThatTakesTooLongIsRefused(t *testing.T) {
 	if _, err := Capacity(b.input(), CapacityOptions{Survive: policy.SurviveCluster}); !errors.Is(err, ErrTooMuch) {
 		t.Errorf("of capacity: %v", err)
 	}
+}
+
+// Of many losses those are tried that take away most work, each with the outcome that it has among all.
+func TestOfManyLossesTheBusiestRegionsAreTried(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := scaledFleet(t).input(nil, true)
+		all, err := Survive(in, SurvivalOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := map[fleet.RegionID]SurvivalRow{}
+		work := map[fleet.RegionID]float64{}
+		for _, r := range all.Rows {
+			if len(r.Lost.Regions) == 1 {
+				of[r.Lost.Regions[0]] = r
+			}
+		}
+		for _, h := range all.Rows[0].Clusters {
+			work[h.Region] += h.WorkPerS
+		}
+		most := rapid.IntRange(1, len(of)+1).Draw(t, "most")
+		got, err := Survive(in, SurvivalOptions{Most: most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := max(0, len(of)-most); got.Untried != want || len(got.Rows) != 1+len(of)-want {
+			t.Fatalf("%d of %d regions: %d rows, %d untried", most, len(of), len(got.Rows), got.Untried)
+		}
+		if !reflect.DeepEqual(got.Rows[0], all.Rows[0]) {
+			t.Fatalf("without a loss: %+v, want %+v", got.Rows[0], all.Rows[0])
+		}
+		least := math.Inf(1)
+		for _, r := range got.Rows[1:] {
+			name := r.Lost.Regions[0]
+			if !reflect.DeepEqual(r, of[name]) {
+				t.Fatalf("without %s: %+v, want %+v", name, r, of[name])
+			}
+			least = min(least, work[name])
+			delete(of, name)
+		}
+		for name := range of {
+			if work[name] > least+1e-6 {
+				t.Fatalf("%s does %v and was not tried, one that does %v was", name, work[name], least)
+			}
+		}
+	})
 }
 
 // plain is a fleet without rules, in which all can be reached: losing more of it can only be worse.

@@ -104,27 +104,34 @@ func (s *Server) survival(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	most, err := intOf(c, "most", 1, mostLosses, 0)
+	if err != nil {
+		return err
+	}
 	view, model := s.localView(c), c.QueryParam("model")
 	if _, known := view.Get(policy.KindModel, model); model != "" && !known {
 		p := newProblem(codeInvalidRequest, "There is no such model.")
 		p.Errors = []policy.Problem{{Field: "model", Reason: fmt.Sprintf("%.64q is not known", model), Fix: "use one of " + strings.Join(namesIn(view.List(policy.KindModel)), ", ") + ", or leave it out"}}
 		return p
 	}
-	in, done, err := s.planning(view)
-	if err != nil {
-		return err
-	}
-	defer done()
-	o := plan.SurvivalOptions{Model: fleet.ModelID(model), Pairs: pairs}
-	if s.o.Advisor != nil {
-		o.Cold = s.o.Advisor.Cold
-	}
-	answer, err := plan.Survive(in, o)
+	answer, err := s.surveys.answer(surveyed{fleet.ModelID(model), pairs, most}, s.o.Now, func(of surveyed) (plan.Survival, error) {
+		in, done, err := s.planning(view)
+		if err != nil {
+			return plan.Survival{}, err
+		}
+		defer done()
+		o := plan.SurvivalOptions{Model: of.model, Pairs: of.pairs, Most: of.most}
+		if s.o.Advisor != nil {
+			o.Cold = s.o.Advisor.Cold
+		}
+		return plan.Survive(in, o)
+	})
 	if errors.Is(err, plan.ErrTooMuch) {
-		return newProblem(codeInvalidRequest, "The fleet is too large to try each loss for all models: give a model, and no pairs.")
+		return newProblem(codeInvalidRequest, "The fleet is too large to try each loss for all models: give a model, or most, and no pairs.")
 	} else if err != nil {
 		return err
 	}
+	answer.Rows = slices.Clone(answer.Rows) // others have the same answer
 	scope := identity(c).Scope
 	for i := range answer.Rows {
 		answer.Rows[i].Hide(func(t fleet.TenantID) bool { return !scope.Seen(string(t)) })

@@ -123,6 +123,13 @@ func TestWhatIsLeftAfterEachLoss(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	d.do("viewer", "GET", "/v1/plan/survival?pairs=perhaps", "").want(400, "invalid_request")
+	d.do("viewer", "GET", "/v1/plan/survival?most=1", "").want(200, "").into(&got)
+	if got.Untried != 1 || len(got.Rows) != 2 {
+		t.Errorf("the busiest region alone: %d rows, %d untried", len(got.Rows), got.Untried)
+	}
+	for _, most := range []string{"0", "1001", "few"} {
+		d.do("viewer", "GET", "/v1/plan/survival?most="+most, "").want(400, "invalid_request")
+	}
 	d.do("", "GET", "/v1/plan/survival", "").want(401, "unauthenticated")
 }
 

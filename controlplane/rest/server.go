@@ -30,6 +30,7 @@ type Server struct {
 	fleet          fleetCache
 	live           liveFeed
 	limits         usageFeed
+	surveys        surveys
 	kept           series.Store
 	// run tells this run of the node from others, in ids of what only it counts.
 	run     string

@@ -244,7 +244,7 @@ export function survival() {
     lost, verdict, why, clusters, movedPerS: 21000, coldPerS: 900, extraRTTMs: 41, shed: [], stranded: [], tenants: [], spendPerHour: { usd: 412, estimate: false, unpriced: false },
   })
   return {
-    at: new Date().toISOString(), silent: ['ap-northeast-1'], rows: [
+    at: new Date().toISOString(), untried: 0, silent: ['ap-northeast-1'], rows: [
       row({}, 'survives', 'All demand is served.', [head('use1-h100', 'us-east-1', 0.52), head('euw1-h100', 'eu-west-1', 0.61)]),
       row({ regions: ['us-east-1'] }, 'fails', 'eu-west-1 can do 61 % of it.', [head('euw1-h100', 'eu-west-1', -0.22), head('apne1-gateway', 'ap-northeast-1', 0.31)]),
       row({ regions: ['eu-west-1'] }, 'survives', 'us-east-1 takes all of it.', [head('use1-h100', 'us-east-1', 0.38), head('apne1-gateway', 'ap-northeast-1', 0.44)]),

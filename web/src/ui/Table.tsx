@@ -1,21 +1,9 @@
 // The table of all pages: sorted by the address, drawn only where it is seen, walked through by keys.
 
-import {
-  createSortedRowModel,
-  rowSortingFeature,
-  sortFns,
-  tableFeatures,
-  useTable,
-  type ColumnDef,
-  type Row as TableRow,
-  type SortingState,
-} from '@tanstack/react-table'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { memo, useCallback, useMemo, useRef, type KeyboardEvent, type ReactNode } from 'react'
 import { typing } from '../shell/keys'
-
-const features = tableFeatures({ rowSortingFeature, sortedRowModel: createSortedRowModel(), sortFns })
-type Features = typeof features
+import { nextSort, parseSort, sortRows } from './sort'
 
 /** One column. */
 export interface Column<T extends object> {
@@ -54,36 +42,10 @@ const ROW_PX = 30
 /** Fewer are drawn all, which lets them be searched and printed. */
 const MANY = 60
 
-export function parseSort(sort: string): SortingState {
-  return sort ? [{ id: sort.replace(/^-/, ''), desc: sort.startsWith('-') }] : []
-}
-
 export function Table<T extends object>({ label, rows, columns, rowId, sort = '', onSort, rowProps, empty, maxHeight = '70vh', tall }: Props<T>) {
-  const defs = useMemo(
-    () =>
-      columns.map((c): ColumnDef<Features, T> => ({
-        id: c.id,
-        header: c.header,
-        enableSorting: Boolean(c.value),
-        ...(c.value ? { accessorFn: (row: T) => c.value?.(row), sortUndefined: 'last' as const, sortFn: 'auto' as const } : {}),
-        sortDescFirst: Boolean(c.number),
-      } as ColumnDef<Features, T>)),
-    [columns],
-  )
-  const sorting = useMemo(() => parseSort(sort), [sort])
-  const table = useTable({
-    features,
-    columns: defs,
-    data: rows,
-    getRowId: rowId,
-    state: { sorting },
-    onSortingChange: (change) => {
-      const [next] = typeof change === 'function' ? change(sorting) : change
-      onSort?.(next ? `${next.desc ? '-' : ''}${next.id}` : '')
-    },
-    enableSortingRemoval: false,
-  })
-  const sorted = table.getRowModel().rows
+  const { id: by, desc } = parseSort(sort)
+  const value = columns.find((c) => c.id === by)?.value
+  const sorted = useMemo(() => sortRows(rows, value, desc), [rows, value, desc])
   const box = useRef<HTMLDivElement>(null)
   const many = !tall && sorted.length > MANY
   const virtual = useVirtualizer({
@@ -91,7 +53,7 @@ export function Table<T extends object>({ label, rows, columns, rowId, sort = ''
     getScrollElement: () => box.current,
     estimateSize: () => ROW_PX,
     overscan: 12,
-    getItemKey: (i) => sorted[i]?.id ?? i,
+    getItemKey: (i) => (sorted[i] ? rowId(sorted[i]) : i),
   })
   const items = virtual.getVirtualItems()
   const first = items[0]
@@ -125,33 +87,24 @@ export function Table<T extends object>({ label, rows, columns, rowId, sort = ''
           ))}
         </colgroup>
         <thead>
-          {table.getHeaderGroups().map((g) => (
-            <tr key={g.id} aria-rowindex={1}>
-              {g.headers.map((h, i) => {
-                const c = columns[i]
-                const dir = h.column.getIsSorted()
-                return (
-                  <th
-                    key={h.id}
-                    scope="col"
-                    className={c?.number ? 'num' : undefined}
-                    title={c?.title}
-                    aria-sort={dir === 'asc' ? 'ascending' : dir === 'desc' ? 'descending' : undefined}
-                  >
-                    {onSort && c?.value ? (
-                      <button type="button" className="sort" onClick={h.column.getToggleSortingHandler()}>
-                        {dir && c.number && <span aria-hidden="true">{dir === 'asc' ? '↑' : '↓'} </span>}
-                        {c.header}
-                        {dir && !c.number && <span aria-hidden="true"> {dir === 'asc' ? '↑' : '↓'}</span>}
-                      </button>
-                    ) : (
-                      c?.header
-                    )}
-                  </th>
-                )
-              })}
-            </tr>
-          ))}
+          <tr aria-rowindex={1}>
+            {columns.map((c) => {
+              const dir = c.value && c.id === by ? (desc ? '↓' : '↑') : ''
+              return (
+                <th key={c.id} scope="col" className={c.number ? 'num' : undefined} title={c.title} aria-sort={dir ? (desc ? 'descending' : 'ascending') : undefined}>
+                  {onSort && c.value ? (
+                    <button type="button" className="sort" onClick={() => onSort(nextSort(sort, c.id, Boolean(c.number)))}>
+                      {dir && c.number && <span aria-hidden="true">{dir} </span>}
+                      {c.header}
+                      {dir && !c.number && <span aria-hidden="true"> {dir}</span>}
+                    </button>
+                  ) : (
+                    c.header
+                  )}
+                </th>
+              )
+            })}
+          </tr>
         </thead>
         <tbody>
           {sorted.length === 0 && (
@@ -166,12 +119,12 @@ export function Table<T extends object>({ label, rows, columns, rowId, sort = ''
               <Space px={first?.start ?? 0} columns={columns.length} />
               {items.map((v) => {
                 const row = sorted[v.index]
-                return row && <Line key={row.id} row={row} index={v.index} data={row.original} columns={columns} rowProps={rowProps} fixed />
+                return row && <Line key={v.key} index={v.index} data={row} columns={columns} rowProps={rowProps} fixed />
               })}
               <Space px={last ? virtual.getTotalSize() - last.end : 0} columns={columns.length} />
             </>
           ) : (
-            sorted.map((row, i) => <Line key={row.id} row={row} index={i} data={row.original} columns={columns} rowProps={rowProps} fixed={!tall} />)
+            sorted.map((row, i) => <Line key={rowId(row)} index={i} data={row} columns={columns} rowProps={rowProps} fixed={!tall} />)
           )}
         </tbody>
       </table>
@@ -189,7 +142,6 @@ function Space({ px, columns }: { px: number; columns: number }) {
 }
 
 interface LineProps<T extends object> {
-  row: TableRow<Features, T>
   index: number
   /** The row's data: while it is the same, the row is not drawn again. */
   data: T

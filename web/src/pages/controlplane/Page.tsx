@@ -2,7 +2,7 @@ import { getRouteApi } from '@tanstack/react-router'
 import { useCallback, useMemo } from 'react'
 import { call } from '../../api/client'
 import { useRead } from '../../api/query'
-import type { Member, Router, TableVersion } from '../../api/schema.gen'
+import type { Member, TableVersion } from '../../api/schema.gen'
 import { age, count } from '../../format/format'
 import { useLive, useStale, useStatus } from '../../live/world'
 import { useSession } from '../../session/Session'
@@ -11,6 +11,8 @@ import { Ago, Time } from '../../ui/clock'
 import { Choice, Fact, Section, Trouble } from '../../ui/parts'
 import { Search } from '../../ui/Search'
 import { Table, type Column } from '../../ui/Table'
+import { matches } from '../regions/rows'
+import { useRouters, type KnownRouter } from './routers'
 
 const route = getRouteApi('/controlplane')
 
@@ -39,17 +41,17 @@ const transfer = (to: string): Act => ({
   run: (reason, idempotencyKey) => call('transferLeadership', { body: { to }, reason, idempotencyKey }),
 })
 
-const routers: Column<Router>[] = [
+const routers: Column<KnownRouter>[] = [
   { id: 'id', header: 'Router', width: 11, grow: true, value: (r) => r.id, cell: (r) => r.id },
   { id: 'region', header: 'Region', width: 8, value: (r) => r.region, cell: (r) => r.region },
   { id: 'node', header: 'Connected', width: 7, value: (r) => (r.connected ? r.node : ''), cell: (r) => (r.connected ? `to ${r.node}` : <Trouble bad>no</Trouble>) },
   { id: 'applied', header: 'Obeys table', width: 7, number: true, value: (r) => r.appliedRevision, cell: (r) => r.appliedRevision || 'none' },
   { id: 'behind', header: 'Standing', width: 8, value: (r) => (r.behind ? 0 : 1), cell: (r) => (r.answer && !r.answer.taken ? <strong className="text-bad">■ refused</strong> : r.behind ? <strong className="text-warn">▲ behind</strong> : <span className="text-good">● current</span>) },
   { id: 'why', header: 'Its answer', width: 16, grow: true, cell: (r) => (r.answer ? r.answer.taken ? `took ${r.answer.revision}` : `${r.answer.code} at ${r.answer.field}: ${r.answer.message}` : '') },
-  { id: 'age', header: 'Reported', width: 6, number: true, value: (r) => r.ageMs, cell: (r) => (r.ageMs < 0 ? 'never' : `${age(r.ageMs)} ago`) },
+  { id: 'age', header: 'Reported', width: 6, number: true, value: (r) => (r.heardAt === undefined ? undefined : -r.heardAt), cell: (r) => (r.heardAt === undefined ? 'never' : <><Ago at={r.heardAt} /> ago</>) },
   { id: 'version', header: 'Version', width: 7, value: (r) => r.version, cell: (r) => r.version },
 ]
-const routerProps = (r: Router) => ({ 'data-stale': String(!r.connected), 'data-router': r.id })
+const routerProps = (r: KnownRouter) => ({ 'data-stale': String(!r.connected), 'data-router': r.id })
 
 const tables: Column<TableVersion>[] = [
   { id: 'revision', header: 'Revision', width: 6, number: true, cell: (t) => t.revision },
@@ -68,12 +70,14 @@ export function Page() {
   const act = useAct()
   const can = useSession().can('transferLeadership').allowed
   const members = useRead('listMembers', {}, { every: 2_000 })
-  const asked = useRead('listRouters', { query: { limit: 1000, ...(show === 'behind' ? { behind: true } : show === 'away' ? { connected: false } : {}) } as never }, { every: 3_000 })
+  const known = useMemo(() => Object.values(picture?.regions ?? {}).reduce((sum, r) => sum + r.routers.total, 0), [picture?.regions])
+  const asked = useRouters(show, known)
   const versions = useRead('listTables', {}, { every: 10_000 }).data?.data.items ?? []
-  const all = asked.data?.data.items
-  const rows = useMemo(() => (all ?? []).filter((r) => `${r.id} ${r.region} ${r.node} ${r.version}`.toLowerCase().includes(q.toLowerCase())), [all, q])
+  const all = asked.data
+  const rows = useMemo(() => (all ?? []).filter((r) => matches(q, r.id, r.region, r.node, r.version)), [all, q])
   const change = useCallback((over: { q?: string; sort?: string; show?: 'all' | 'behind' | 'away' }) => void navigate({ search: (s) => ({ ...s, ...over }), replace: true }), [navigate])
   const onQ = useCallback((v: string) => change({ q: v }), [change])
+  const onSort = useCallback((v: string) => change({ sort: v }), [change])
   const columns = useMemo<Column<Member>[]>(
     () => [
       { id: 'id', header: 'Node', width: 6, cell: (m) => m.id },
@@ -122,7 +126,7 @@ export function Page() {
       </div>
       <Section
         title="Routers"
-        note={all && `${count(rows.length)}${asked.data?.data.nextCursor ? ' of more: narrow the search to one region' : ''}`}
+        note={all && (rows.length < all.length ? `${count(rows.length)} of ${count(all.length)}` : count(all.length))}
         actions={
           <>
             <Choice label="Show routers" value={show} choices={[['all', 'All'], ['behind', 'Behind'], ['away', 'Not connected']]} onChange={(v) => change({ show: v })} />
@@ -130,7 +134,7 @@ export function Page() {
           </>
         }
       >
-        <Table label="Routers" rows={rows} columns={routers} rowId={(r) => r.id} sort={sort} onSort={(v) => change({ sort: v })} rowProps={routerProps} empty={all ? 'No router fits.' : 'Asking …'} maxHeight="55vh" />
+        <Table label="Routers" rows={rows} columns={routers} rowId={(r) => r.id} sort={sort} onSort={onSort} rowProps={routerProps} empty={all ? 'No router fits.' : 'Asking …'} maxHeight="55vh" />
       </Section>
       {act.dialog}
     </div>

@@ -9,6 +9,7 @@ import { Table, type Column } from '../../ui/Table'
 import { Calendar } from './Calendar'
 import { Forecast } from './Forecast'
 import { State } from './parts'
+import { useSurvival } from '../../live/survival'
 import { useLive } from '../../live/world'
 
 const route = getRouteApi('/drills')
@@ -45,7 +46,7 @@ export function Page() {
   const items = drills.data?.data.items ?? noDrills
   const plans = useRead('listDrillPlan', {}, { every: 15_000 }).data?.data.items ?? noPlans
   const rules = useRead('listSafetyRule', {}, { every: 30_000 }).data?.data.items ?? noRules
-  const survival = useRead('survival', {}, { every: 30_000 }).data?.data
+  const survival = useSurvival(Object.keys(picture?.regions ?? {}).length).data?.data
   const planColumns: Column<DrillPlan>[] = [
     { id: 'name', header: 'Plan', width: 8, grow: true, cell: (p) => p.metadata.name },
     { id: 'kind', header: 'Kind', width: 6, cell: (p) => p.spec?.kind },

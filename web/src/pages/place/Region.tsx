@@ -3,6 +3,7 @@ import { useCallback, useMemo } from 'react'
 import { useRead } from '../../api/query'
 import type { Router } from '../../api/schema.gen'
 import { age, count, percent, rate } from '../../format/format'
+import { useSurvival } from '../../live/survival'
 import { useLive, useStale, useStatus } from '../../live/world'
 import { ActButton, useAct } from '../../ui/Act'
 import { Fact, Health, Section, Trouble } from '../../ui/parts'
@@ -40,7 +41,7 @@ export function Page() {
   const act = useAct()
   const routers = useRead('listRouters', { query: { region: name, limit: 500 } }, { every: 2_000 }).data?.data.items
   const shown = useMemo(() => (routers ?? []).filter((r) => `${r.id} ${r.version} ${r.node}`.toLowerCase().includes(q.toLowerCase())), [routers, q])
-  const survival = useRead('survival', {}, { every: 15_000 }).data?.data
+  const survival = useSurvival(Object.keys(picture?.regions ?? {}).length).data?.data
   const onQ = useCallback((value: string) => void navigate({ search: (s) => ({ ...s, q: value }), replace: true }), [navigate])
   const onSort = useCallback((value: string) => void navigate({ search: (s) => ({ ...s, sort: value }), replace: true }), [navigate])
   if (!picture) return <p className="p-3 text-soft" aria-busy="true">Waiting for the first picture of the fleet.</p>

@@ -29,7 +29,7 @@ export function Page() {
   const { q, sort, limit, without } = route.useSearch()
   const navigate = route.useNavigate()
   const act = useAct()
-  const asked = useRead('listUsage', { query: { limit: 500 } }, { every: 2_000 })
+  const asked = useRead('listUsage', { query: { limit: 500, regions: false } }, { every: 2_000 })
   const all = asked.data?.data.items
   const rows = useMemo(() => (all ?? []).filter((u) => matches(q, u.id, u.tenant ?? '', u.organization, u.model ?? '', u.kind)), [all, q])
   const onQ = useCallback((v: string) => void navigate({ search: (s) => ({ ...s, q: v }), replace: true }), [navigate])
@@ -56,7 +56,10 @@ export function Page() {
     ],
     [navigate],
   )
-  const chosen = all?.find((u) => u.id === limit)
+  const listed = all?.find((u) => u.id === limit)
+  // Where it is used is told of the one limit that is looked at.
+  const whole = useRead('listUsage', { query: { quota: listed?.quota ?? '' } }, { every: 2_000, enabled: Boolean(listed) }).data?.data.items.find((u) => u.id === limit)
+  const chosen = whole ?? listed
   return (
     <div className="flex flex-col gap-3">
       <Section level={1} title="Quotas" note={all && `${rows.length} of ${all.length} limits${asked.data?.data.nextCursor ? ' and more' : ''}`} actions={<Search label="Search limits and tenants" value={q} onChange={onQ} />}>

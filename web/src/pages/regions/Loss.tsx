@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import type { Survival } from '../../api/schema.gen'
 import { count, percent } from '../../format/format'
+import { Ago } from '../../ui/clock'
 import { Table, type Column } from '../../ui/Table'
 import { Trouble } from '../../ui/parts'
 import { lossRows, SHORT, type LossRow } from './losses'
@@ -42,7 +43,10 @@ export function Loss({ regions, survival, error, q, sort, onSort }: Props) {
     <div className="px-1 pb-2">
       {regions.length <= MATRIX ? <Matrix regions={regions} survival={survival} rows={rows} /> : <List rows={rows} q={q} sort={sort} onSort={onSort} />}
       <p className="px-2 pt-1 text-xs text-soft">
-        Headroom within the objectives for the demand of now, caches cold.{survival.silent.length > 0 && ` Not heard of: ${some(survival.silent)}.`}
+        Headroom within the objectives for the demand of {survival.untried > 0 ? <Ago at={survival.at} /> : 'now'}
+        {survival.untried > 0 && ' ago'}, caches cold.
+        {survival.untried > 0 && ` Tried are the ${count(rows.length)} regions that do most work; ${count(survival.untried)} do less.`}
+        {survival.silent.length > 0 && ` Not heard of: ${some(survival.silent)}.`}
       </p>
     </div>
   )

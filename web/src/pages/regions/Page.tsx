@@ -2,6 +2,7 @@ import { getRouteApi } from '@tanstack/react-router'
 import { useCallback, useMemo } from 'react'
 import { useRead } from '../../api/query'
 import { severity, type Picture } from '../../live/picture'
+import { useSurvival } from '../../live/survival'
 import { useLive, useStale } from '../../live/world'
 import { Search } from '../../ui/Search'
 import { Choice, Section } from '../../ui/parts'
@@ -24,7 +25,7 @@ function Known({ picture }: { picture: Picture }) {
   const navigate = route.useNavigate()
   const old = useStale()
   const costs = useRead('listCosts', { query: { by: 'region', since: '10m' } }, { every: 30_000 }).data?.data
-  const plans = useRead('survival', {}, { every: 15_000 })
+  const plans = useSurvival(Object.keys(picture.regions).length)
   const survival = plans.data?.data
 
   const { q, show } = search
