@@ -167,7 +167,7 @@ export function picture() {
   const cluster = (/** @type {string} */ name, /** @type {string} */ region, /** @type {any} */ over = {}) => ({
     name, region, type: 'endpoints', health: 'HEALTHY', since: ago(4000), reason: '', cap: 1, drained: false, freshness: 'fresh', ageMs: 400,
     models: ['llama-3.1-8b'], endpoints: { total: 4, ready: 4 }, saturation: 0.42, waiting: 1, running: 57, kvUsage: 0.31, ttftP95Ms: 312,
-    capacityWork: 52000, loadWork: 21000, requestsPerSecond: 38.2, failuresPerSecond: 0,
+    capacityWork: 52000, loadWork: 21000, requestsPerSecond: 38.2, failuresPerSecond: 0, tokensPerSecond: 8140, prefixHits: 0.42,
     observers: [observer('us-east-1'), observer('eu-west-1')],
     modelHealth: (over.models ?? ['llama-3.1-8b']).map((/** @type {string} */ model) => ({ model, health: over.health ?? 'HEALTHY', since: ago(over.cap === 0 ? 5 : 4000), reason: over.reason ?? '', cap: over.cap ?? 1, endpoints: over.endpoints ?? { total: 4, ready: 4 }, votes: { usable: over.cap === 0 ? 0 : 2, ejected: over.cap === 0 ? 2 : 0 }, ejecting: [] })), from: 'routers', sources: [], ...over,
   })
@@ -200,8 +200,8 @@ export function picture() {
         { cluster: 'use1-a100', region: 'us-east-1', wanted: 0.3, observed: 0.32, reason: 'capacity' },
       ] },
       { model: 'llama-3.1-8b', class: 'interactive', source: 'eu-west-1', reason: '', clusters: [
-        { cluster: 'use1-h100', region: 'us-east-1', wanted: 1, observed: 0.94, reason: 'euw1-h100 is failing over' },
-        { cluster: 'euw1-h100', region: 'eu-west-1', wanted: 0, observed: 0.06 },
+        { cluster: 'use1-h100', region: 'us-east-1', wanted: 1, applied: 0.5, observed: 0.94, reason: 'euw1-h100 is failing over' },
+        { cluster: 'euw1-h100', region: 'eu-west-1', wanted: 0, applied: 0.5, observed: 0.06 },
       ] },
       { model: 'llama-3.1-70b', class: 'interactive', source: 'eu-west-1', reason: 'residency allows eu only', clusters: [] },
     ],
@@ -273,7 +273,7 @@ function toPicture(fleet) {
       models: Object.fromEntries(modelHealth.map((/** @type {any} */ m) => [m.model, { health: m.health, since: m.since, reason: m.reason, cap: m.cap, endpointsTotal: m.endpoints.total, endpointsReady: m.endpoints.ready, ...m.votes }])),
     }])),
     weights: fleet.weights.reduce((/** @type {any} */ all, w) => {
-      ;((all[w.model] ??= {})[w.class] ??= {})[w.source] = { reason: w.reason, clusters: Object.fromEntries(w.clusters.map((/** @type {any} */ c) => [c.cluster, { wanted: c.wanted, observed: c.observed, reason: c.reason ?? '' }])) }
+      ;((all[w.model] ??= {})[w.class] ??= {})[w.source] = { reason: w.reason, clusters: Object.fromEntries(w.clusters.map((/** @type {any} */ c) => [c.cluster, { wanted: c.wanted, applied: c.applied ?? c.wanted, observed: c.observed, reason: c.reason ?? '' }])) }
       return all
     }, {}),
   }

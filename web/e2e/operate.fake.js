@@ -1,3 +1,4 @@
+/* oxlint-disable unicorn/no-thenable -- the name of a field of the API, which is no function */
 // What the fake tells of requests and of the control plane itself.
 
 const ago = (/** @type {number} */ s) => new Date(Date.now() - s * 1000).toISOString()
@@ -28,7 +29,7 @@ export function decision(i) {
 /** @param {any} fleet @returns {Record<string, import('./fake.js').Answerer>} */
 export function operateAnswers(fleet) {
   return {
-    'GET /v1/explain/*': (url) => ({ body: { ...decision(5), id: url.pathname.split('/').at(-1) } }),
+    'GET /v1/explain/*': (url) => (url.pathname.endsWith('/now') ? { body: explainedNow(fleet(), url) } : { body: { ...decision(5), id: url.pathname.split('/').at(-1) } }),
     'GET /v1/usage': () => ({ body: { items: usage(), nextCursor: '' } }),
     'GET /v1/drills': () => ({ body: { items: [drill('35', 'HOLD'), drill('31', 'DONE'), drill('29', 'DONE', 'FAILED')], nextCursor: '' } }),
     'GET /v1/drills/*': (url) => {
@@ -44,6 +45,21 @@ export function operateAnswers(fleet) {
     'GET /v1/series': (url) => ({ body: series(url) }),
     'GET /v1/controlplane/members': () => ({ body: { items: fleet().members } }),
     'GET /v1/tables': () => ({ body: { items: [0, 1, 2, 3].map((i) => ({ epoch: 1, revision: 118 - i * 3, createdAt: ago(75 + i * 600), change: null })), nextCursor: '' } }),
+  }
+}
+
+/** What would become of a request now. @param {any} fleet @param {URL} url */
+function explainedNow(fleet, url) {
+  const region = url.searchParams.get('region')
+  const then = [{ tried: true, weight: 0.7, reason: 'weight', removed: '' }, { tried: false, weight: 0.3, reason: 'capacity', removed: '' }, { tried: false, weight: 0, reason: '', removed: 'residency' }, null]
+  const why = ['It gets 62 % of such requests; which of them, their prefix or session decides.', 'It gets 38 % of such requests; which of them, their prefix or session decides.', 'It may not be used: residency: requests of acme stay in us; its health allows it nothing.', 'It has no weight: a unit of work costs 41 ms more there than where it goes (38 ms of distance, 3 of money, 0 of congestion).']
+  return {
+    request: url.pathname.split('/').at(-2), model: 'llama-3.1-8b', class: 'interactive', tenant: 'acme', source: 'us-east-1', then: { at: ago(90), tableEpoch: 1, tableRevision: 112, cluster: 'use1-h100', region: 'us-east-1', status: 200 },
+    at: ago(0), tableRevision: 118, changed: true, summary: 'us-east-1 serves its own llama-3.1-8b; use1-a100 takes what use1-h100 has no room for.', standing: 'settled',
+    places: fleet.clusters.slice(0, 4).map((/** @type {any} */ c, /** @type {number} */ i) => ({
+      cluster: c.name, region: c.region, then: then[i], chance: [0.62, 0.38, 0, 0][i], whyNot: why[i], excluded: i === 2 ? ['residency: requests of acme stay in us', 'its health allows it nothing'] : [], weight: [0.62, 0.38, 0, 0][i], wanted: 0, reason: '', constraints: [], cost: null,
+      health: c.health, since: c.since, cap: c.cap, freshness: 'fresh', ageMs: 900, saturation: c.saturation, ttftP95Ms: c.ttftP95Ms,
+    })).filter((/** @type {any} */ p) => !region || p.region === region),
   }
 }
 

@@ -25,7 +25,7 @@ export const pages = [
       await page.getByText("anabranch evacuate us-east-1 --for 4h --reason 'power is failing'").waitFor()
     },
   },
-  { name: 'explain', path: '/explain?id=us-east-1-1-2dab3d&not=eu-west-1', shows: 'was no candidate' },
+  { name: 'explain', path: '/explain?id=us-east-1-1-2dab3d&not=eu-west-1', shows: 'residency: requests of acme' },
   { name: 'tail', path: '/tail?rate=50', shows: 'us-east-1-1-000027' },
   { name: 'audit', path: '/audit', shows: 'ramped to 100 %' },
   { name: 'controlplane', path: '/controlplane', shows: 'router-eu-west-1-1' },

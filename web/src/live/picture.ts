@@ -65,12 +65,18 @@ export interface Cluster {
   loadWork: number
   requestsPerSecond: number
   failuresPerSecond: number
+  /** In and out, of answers that ended in the last ten seconds. */
+  tokensPerSecond: number
+  /** 0..1, of prompt tokens in that time; -1: nobody tells. */
+  prefixHits: number
   usable: number
   ejected: number
 }
 
 export interface Share {
   wanted: number
+  /** By the tables that routers have taken; -1: not known. */
+  applied: number
   observed: number
   reason: string
 }
@@ -105,7 +111,7 @@ const noRouters: Routers = { total: 0, connected: 0, behind: 0, refused: 0, sile
 const regionBase: Region = { zone: '', health: 'UNKNOWN', emergency: '', requestsPerSecond: 0, failuresPerSecond: 0, inFlight: 0, quotaStoreOk: true, routers: noRouters }
 const clusterBase: Cluster = {
   region: '', type: '', health: 'UNKNOWN', worst: 'UNKNOWN', reason: '', cap: 0, drained: false, emergency: '', models: {}, from: '', freshness: 'absent', endpointsTotal: 0,
-  endpointsReady: 0, saturation: 0, waiting: 0, running: 0, kvUsage: 0, ttftP95Ms: 0, capacityWork: 0, loadWork: 0, requestsPerSecond: 0, failuresPerSecond: 0, usable: 0, ejected: 0,
+  endpointsReady: 0, saturation: 0, waiting: 0, running: 0, kvUsage: 0, ttftP95Ms: 0, capacityWork: 0, loadWork: 0, requestsPerSecond: 0, failuresPerSecond: 0, tokensPerSecond: 0, prefixHits: -1, usable: 0, ejected: 0,
 }
 const modelBase: ModelState = { health: 'UNKNOWN', reason: '', cap: 0, endpointsTotal: 0, endpointsReady: 0, usable: 0, ejected: 0 }
 const pictureBase: Picture = {
@@ -119,7 +125,7 @@ export function whole(raw: unknown): Picture {
     ...p,
     regions: each(p.regions, (r) => ({ ...regionBase, ...r, routers: { ...noRouters, ...r.routers } })),
     clusters: each(p.clusters, (c) => ({ ...clusterBase, ...c, models: each(c.models ?? {}, (m) => ({ ...modelBase, ...m })) })),
-    weights: each(p.weights, (classes) => each(classes, (sources) => each(sources, (flow) => ({ reason: flow.reason ?? '', clusters: each(flow.clusters ?? {}, (s) => ({ ...s, wanted: s.wanted ?? 0, observed: s.observed ?? 0, reason: s.reason ?? '' })) })))),
+    weights: each(p.weights, (classes) => each(classes, (sources) => each(sources, (flow) => ({ reason: flow.reason ?? '', clusters: each(flow.clusters ?? {}, (s) => ({ ...s, wanted: s.wanted ?? 0, applied: s.applied ?? -1, observed: s.observed ?? 0, reason: s.reason ?? '' })) })))),
   }
 }
 

@@ -6,8 +6,9 @@ import { useLive } from '../../live/world'
 import { Refused } from '../../ui/Act'
 import { Time } from '../../ui/clock'
 import { Fact, Section } from '../../ui/parts'
-import { fate, outcome, whyNot, type Record } from './record'
-import { Attempts, Candidates, Now } from './Tables'
+import { Now } from './Now'
+import { fate, outcome, type Record } from './record'
+import { Attempts, Candidates } from './Tables'
 
 const route = getRouteApi('/explain')
 const marks = { answered: ['●', 'text-good'], refused: ['▲', 'text-warn'], failed: ['■', 'text-bad'], gone: ['○', 'text-soft'] } as const
@@ -36,18 +37,27 @@ export function Page() {
           <Link to="/tail" className="link self-center">or follow what routers decide now</Link>
         </form>
       </Section>
-      {asked.isError && <Refused error={asked.error} />}
+      {asked.isError && (
+        <>
+          <Refused error={asked.error} />
+          <p className="text-soft">
+            An id is a router’s name, a hyphen and 16 digits, as in the header <code>x-anabranch-request-id</code> of the answer. Routers remember their newest requests alone: what is older is in their logs and traces, by the same id.{' '}
+            <Link to="/tail" className="link">Follow what routers decide now</Link>
+          </p>
+        </>
+      )}
       {search.id && asked.isPending && <p className="text-soft">Asking its router …</p>}
-      {record && <Explained record={record} not={search.not} onNot={(not) => void navigate({ search: (s) => ({ ...s, not }), replace: true })} />}
+      {record && <Explained record={record} router={search.router} not={search.not} onNot={(not) => void navigate({ search: (s) => ({ ...s, not }), replace: true })} />}
     </div>
   )
 }
 
-function Explained({ record: r, not, onNot }: { record: Record; not: string; onNot: (place: string) => void }) {
+function Explained({ record: r, router, not, onNot }: { record: Record; router: string; not: string; onNot: (place: string) => void }) {
   const { picture } = useLive()
   const how = outcome(r)
   const [mark, colour] = marks[how]
-  const places = [...Object.keys(picture?.regions ?? {}), ...Object.keys(picture?.clusters ?? {})].toSorted()
+  const regions = Object.keys(picture?.regions ?? {}).toSorted()
+  const clusters = new Map(Object.entries(picture?.clusters ?? {}).map(([name, c]) => [name, c.region] as const).toSorted(([a], [b]) => (a < b ? -1 : 1)))
   return (
     <>
       <Section title="What became of it">
@@ -78,26 +88,7 @@ function Explained({ record: r, not, onNot }: { record: Record; not: string; onN
       </Section>
       <Candidates record={r} />
       <Attempts record={r} />
-      <div className="grid items-start gap-3 lg:grid-cols-2">
-        <Section
-          title="Why not there?"
-          actions={
-            <select aria-label="Region or cluster" className="field" value={not} onChange={(e) => onNot(e.target.value)}>
-              <option value="">choose a region or cluster</option>
-              {places.map((p) => (
-                <option key={p}>{p}</option>
-              ))}
-            </select>
-          }
-        >
-          <ul className="px-3 pb-3">
-            {not ? whyNot(r, not, (c) => picture?.clusters[c]?.region ?? '').map((line) => <li key={line}>{line}</li>) : <li className="text-soft">The answer is from what its router remembers.</li>}
-          </ul>
-        </Section>
-        <Section title="What would happen now" note="By the table that holds, for requests like it.">
-          <Now record={r} />
-        </Section>
-      </div>
+      <Now record={r} router={router} not={not} regions={regions} clusters={clusters} onNot={onNot} />
     </>
   )
 }

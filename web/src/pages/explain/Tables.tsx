@@ -1,7 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { age, count, millis, percent, unknown } from '../../format/format'
-import { useLive } from '../../live/world'
-import { Bar, fullness, Health, Section, Trouble } from '../../ui/parts'
+import { Bar, fullness, Section, Trouble } from '../../ui/parts'
 import { Table, type Column } from '../../ui/Table'
 import type { Candidate, Record, Tried } from './record'
 
@@ -64,24 +63,3 @@ export function Attempts({ record: r }: { record: Record }) {
   )
 }
 
-/** The shares that hold now for its model, class and region. */
-export function Now({ record: r }: { record: Record }) {
-  const { picture } = useLive()
-  const flow = picture?.weights[r.model ?? '']?.[r.class ?? '']?.[r.region]
-  if (!picture || !flow) return <p className="px-3 pb-3 text-soft">The table has no weights for its model and class from {r.region}.</p>
-  return (
-    <ul className="px-3 pb-3">
-      {Object.entries(flow.clusters)
-        .toSorted((a, b) => b[1].wanted - a[1].wanted)
-        .map(([cluster, s]) => (
-          <li key={cluster} className="flex items-center gap-3">
-            <span className="w-40">{cluster}</span>
-            <span className="w-32"><Bar share={s.wanted} fill="wanted" /></span>
-            <Health state={picture.clusters[cluster]?.health ?? 'UNKNOWN'} />
-            <span className="text-soft">{s.reason}</span>
-          </li>
-        ))}
-      <li className="pt-1 text-soft">{flow.reason}</li>
-    </ul>
-  )
-}

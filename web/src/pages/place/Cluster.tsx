@@ -1,5 +1,5 @@
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { useMemo } from 'react'
+import { useCallback, useMemo } from 'react'
 import { useRead } from '../../api/query'
 import type { ModelHealth, Observer } from '../../api/schema.gen'
 import { count, millis, percent, rate, unknown } from '../../format/format'
@@ -44,6 +44,9 @@ export function Page() {
   const status = useStatus()
   const old = useStale()
   const act = useAct()
+  const looks = route.useSearch()
+  const navigate = route.useNavigate()
+  const change = useCallback((over: Partial<typeof looks>) => void navigate({ search: (s) => ({ ...s, ...over }), replace: true }), [navigate])
   const asked = useRead('getCluster', { params: { name } }, { every: 2_000 })
   const cluster = asked.data?.data
   const health = cluster?.status?.models
@@ -92,22 +95,24 @@ export function Page() {
           <Big name="TTFT p95">{millis(c.ttftP95Ms)}</Big>
           <Big name="Requests/s">{rate(c.requestsPerSecond)}</Big>
           <Big name="Failures/s"><Trouble bad={c.failuresPerSecond > 0}>{rate(c.failuresPerSecond)}</Trouble></Big>
+          <Big name="Tokens/s">{rate(known(c.tokensPerSecond))}</Big>
+          <Big name="Prefix hits">{c.prefixHits < 0 ? <span title="No answer says what was cached, and no server’s page counts it">{unknown}</span> : percent(c.prefixHits)}</Big>
           <Big name="Work/s of capacity">{count(known(c.loadWork))} / {c.capacityWork > 0 ? count(c.capacityWork) : unknown}</Big>
           <Big name="Endpoints ready"><Trouble bad={c.endpointsReady < c.endpointsTotal}>{c.endpointsReady} of {c.endpointsTotal}</Trouble></Big>
           <Big name={`Signals, by ${c.from || 'nobody'}`}>{c.heardAt === undefined ? 'none' : <><Ago at={c.heardAt} /> old</>}</Big>
         </dl>
       </Section>
       {act.outcome}
-      <History by="cluster" name={name} />
       <Section title="Models"><Table label="Models" rows={rows} columns={models} rowId={(m) => m.name} empty="None." /></Section>
+      <Endpoints name={name} cluster={cluster} by={looks.by} sort={looks.esort} selected={looks.e} change={change} />
+      <History by="cluster" name={name} />
       <div className="grid items-start gap-3 xl:grid-cols-2">
         <Section title="What each observer says" note={observers.length > 0 && `${observers.filter((o) => o.ejected).length} of ${observers.length} eject it`}>
           <Table label="What each observer says" rows={observers} columns={votes} rowId={(o) => o.router} empty="No router has said anything." maxHeight="22rem" />
         </Section>
-        <Section title="Requests that come here"><Flows label="Requests that come here" rows={into(flowRows(picture), { cluster: name })} incoming /></Section>
+        <Section title="Requests that come here"><Flows label="Requests that come here" rows={into(flowRows(picture), { cluster: name })} comes="here" /></Section>
       </div>
-      <Endpoints name={name} cluster={cluster} />
-      <Transitions clusters={[name]} />
+      <Transitions clusters={[name]} model={looks.model} range={looks.range} onChange={change} />
       {act.dialog}
     </div>
   )

@@ -33,7 +33,7 @@ const routerProps = (r: Router) => ({ 'data-stale': String(!r.connected) })
 
 export function Page() {
   const { name } = route.useParams()
-  const { q, sort } = route.useSearch()
+  const { q, sort, model, range } = route.useSearch()
   const navigate = route.useNavigate()
   const { picture } = useLive()
   const status = useStatus()
@@ -44,6 +44,7 @@ export function Page() {
   const survival = useSurvival(Object.keys(picture?.regions ?? {}).length).data?.data
   const onQ = useCallback((value: string) => void navigate({ search: (s) => ({ ...s, q: value }), replace: true }), [navigate])
   const onSort = useCallback((value: string) => void navigate({ search: (s) => ({ ...s, sort: value }), replace: true }), [navigate])
+  const onChanges = useCallback((over: Partial<Pick<ReturnType<typeof route.useSearch>, 'model' | 'range'>>) => void navigate({ search: (s) => ({ ...s, ...over }), replace: true }), [navigate])
   if (!picture) return <p className="p-3 text-soft" aria-busy="true">Waiting for the first picture of the fleet.</p>
   const row = regionRows(picture, undefined, survival).find((r) => r.name === name)
   if (!row) return <Gone what="region" name={name} />
@@ -73,8 +74,10 @@ export function Page() {
           <Fact name="Zone">{row.zone}</Fact>
           <Fact name="Requests/s">{rate(row.requestsPerSecond)}</Fact>
           <Fact name="Failures/s"><Trouble bad={row.failuresPerSecond > 0}>{rate(row.failuresPerSecond)}</Trouble></Fact>
+          <Fact name="Tokens/s">{rate(row.tokensPerSecond ?? Number.NaN)}</Fact>
           <Fact name="In flight">{count(row.inFlight)}</Fact>
           <Fact name="Wanted">{percent(row.wanted ?? Number.NaN)}</Fact>
+          <Fact name="Applied">{percent(row.applied ?? Number.NaN)}</Fact>
           <Fact name="Observed">{percent(row.observed ?? Number.NaN)}</Fact>
           {row.left[0] && <Fact name="Left after the worst loss">{percent(row.left[0].headroom)} without {row.left[0].lost}</Fact>}
         </dl>
@@ -86,9 +89,9 @@ export function Page() {
       </Section>
       <div className="grid items-start gap-3 xl:grid-cols-2">
         <Section title="Where its requests go"><Flows label="Where its requests go" rows={outOf(flows, name)} /></Section>
-        <Section title="What comes from elsewhere"><Flows label="What comes from elsewhere" rows={into(flows, { region: name })} incoming /></Section>
+        <Section title="What comes from elsewhere"><Flows label="What comes from elsewhere" rows={into(flows, { region: name })} comes="to the region" /></Section>
       </div>
-      <Transitions clusters={clusters.map((c) => c.name)} />
+      <Transitions clusters={clusters.map((c) => c.name)} model={model} range={range} onChange={onChanges} />
       <Section title="Routers" note={routers && `${shown.length} of ${routers.length}`} actions={<Search label="Search routers" value={q} onChange={onQ} />}>
         <Table label="Routers" rows={shown} columns={columns} rowId={(r) => r.id} sort={sort || 'id'} onSort={onSort} rowProps={routerProps} empty="None heard of." maxHeight="30rem" />
       </Section>

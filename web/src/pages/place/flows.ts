@@ -10,6 +10,8 @@ export interface FlowRow {
   cluster: string
   region: string
   wanted: number
+  /** -1: not known. */
+  applied: number
   observed: number
   reason: string
 }
@@ -22,12 +24,12 @@ export function flowRows(p: Picture): FlowRow[] {
       for (const [source, flow] of Object.entries(sources)) {
         const clusters = Object.entries(flow.clusters)
         if (clusters.length === 0) {
-          rows.push({ id: `${model}/${name}/${source}/`, model, class: name, source, cluster: '', region: '', wanted: 0, observed: 0, reason: flow.reason })
+          rows.push({ id: `${model}/${name}/${source}/`, model, class: name, source, cluster: '', region: '', wanted: 0, applied: 0, observed: 0, reason: flow.reason })
         }
         for (const [cluster, s] of clusters) {
           rows.push({
             id: `${model}/${name}/${source}/${cluster}`, model, class: name, source, cluster, region: p.clusters[cluster]?.region ?? '',
-            wanted: s.wanted, observed: s.observed, reason: s.reason || flow.reason,
+            wanted: s.wanted, applied: s.applied, observed: s.observed, reason: s.reason || flow.reason,
           })
         }
       }
@@ -41,4 +43,4 @@ export const outOf = (rows: FlowRow[], region: string) => rows.filter((r) => r.s
 
 /** Shares that come to a cluster, or from other regions to a region. */
 export const into = (rows: FlowRow[], place: { cluster: string } | { region: string }) =>
-  rows.filter((r) => ('cluster' in place ? r.cluster === place.cluster : r.region === place.region && r.source !== place.region) && (r.wanted > 0 || r.observed > 0))
+  rows.filter((r) => ('cluster' in place ? r.cluster === place.cluster : r.region === place.region && r.source !== place.region) && (r.wanted > 0 || r.applied > 0 || r.observed > 0))

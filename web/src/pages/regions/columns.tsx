@@ -29,18 +29,21 @@ export function regionColumns(table: number): Column<RegionRow>[] {
     ) },
     { id: 'state', header: 'State', title: 'The worst of its clusters', width: 7.6, value: (r) => severity(r.health), cell: (r) => <span title={r.emergency || r.reason}><Health state={r.health} /></span> },
     { id: 'since', header: 'For', title: 'How long its worst cluster has been in its state', width: 5.2, number: true, value: (r) => (r.since ? -Date.parse(r.since) : undefined), cell: (r) => <Ago at={r.since} /> },
-    { id: 'wanted', header: 'Wanted', title: 'The share of all traffic that the plan sends here', width: 4.6, number: true, value: (r) => r.wanted, cell: (r) => percent(r.wanted ?? Number.NaN) },
+    { id: 'wanted', header: 'Wanted', title: 'The share of all traffic that the table in force sends here', width: 4.6, number: true, value: (r) => r.wanted, cell: (r) => percent(r.wanted ?? Number.NaN) },
+    { id: 'applied', header: 'Applied', title: 'The share by the tables that routers have taken: less or more than wanted while some do not have the newest', width: 4.6, number: true, value: (r) => r.applied, cell: (r) => (
+      <span className={Math.abs((r.applied ?? 0) - (r.wanted ?? 0)) > 0.01 && r.applied !== undefined ? 'font-semibold text-warn' : undefined}>{percent(r.applied ?? Number.NaN)}</span>
+    ) },
     { id: 'observed', header: 'Observed', title: 'The share that routers have sent here in the last seconds', width: 5, number: true, value: (r) => r.observed, cell: (r) => (
       <span className={Math.abs((r.observed ?? 0) - (r.wanted ?? 0)) > 0.1 ? 'font-semibold text-warn' : undefined}>{percent(r.observed ?? Number.NaN)}</span>
     ) },
     { id: 'saturation', header: 'Saturation', title: 'Of its clusters, by capacity', width: 6.8, number: true, value: (r) => r.saturation, cell: (r) => <Bar share={r.saturation} fill={fullness(r.saturation ?? 0)} /> },
     { id: 'ttft', header: 'TTFT p95', title: 'Time to first token, 95th percentile: the worst of its clusters', width: 5, number: true, value: (r) => r.ttftP95Ms, cell: (r) => millis(r.ttftP95Ms ?? 0) },
     { id: 'rps', header: 'Req/s', title: 'Requests a second that its routers take', width: 4.2, number: true, value: (r) => r.requestsPerSecond, cell: (r) => rate(r.requestsPerSecond) },
-    { id: 'tokens', header: 'Tokens/s', title: 'In and out, over the last minutes that are accounted for', width: 5, number: true, value: (r) => r.account?.tokensPerSecond, cell: (r) => (r.account ? count(r.account.tokensPerSecond) : unknown) },
+    { id: 'tokens', header: 'Tokens/s', title: 'In and out, of answers that ended in the last ten seconds', width: 5, number: true, value: (r) => r.tokensPerSecond, cell: (r) => count(r.tokensPerSecond ?? Number.NaN) },
     { id: 'errors', header: 'Errors', title: 'The share of requests that fail', width: 4.2, number: true, value: (r) => r.errors, cell: (r) => (
       <span title={`${rate(r.failuresPerSecond)} failures/s`}><Trouble bad={(r.errors ?? 0) > 0}>{percent(r.errors ?? Number.NaN)}</Trouble></span>
     ) },
-    { id: 'prefix', header: 'Prefix hits', title: 'The share of input tokens that came from prefix caches', width: 5.2, number: true, value: (r) => r.account?.prefixHits, cell: (r) => percent(r.account?.prefixHits ?? Number.NaN) },
+    { id: 'prefix', header: 'Prefix hits', title: 'The share of prompt tokens of the last ten seconds that was found in prefix caches; –: no answer and no model server tells', width: 5.2, number: true, value: (r) => r.prefixHits, cell: (r) => percent(r.prefixHits ?? Number.NaN) },
     { id: 'price', header: '$/1M tok', title: 'Dollars for a million tokens; ~ where a price is estimated', width: 5, number: true, value: (r) => r.account?.perMillion, cell: (r) => (r.account?.perMillion === undefined ? unknown : `${r.account.estimate ? '~' : ''}${dollars(r.account.perMillion)}`) },
     { id: 'left', header: 'Left after loss', title: 'The least headroom that it has when another region is lost', width: 10.5, number: true, value: (r) => r.left[0]?.headroom, cell: (r) => {
       const worst = r.left[0]
@@ -82,8 +85,8 @@ export const clusterColumns: Column<ClusterRow>[] = [
   { id: 'since', header: 'For', width: 5.2, number: true, value: (c) => (c.since ? -Date.parse(c.since) : undefined), cell: (c) => <Ago at={c.since} /> },
   { id: 'why', header: 'Why', width: 12, grow: true, cell: (c) => {
     const differ = Object.entries(c.models).filter(([, m]) => m.health !== c.health).map(([name, m]) => `${name} ${m.health.toLowerCase().replaceAll('_', ' ')}`)
-    const text = [c.emergency, c.reason, c.drained && !c.reason.includes('drained') ? 'drained by an operator' : '', ...differ].filter(Boolean).join('; ')
-    return <span className="text-soft" title={text}>{text}</span>
+    const text = [c.emergency, c.reason, c.drained && !c.reason.includes('drained') ? 'drained by an operator' : ''].filter(Boolean).join('; ')
+    return <span className="text-soft" title={[...differ, text].filter(Boolean).join('; ')}>{differ.length > 0 && <strong className="text-warn">{differ.join(', ')}{text && '; '}</strong>}{text}</span>
   } },
   { id: 'cap', header: 'Cap', title: 'The part of its weight that its health allows', width: 3.6, number: true, value: (c) => c.cap, cell: (c) => <Trouble bad={c.cap < 1}>{percent(c.cap)}</Trouble> },
   { id: 'saturation', header: 'Saturation', width: 6.8, number: true, value: (c) => known(c, c.saturation), cell: (c) => <Bar share={known(c, c.saturation)} fill={fullness(c.saturation)} /> },

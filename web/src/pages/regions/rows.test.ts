@@ -4,8 +4,8 @@ import { cluster, region, sample } from '../../live/sample'
 import { accounts, clusterRows, flows, leftOf, matches, regionRows, shares } from './rows'
 import { sankey } from './sankey'
 
-const weights = (by: Record<string, Record<string, [wanted: number, observed: number]>>) => ({
-  m: { interactive: Object.fromEntries(Object.entries(by).map(([source, to]) => [source, { clusters: Object.fromEntries(Object.entries(to).map(([c, [wanted, observed]]) => [c, { wanted, observed }])) }])) },
+const weights = (by: Record<string, Record<string, [wanted: number, observed: number, applied?: number]>>) => ({
+  m: { interactive: Object.fromEntries(Object.entries(by).map(([source, to]) => [source, { clusters: Object.fromEntries(Object.entries(to).map(([c, [wanted, observed, applied]]) => [c, { wanted, observed, ...(applied === undefined ? {} : { applied }) }])) }])) },
 })
 const two = sample({
   regions: { 'us-east-1': region(), 'eu-west-1': region({ zone: 'eu', requestsPerSecond: 37.5 }) },
@@ -27,6 +27,12 @@ describe('shares of traffic', () => {
     const quiet = sample({ regions: { 'us-east-1': idle, 'eu-west-1': { ...idle } }, clusters: { u: cluster() }, weights: weights({ 'us-east-1': { u: [1, 0] }, 'eu-west-1': { u: [1, 0] } }) })
     expect(flows(quiet).map((f) => f.wanted)).toEqual([1, 1])
   })
+  it('are applied as far as routers have taken the table', () => {
+    const p = sample({ ...two, weights: weights({ 'us-east-1': { u: [1, 1, 1] }, 'eu-west-1': { e: [0.6, 1, 1], u: [0.4, 0, 0] } }) })
+    expect(shares(p, 'applied').get('us-east-1')).toBeCloseTo(0.25)
+    expect(regionRows(p).map((r) => r.applied)).toEqual([0.75, 0.25])
+    expect(regionRows(two).map((r) => r.applied)).toEqual([undefined, undefined])
+  })
   it('are of one model if that is asked', () => expect(flows(two, 'other')).toEqual([]))
 })
 
@@ -38,6 +44,13 @@ describe('a region', () => {
   })
   it('is as full as its capacity says', () => expect(row?.saturation).toBeCloseTo((0.9 * 3000 + 0.1 * 1000) / 4000))
   it('is as slow as its slowest cluster', () => expect(row?.ttftP95Ms).toBe(900))
+  it('adds up tokens, and weighs prefix hits by them', () => {
+    const p = sample({ clusters: { a: cluster({ tokensPerSecond: 300, prefixHits: 0.4 }), b: cluster({ tokensPerSecond: 100, prefixHits: 0.8 }), c: cluster({ tokensPerSecond: 50 }) } })
+    expect(regionRows(p)[0]).toMatchObject({ tokensPerSecond: 450 })
+    expect(regionRows(p)[0]?.prefixHits).toBeCloseTo(0.5)
+    expect(regionRows(two)[0]).toMatchObject({ tokensPerSecond: 0, prefixHits: undefined })
+    expect(regionRows(sample({ clusters: { a: cluster({ prefixHits: 0.2 }), b: cluster({ prefixHits: 0.4 }) } }))[0]?.prefixHits).toBeCloseTo(0.3)
+  })
   it('knows no figures where none were told', () => {
     const [r] = regionRows(sample({ clusters: { u: { ...cluster(), heardAt: undefined } } }))
     expect(r).toMatchObject({ saturation: undefined, ttftP95Ms: undefined, wanted: undefined })
@@ -54,7 +67,7 @@ it('reads the account by region', () => {
     workUSD: '1', egressUSD: '0', idleUSD: '0', carbonUSD: '0', perMillionTokensUSD: '2.5', perAnswerUSD: null, estimate: true, unpriced: false,
   }
   const costs = { from: '2026-11-29T12:00:00Z', until: '2026-11-29T12:02:00Z', rows: [row] } as unknown as Costs
-  expect(accounts(costs).get('eu-west-1')).toEqual({ tokensPerSecond: 100, prefixHits: 0.25, perMillion: 2.5, estimate: true })
+  expect(accounts(costs).get('eu-west-1')).toEqual({ perMillion: 2.5, estimate: true })
   expect(accounts({ ...costs, rows: [{ ...costs.rows[0], unpriced: true }] } as Costs).get('eu-west-1')?.perMillion).toBeUndefined()
   expect(accounts(undefined).size).toBe(0)
 })

@@ -10,9 +10,6 @@ export interface ClusterRow extends Cluster {
 
 /** What the account says of a region over a few minutes. */
 export interface Account {
-  tokensPerSecond: number
-  /** Of input tokens, 0..1. */
-  prefixHits: number
   /** Dollars; undefined: nothing was done, or no price is known. */
   perMillion: number | undefined
   estimate: boolean
@@ -31,7 +28,13 @@ export interface RegionRow extends Region {
   reason: string
   clusters: number
   wanted: number | undefined
+  /** By the tables that routers have taken; undefined: of no source is known which those are. */
+  applied: number | undefined
   observed: number | undefined
+  /** In and out, of answers that ended in the last ten seconds. */
+  tokensPerSecond: number | undefined
+  /** 0..1; undefined: no cluster tells. */
+  prefixHits: number | undefined
   saturation: number | undefined
   ttftP95Ms: number | undefined
   errors: number | undefined
@@ -71,12 +74,12 @@ function rowOf(name: string, c: Cluster): ClusterRow {
 }
 
 /** Shares of all traffic by the region that is to serve it, or does. Sources count by what they ask for. */
-export function shares(p: Picture, of: 'wanted' | 'observed', model = ''): Map<string, number> {
+export function shares(p: Picture, of: 'wanted' | 'applied' | 'observed', model = ''): Map<string, number> {
   const by = new Map<string, number>()
   let all = 0
   for (const f of flows(p, model)) {
-    by.set(f.to, (by.get(f.to) ?? 0) + f[of])
-    all += f[of]
+    by.set(f.to, (by.get(f.to) ?? 0) + (f[of] ?? 0))
+    all += f[of] ?? 0
   }
   if (all > 0) for (const [name, v] of by) by.set(name, v / all)
   return by
@@ -87,6 +90,8 @@ export interface RegionFlow {
   to: string
   /** Requests a second, or equal parts where nothing is asked for. */
   wanted: number
+  /** Of sources whose routers say what they apply; not drawn. */
+  applied?: number
   observed: number
 }
 
@@ -102,7 +107,7 @@ const flowsOf = latest((weights: Picture['weights'], clusters: Picture['clusters
   const p = { weights, clusters, regions }
   const by = new Map<string, RegionFlow>()
   const parts = new Map<string, number>()
-  const each: [source: string, to: string, wanted: number, observed: number][] = []
+  const each: [source: string, to: string, wanted: number, applied: number, observed: number][] = []
   for (const [name, classes] of Object.entries(p.weights)) {
     if (model && name !== model) continue
     for (const sources of Object.values(classes)) {
@@ -110,17 +115,18 @@ const flowsOf = latest((weights: Picture['weights'], clusters: Picture['clusters
         parts.set(source, (parts.get(source) ?? 0) + 1)
         for (const [cluster, s] of Object.entries(flow.clusters)) {
           const to = p.clusters[cluster]?.region
-          if (to) each.push([source, to, s.wanted, s.observed])
+          if (to) each.push([source, to, s.wanted, Math.max(0, s.applied), s.observed])
         }
       }
     }
   }
   const quiet = [...parts.keys()].every((s) => !(p.regions[s]?.requestsPerSecond ?? 0))
-  for (const [source, to, wanted, observed] of each) {
+  for (const [source, to, wanted, applied, observed] of each) {
     const demand = (quiet ? 1 : (p.regions[source]?.requestsPerSecond ?? 0)) / (parts.get(source) ?? 1)
     const key = `${source}\n${to}`
-    const flow = by.get(key) ?? { from: source, to, wanted: 0, observed: 0 }
+    const flow = by.get(key) ?? { from: source, to, wanted: 0, applied: 0, observed: 0 }
     flow.wanted += wanted * demand
+    flow.applied = (flow.applied ?? 0) + applied * demand
     flow.observed += observed * demand
     by.set(key, flow)
   }
@@ -131,12 +137,9 @@ const flowsOf = latest((weights: Picture['weights'], clusters: Picture['clusters
 export function accounts(costs: Costs | undefined): Map<string, Account> {
   const out = new Map<string, Account>()
   if (!costs) return out
-  const seconds = Math.max(60, (Date.parse(costs.until) - Date.parse(costs.from)) / 1000)
   for (const r of costs.rows) {
     if (!r.region) continue
     out.set(r.region, {
-      tokensPerSecond: (r.inputTokens + r.outputTokens) / seconds,
-      prefixHits: r.inputTokens > 0 ? r.cachedInputTokens / r.inputTokens : Number.NaN,
       perMillion: r.perMillionTokensUSD && !r.unpriced ? Number(r.perMillionTokensUSD) : undefined,
       estimate: r.estimate,
     })
@@ -185,6 +188,7 @@ export const regionRows = (p: Picture, costs?: Costs, survival?: Survival): Regi
 const regionsOf = latest((regions: Picture['regions'], all: Picture['clusters'], weights: Picture['weights'], costs: Costs | undefined, survival: Survival | undefined) => {
   const p = { regions, clusters: all, weights } as Picture
   const wanted = shares(p, 'wanted')
+  const applied = shares(p, 'applied')
   const observed = shares(p, 'observed')
   const account = accountsOf(costs)
   const there = clustersIn(all)
@@ -204,6 +208,9 @@ const regionsOf = latest((regions: Picture['regions'], all: Picture['clusters'],
       clusters: own.length,
       // As far as anybody can see: what wanders below is no reason to draw a row.
       wanted: tabled ? rounded(wanted.get(name) ?? 0) : undefined,
+      applied: applied.size > 0 && [...applied.values()].some((v) => v > 0) ? rounded(applied.get(name) ?? 0) : undefined,
+      tokensPerSecond: heard.length ? heard.reduce((sum, c) => sum + c.tokensPerSecond, 0) : undefined,
+      prefixHits: hits(heard),
       observed: tabled ? rounded(observed.get(name) ?? 0) : undefined,
       saturation: !heard.length
         ? undefined
@@ -221,6 +228,14 @@ const regionsOf = latest((regions: Picture['regions'], all: Picture['clusters'],
   for (const name of regionRow.keys()) if (!(name in regions)) regionRow.delete(name)
   return rows.toSorted((a, b) => inOrder(a.name, b.name))
 })
+
+/** Of clusters that tell, by their tokens; where nothing ended of late, their mean. */
+function hits(clusters: readonly ClusterRow[]): number | undefined {
+  const tell = clusters.filter((c) => c.prefixHits >= 0)
+  if (tell.length === 0) return undefined
+  const tokens = tell.reduce((sum, c) => sum + c.tokensPerSecond, 0)
+  return tell.reduce((sum, c) => sum + c.prefixHits * (tokens > 0 ? c.tokensPerSecond / tokens : 1 / tell.length), 0)
+}
 
 const rounded = (share: number) => (share > 0 ? Math.max(1, Math.round(share * 10_000)) / 10_000 : 0)
 
