@@ -28,6 +28,7 @@ func TestTheConsole(t *testing.T) {
 	}{
 		{"console", nil},
 		{"leader", nil},
+		{"quota", nil},
 		{"stream", nil},
 		{"session", nil},
 	} {

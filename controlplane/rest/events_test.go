@@ -88,6 +88,7 @@ func TestAStreamBeginsWithWhatItWillTell(t *testing.T) {
 	for query, want := range map[string]string{
 		"": "fleet", "topics=": "topics", "topics=fleet,colours": "colours", "topics=drill": "drill", "topics=drill/x": "drill/x", "topics=drill/01": "drill/01", "topics=fleet/1": "fleet/1",
 		"topics=fleet&rate=11": "rate", "topics=fleet&rate=0": "rate", "topics=resources&kind=Thing": "kind", "topics=usage&tenant=a%20b": "tenant",
+		"topics=usage" + strings.Repeat("&usageOf=a", 17): "16", "topics=usage&usageOf=": "usageOf", "topics=usage&usageOf=" + strings.Repeat("a", 201): "usageOf",
 		"topics=usage" + strings.Repeat("&tenant=a", 17): "16", "topics=drill/1,drill/2,drill/3,drill/4,drill/5,drill/6,drill/7,drill/8,drill/9,drill/10,drill/11,drill/12,drill/13,drill/14,drill/15,drill/16,drill/17,drill/18,drill/19,drill/20,drill/21,drill/22,drill/23,drill/24,drill/25": "24",
 	} {
 		if p := d.do("viewer", "GET", "/v1/events?"+query, "").want(400, "invalid_request").problem(); !strings.Contains(p.Detail, want) {

@@ -76,7 +76,10 @@ func vetEventFilters(c echo.Context) error {
 			return newProblem(codeInvalidRequest, fmt.Sprintf("kind is %.40q, which is none.", name))
 		}
 	}
-	_, err := tenantsOf(c)
+	if _, err := tenantsOf(c); err != nil {
+		return err
+	}
+	_, err := closelyOf(c)
 	return err
 }
 

@@ -18,8 +18,10 @@ import (
 const (
 	// mostUsage bounds the limits that a stream tells of: the most used.
 	mostUsage = 500
-	// mostUsageTenants bounds the tenants that a stream may be narrowed to.
+	// mostUsageTenants bounds the tenants that a stream may be narrowed to, and the limits it may look at closely.
 	mostUsageTenants = 16
+	// mostLimitID is as long as the id of a limit may be, in bytes: a name, a kind, and what marks a shadow.
+	mostLimitID = 200
 )
 
 // LiveUsage is how limits stand, by their ids.
@@ -31,7 +33,7 @@ type LiveUsage struct {
 }
 
 // LiveLimit is [LimitUsage] as a stream tells it: what is null there is absent, and regions are told to those who
-// name tenants.
+// name tenants or the limit.
 type LiveLimit struct {
 	LimitUsage
 	Use       float64            `json:"use"`
@@ -77,16 +79,32 @@ func tenantsOf(c echo.Context) ([]string, error) {
 	return all, nil
 }
 
+// closelyOf reads the limits that are looked at closely.
+func closelyOf(c echo.Context) ([]string, error) {
+	all := c.QueryParams()["usageOf"]
+	if len(all) > mostUsageTenants {
+		return nil, newProblem(codeInvalidRequest, fmt.Sprintf("usageOf is given %d times, the limit is %d.", len(all), mostUsageTenants))
+	}
+	for _, id := range all {
+		if id == "" || len(id) > mostLimitID {
+			return nil, newProblem(codeInvalidRequest, fmt.Sprintf("usageOf is %.40q; give the id of a limit, as /v1/usage does.", id))
+		}
+	}
+	return all, nil
+}
+
 // usageTopic tells how the limits stand that the caller may see.
 type usageTopic struct {
 	*eventStream
 	tenants []string
+	closely []string // ids of limits
 	before  *LiveUsage
 }
 
 func beginUsage(e *eventStream, _, _ string) (topic, bool) {
-	tenants, _ := tenantsOf(e.c) // was judged
-	return &usageTopic{eventStream: e, tenants: tenants}, true
+	tenants, _ := tenantsOf(e.c) // was judged, as is the next
+	closely, _ := closelyOf(e.c)
+	return &usageTopic{eventStream: e, tenants: tenants, closely: closely}, true
 }
 
 func (t *usageTopic) place() string { return "" }
@@ -112,7 +130,8 @@ func (t *usageTopic) tell(*state.View) error {
 	return t.send("usage.delta", slices.Concat([]byte(`{"at":`), head, []byte{','}, patch[1:]))
 }
 
-// look picks the limits that are told of: the most used, of what the caller may see and asks for.
+// look picks the limits that are told of: those that are looked at closely and the most used, of what the caller may
+// see and asks for.
 func (t *usageTopic) look() *LiveUsage {
 	limits, quotas, owner, at := t.limits.look(t.Server)
 	filters := t.filters(owner)
@@ -123,13 +142,17 @@ func (t *usageTopic) look() *LiveUsage {
 		}
 	}
 	slices.SortStableFunc(fit, func(a, b int) int { return cmp.Compare(limits[b].Use, limits[a].Use) })
+	near := func(i int) bool { return slices.Contains(t.closely, limits[i].ID) }
+	if len(t.closely) > 0 {
+		slices.SortStableFunc(fit, func(a, b int) int { return cmp.Compare(first(near(b)), first(near(a))) })
+	}
 	out := &LiveUsage{At: at.UTC(), Limits: map[string]LiveLimit{}}
 	for n, i := range fit {
 		if n == mostUsage {
 			out.Left = len(fit) - n
 			break
 		}
-		out.Limits[limits[i].ID] = liveLimit(limits[i], len(t.tenants) > 0)
+		out.Limits[limits[i].ID] = liveLimit(limits[i], len(t.tenants) > 0 || near(i))
 	}
 	return out
 }
@@ -145,6 +168,13 @@ func (t *usageTopic) filters(owner ownership) []func(*routerpb.Quota) bool {
 		all = append(all, limitFilter{tenant: tenant}.of(owner, scope))
 	}
 	return all
+}
+
+func first(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func liveLimit(u LimitUsage, regions bool) LiveLimit {

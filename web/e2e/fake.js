@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { extname } from 'node:path'
 import { placeAnswers } from './place.fake.js'
-import { decision, operateAnswers } from './operate.fake.js'
+import { decision, liveUsage, operateAnswers } from './operate.fake.js'
 import { policyAnswers } from './policies.fake.js'
 
 const dist = new URL('../dist/', import.meta.url)
@@ -51,7 +51,7 @@ export async function startFake() {
     },
   }
   const send = (/** @type {import('node:http').ServerResponse} */ r) =>
-    r.write(`id: 1\nevent: fleet\ndata: ${JSON.stringify(toPicture(state.fleet))}\n\nevent: status\ndata: ${JSON.stringify(state.answers['GET /v1/status']?.(new URL('http://fake'), { method: 'GET', body: '', headers: {} }).body)}\n\n`)
+    r.write(`event: usage\ndata: ${JSON.stringify(liveUsage())}\n\n` + `id: 1\nevent: fleet\ndata: ${JSON.stringify(toPicture(state.fleet))}\n\nevent: status\ndata: ${JSON.stringify(state.answers['GET /v1/status']?.(new URL('http://fake'), { method: 'GET', body: '', headers: {} }).body)}\n\n`)
   const server = createServer(async (request, response) => {
     const url = new URL(request.url ?? '/', 'http://fake')
     const { pathname } = url

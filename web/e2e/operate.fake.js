@@ -64,6 +64,10 @@ function explainedNow(fleet, url) {
 }
 
 /** The use of some limits. */
+export function liveUsage() {
+  return { at: new Date().toISOString(), left: 0, limits: Object.fromEntries(usage().map((u) => [u.id, u])) }
+}
+
 export function usage() {
   const region = (/** @type {string} */ name, /** @type {number} */ share, /** @type {number} */ used, over = {}) => ({ region: name, share, routers: 1, degradedRouters: 0, held: Math.round(used / 10), inUse: 0, owed: 0, usedPerMinute: used, admittedPerMinute: used, deniedPerMinute: 0, wouldDenyPerMinute: 0, admitted: used * 60, denied: 0, wouldDeny: 0, ...over })
   const limit = (/** @type {string} */ id, /** @type {object} */ over) => ({

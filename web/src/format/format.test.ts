@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { age, count, millis, percent, rate, since, words } from './format'
+import { age, compact, count, millis, percent, rate, since, words } from './format'
 
 describe('numbers', () => {
   it.each([
@@ -12,6 +12,16 @@ describe('numbers', () => {
     [1204.4, '1,204'],
     [Number.NaN, '–'],
   ])('a rate of %d is %s', (n, want) => expect(rate(n)).toBe(want))
+
+  it.each([
+    [0, '0'],
+    [9_999, '9,999'],
+    [12_340, '12.3 k'],
+    [999_960, '1 M'],
+    [60_000_000, '60 M'],
+    [1.25e9, '1.3 G'],
+    [Number.NaN, '–'],
+  ])('%d is %s in little room', (n, want) => expect(compact(n)).toBe(want))
 
   it.each([
     [0, '0 %'],

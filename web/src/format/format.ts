@@ -1,6 +1,7 @@
 // Numbers and times for people.
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
+const short = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1, minimumFractionDigits: 1 })
 
 /** A dash stands for what is not known. */
@@ -17,6 +18,14 @@ export function rate(n: number): string {
   if (n === 0) return '0'
   if (n > 0 && n < 0.05) return '<0.1'
   return Math.abs(n) < 99.95 ? tenths.format(n) : whole.format(n)
+}
+
+/** A count in little room: exact below 10,000, else 12.3 k, 60 M, 1.2 G. */
+export function compact(n: number): string {
+  const size = Math.abs(n)
+  if (!(size >= 10_000)) return count(n)
+  const [by, unit] = size < 999_950 ? [1e3, 'k'] : size < 999_950_000 ? [1e6, 'M'] : [1e9, 'G']
+  return `${short.format(n / by)} ${unit}`
 }
 
 /** A share 0..1 in percent. What is there is never rounded to nothing, nor nearly all to all. */

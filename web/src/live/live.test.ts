@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { problemOf } from '../api/problem'
 import { backoff, barred, connect, FRESH_MS, Reader, reduce, stale, start, type News, type World } from './live'
 import { fleet as told, sample } from './sample'
+import { Wants } from './wants'
 
 describe('the reducer', () => {
   it('keeps the last picture while the connection is lost', () => {
@@ -15,8 +16,8 @@ describe('the reducer', () => {
       { kind: 'lost', why: 'refused', retryAt: 2500 },
     ] satisfies News[]
     const lost = (seen as News[]).reduce(reduce, start)
-    expect(lost).toEqual({ link: { state: 'waiting', why: 'refused', retryAt: 2500 }, picture, status: null, receivedAt: 1000, failures: 2 })
-    expect(reduce(lost, { kind: 'fleet', picture, at: 3000 })).toEqual({ link: { state: 'live' }, picture, status: null, receivedAt: 3000, failures: 0 })
+    expect(lost).toEqual({ link: { state: 'waiting', why: 'refused', retryAt: 2500 }, picture, status: null, usage: null, receivedAt: 1000, failures: 2 })
+    expect(reduce(lost, { kind: 'fleet', picture, at: 3000 })).toEqual({ link: { state: 'live' }, picture, status: null, usage: null, receivedAt: 3000, failures: 0 })
   })
 
   it('ends with a refusal', () => {
@@ -62,7 +63,7 @@ it('reads the reason of a refusal', async () => {
 })
 
 /** Plays a list of answers to connect, one for each attempt, then stops it. */
-async function play(answers: (() => Response | Promise<Response>)[]) {
+async function play(answers: (() => Response | Promise<Response>)[], wants = new Wants()) {
   const news: News[] = []
   const waits: number[] = []
   const asked: RequestInit[] = []
@@ -83,7 +84,7 @@ async function play(answers: (() => Response | Promise<Response>)[]) {
     random: () => 1,
     sleep: async (ms) => void waits.push(ms),
   }
-  await connect((n) => news.push(n), stop.signal, world)
+  await connect((n) => news.push(n), stop.signal, world, wants)
   return { kinds: news.map((n) => n.kind), news, waits, asked, urls }
 }
 
@@ -128,6 +129,19 @@ describe('connect', () => {
   it('tries again when the node is not ready, and says why', async () => {
     const { news } = await play([() => new Response('{"title":"Not ready"}', { status: 503 })])
     expect(news[1]).toEqual({ kind: 'lost', why: 'Not ready', retryAt: 1500 })
+  })
+
+  it('is opened anew at once, in silence, where it was, when more is wanted', async () => {
+    const wants = new Wants()
+    const open = () => {
+      const bytes = new TextEncoder().encode(event)
+      return new Response(new ReadableStream({ start: (c) => c.enqueue(bytes), pull: () => new Promise((_, fail) => wants.changed.addEventListener('abort', fail, { once: true })) }, { highWaterMark: 2 }))
+    }
+    setTimeout(() => wants.add({ topic: 'usage', query: { usageOf: ['a/requests'] } }), 5)
+    const { kinds, urls, waits } = await play([open, () => stream(event)], wants)
+    expect(kinds).toEqual(['connecting', 'open', 'fleet', 'open', 'fleet', 'lost', 'connecting'])
+    expect(urls[1]).toMatch(/^\/v1\/events\?topics=[a-z,]*usage&usageOf=a%2Frequests&rate=10&after=1$/)
+    expect(waits, 'one after the end of the second').toEqual([500])
   })
 
   it('takes only the newest of several events at once', async () => {
@@ -182,6 +196,13 @@ describe('the reader', () => {
     expect(second.picture.clusters['b']).toBe(first.picture.clusters['b'])
     expect(second.picture.clusters['a']).not.toBe(first.picture.clusters['a'])
   })
+  it('changes the use of limits by what differs', () => {
+    const r = new Reader()
+    const first = r.read([e('usage', { at: '1', left: 0, limits: { a: { use: 0.1 }, b: { use: 0.2 } } })], 5)
+    expect(first).toMatchObject([{ kind: 'usage', at: 5, usage: { limits: { a: { use: 0.1 } } } }])
+    const [second] = r.read([e('usage.delta', { at: '2', limits: { a: { use: 1.2 }, b: null } })], 6)
+    expect(second).toEqual({ kind: 'usage', at: 6, usage: { at: '2', left: 0, limits: { a: { use: 1.2 } } } })
+  })
   it('tells that there is nothing new, and what else has changed', () => {
     const r = new Reader()
     expect(r.read([e('heartbeat', { stalenessMs: 40 })], 7)).toEqual([{ kind: 'beat', at: 7, stalenessMs: 40 }])
@@ -195,6 +216,7 @@ describe('the reader', () => {
     ['fleet', '[]'],
     ['fleet', 'x'],
     ['fleet.delta', '{}'],
+    ['usage.delta', '{}'],
     ['bye', '{"reason":"shutdown"}'],
   ])('does not go on after %s %s', (name, data) => expect(() => new Reader().read([e(name, data)], 1)).toThrow())
 })

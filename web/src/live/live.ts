@@ -2,9 +2,10 @@
 // pure; connect does the rest.
 
 import { problemOf } from '../api/problem'
-import type { Status } from '../api/schema.gen'
+import type { LiveUsage, Status } from '../api/schema.gen'
 import { mergePatch, whole, type Picture } from './picture'
 import { Parser, type Event } from './sse'
+import { Wants } from './wants'
 
 export type Link =
   | { state: 'connecting' }
@@ -21,6 +22,8 @@ export interface Live {
   link: Link
   picture: Picture | null
   status: Told | null
+  /** How limits stand, while a page wants it. */
+  usage: LiveUsage | null
   /** When the node was last heard, by this machine's clock. */
   receivedAt: number
   /** Attempts since the last event, for the backoff. */
@@ -32,6 +35,7 @@ export type News =
   | { kind: 'open' }
   | { kind: 'fleet'; picture: Picture; at: number }
   | { kind: 'status'; status: Told; at: number }
+  | { kind: 'usage'; usage: LiveUsage; at: number }
   /** Nothing has changed. */
   | { kind: 'beat'; at: number; stalenessMs: number }
   /** Something that is read elsewhere has changed: the name of the event. */
@@ -39,7 +43,7 @@ export type News =
   | { kind: 'lost'; why: string; retryAt: number }
   | { kind: 'denied'; why: string }
 
-export const start: Live = { link: { state: 'connecting' }, picture: null, status: null, receivedAt: 0, failures: 0 }
+export const start: Live = { link: { state: 'connecting' }, picture: null, status: null, usage: null, receivedAt: 0, failures: 0 }
 
 export function reduce(live: Live, news: News): Live {
   switch (news.kind) {
@@ -51,6 +55,8 @@ export function reduce(live: Live, news: News): Live {
       return { ...live, link: { state: 'live' }, picture: news.picture, receivedAt: news.at, failures: 0 }
     case 'status':
       return { ...live, link: { state: 'live' }, status: news.status, receivedAt: news.at, failures: 0 }
+    case 'usage':
+      return { ...live, link: { state: 'live' }, usage: news.usage, receivedAt: news.at, failures: 0 }
     case 'beat': {
       const picture = live.picture && live.picture.stalenessMs !== news.stalenessMs ? { ...live.picture, stalenessMs: news.stalenessMs } : live.picture
       return { ...live, link: { state: 'live' }, picture, receivedAt: news.at, failures: 0 }
@@ -117,19 +123,23 @@ const TOPICS = 'fleet,status,drills,rollouts,proposals'
 const RATE = 10
 
 /** Follows the fleet until the signal aborts or the session is refused, and tells the news. */
-export async function connect(tell: (news: News) => void, signal: AbortSignal, w: World = world) {
+export async function connect(tell: (news: News) => void, signal: AbortSignal, w: World = world, wants = new Wants()) {
   const reader = new Reader()
+  let quiet = false
   for (let failures = 0; !signal.aborted; ) {
-    tell({ kind: 'connecting' })
+    if (!quiet) tell({ kind: 'connecting' })
+    quiet = false
     let why = 'the node closed the connection'
+    const changed = wants.changed
     try {
-      const refused = await watch(reader, signal, w, (news) => {
+      const refused = await watch(reader, signal, wants, w, (news) => {
         if (news.kind === 'fleet') failures = 0
         tell(news)
       })
       if (refused) return tell({ kind: 'denied', why: refused })
     } catch (error) {
       if (signal.aborted) return
+      if ((quiet = changed.aborted)) continue
       why = error instanceof Error ? error.message : String(error)
     }
     if (signal.aborted) return
@@ -145,10 +155,12 @@ export class Reader {
   /** Of the newest event, to go on after it. */
   id = ''
   private raw: unknown = null
+  private usage: LiveUsage | null = null
 
   /** The news of some events that came together: of the fleet and the status only the newest. */
   read(events: Event[], at: number): News[] {
     let fleet = false
+    let usage = false
     let status: Told | null = null
     let beat = -1
     const changed = new Set<string>()
@@ -168,6 +180,15 @@ export class Reader {
         case 'status':
           status = data as unknown as Told
           break
+        case 'usage':
+          this.usage = data as unknown as LiveUsage
+          usage = true
+          break
+        case 'usage.delta':
+          if (!this.usage) throw new Error('a change of a use that is not known')
+          this.usage = mergePatch(this.usage, data)
+          usage = true
+          break
         case 'hello':
         case 'heartbeat':
           beat = Number(data['stalenessMs'] ?? 0)
@@ -183,6 +204,7 @@ export class Reader {
     }
     const news: News[] = []
     if (fleet) news.push({ kind: 'fleet', picture: whole(this.raw), at })
+    if (usage && this.usage) news.push({ kind: 'usage', usage: this.usage, at })
     if (status) news.push({ kind: 'status', status, at })
     for (const topic of changed) news.push({ kind: 'changed', topic, at })
     if (news.length === 0 && beat >= 0) news.push({ kind: 'beat', at, stalenessMs: beat })
@@ -193,6 +215,7 @@ export class Reader {
   forget() {
     this.id = ''
     this.raw = null
+    this.usage = null
   }
 }
 
@@ -203,9 +226,9 @@ function object(data: string): Record<string, unknown> {
 }
 
 /** One connection: resolves when it ends, with the reason if the session was refused. */
-async function watch(events: Reader, signal: AbortSignal, w: World, tell: (news: News) => void): Promise<string> {
+async function watch(events: Reader, signal: AbortSignal, wants: Wants, w: World, tell: (news: News) => void): Promise<string> {
   const silence = new AbortController()
-  const both = AbortSignal.any([signal, silence.signal])
+  const any = AbortSignal.any([signal, silence.signal, wants.changed])
   let timer: ReturnType<typeof setTimeout> | undefined
   const heard = () => {
     clearTimeout(timer)
@@ -213,10 +236,10 @@ async function watch(events: Reader, signal: AbortSignal, w: World, tell: (news:
   }
   heard()
   try {
-    const response = await w.fetch(`/v1/events?topics=${TOPICS}&rate=${RATE}${events.id ? `&after=${encodeURIComponent(events.id)}` : ''}`, {
+    const response = await w.fetch(`/v1/events?${wants.query(TOPICS)}&rate=${RATE}${events.id ? `&after=${encodeURIComponent(events.id)}` : ''}`, {
       headers: { Accept: 'text/event-stream' },
       cache: 'no-store',
-      signal: both,
+      signal: any,
     })
     if (response.status === 401 || response.status === 403) return (await problemOf(response)).message
     if (!response.ok || !response.body) throw await problemOf(response)

@@ -3,8 +3,10 @@
 import { createContext, useContext, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from 'react'
 import { onLeader } from '../api/client'
 import { queries } from '../api/query'
+import type { LiveUsage } from '../api/schema.gen'
 import { useNow } from '../ui/clock'
-import { barred, connect, reduce, stale, start, type Live, type News, type Told } from './live'
+import { barred, connect, reduce, stale, start, world, type Live, type News, type Told } from './live'
+import { Wants } from './wants'
 
 /** How long between two drawings of news that keep coming: more often nobody can read. */
 export const DRAW_MS = 250
@@ -72,6 +74,7 @@ export class Store {
 
 interface Known {
   store: Store
+  wants: Wants
 }
 
 const World = createContext<Known | null>(null)
@@ -79,6 +82,7 @@ const World = createContext<Known | null>(null)
 /** Follows the fleet for what is inside of it. */
 export function Follow({ onDenied, children }: { onDenied: (why: string) => void; children: ReactNode }) {
   const [store] = useState(() => new Store())
+  const [wants] = useState(() => new Wants())
   useEffect(() => {
     const stop = new AbortController()
     const tell = (news: News) => {
@@ -91,15 +95,15 @@ export function Follow({ onDenied, children }: { onDenied: (why: string) => void
       onLeader(leads)
       if (leads) void queries.invalidateQueries()
     }
-    void connect(tell, stop.signal)
+    void connect(tell, stop.signal, world, wants)
     return () => stop.abort()
-  }, [store])
+  }, [store, wants])
   const link = useSyncExternalStore(store.subscribe, () => store.get().link)
   const denied = link.state === 'denied' ? link.why : ''
   useEffect(() => {
     if (denied) onDenied(denied)
   }, [denied, onDenied])
-  const known = useMemo(() => ({ store }), [store])
+  const known = useMemo(() => ({ store, wants }), [store, wants])
   return <World value={known}>{children}</World>
 }
 
@@ -125,6 +129,13 @@ export function useLive(): Live {
 export function useStatus(): Told | null {
   const { store } = useKnown()
   return useSyncExternalStore(store.subscribe, () => store.get().status)
+}
+
+/** How limits stand, as news come while this is shown, and of one limit what each region uses; null: not told yet. */
+export function useUsage(limit: string): LiveUsage | null {
+  const { store, wants } = useKnown()
+  useEffect(() => wants.add({ topic: 'usage', ...(limit ? { query: { usageOf: [limit] } } : {}) }), [wants, limit])
+  return useSyncExternalStore(store.subscribe, () => store.get().usage)
 }
 
 /** Why nothing can be changed now, whoever asks; empty: it can, as far as is known. */
