@@ -31,6 +31,7 @@ func TestTheConsole(t *testing.T) {
 		{"quota", nil},
 		{"stream", nil},
 		{"session", nil},
+		{"policies", nil},
 	} {
 		t.Run(j.file, func(t *testing.T) { s.browse(t, j.file, j.levers, "CONSOLE_ISSUER="+idp.URL) })
 	}

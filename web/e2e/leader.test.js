@@ -101,7 +101,7 @@ test('without a majority all can be read, nothing changed, and nothing that was 
   await page.locator('tr[data-router]').first().waitFor()
   await page.locator('[data-banner=quorum]').waitFor()
   const other = await as(browser, 'viewer', '/policies/default')
-  await other.page.getByText('Often changed').waitFor({ timeout: 15_000 })
+  await other.page.getByLabel('The same as YAML').waitFor({ timeout: 15_000 })
   await other.context.close()
 
   for (const n of others) await lever('start', { node: n.id })
