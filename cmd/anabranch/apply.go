@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -98,6 +99,8 @@ func (a *app) rehearse(ctx context.Context, c *client.Client, rs []*policy.Resou
 		return err
 	}
 	claims := shelf.Claims(rs, c.Manager, c.Force)
+	offers := offersOf(ctx, c, slices.DeleteFunc(slices.Clone(rs), func(r *policy.Resource) bool { return r.Kind != policy.KindCluster }))
+	before := warningsOf(shelf, offers, time.Now())
 	steps, problems := shelf.Plan(rs)
 	problems = append(problems, claims...)
 	if len(problems) > 0 {
@@ -108,7 +111,7 @@ func (a *app) rehearse(ctx context.Context, c *client.Client, rs []*policy.Resou
 			return err
 		}
 	}
-	return nil
+	return a.printLint(brought(rs, before, warningsOf(shelf, offers, time.Now())))
 }
 
 // printOutcome says what became of a resource; what differs, if it was there before.

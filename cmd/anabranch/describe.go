@@ -102,7 +102,7 @@ func (a *app) described(ctx context.Context, c *client.Client, kind policy.Kind,
 			return err
 		}
 	}
-	for _, w := range policy.Lint(shelf, pricesOf(ctx, c, kind, name)...) {
+	for _, w := range warningsOf(shelf, pricesOf(ctx, c, kind, name), time.Now()) {
 		if w.Resource == title(kind, name) {
 			if err := a.printf("\n%s %s: %s\n    fix: %s\n", a.tinted("33", "warning:"), w.Field, w.Reason, w.Fix); err != nil {
 				return err

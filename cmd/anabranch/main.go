@@ -123,7 +123,7 @@ their own. NO_COLOR turns colours off.`,
 	root.PersistentFlags().StringVar(&a.context, "context", "", "`name` of the control plane that is meant, as context list shows it (ANABRANCH_CONTEXT)")
 	a.completions(root)
 	root.AddCommand(
-		a.get(), a.describe(), a.apply(), a.diff(), a.plan(), a.edit(), a.remove(), a.proposalCommand(), a.history(), a.rollback(), a.watch(),
+		a.get(), a.describe(), a.apply(), a.lint(), a.diff(), a.plan(), a.edit(), a.remove(), a.proposalCommand(), a.history(), a.rollback(), a.watch(),
 		a.contextCommand(), a.login(), a.logout(), a.console(), a.tokens(), a.whoami(), a.key(), a.quota(),
 		a.status(), a.rollouts(), a.freeze(), a.unfreeze(),
 		a.placeOrder(orders.Evacuate, "", "evacuate REGION|cluster/NAME", "Send no new requests to a region or a cluster"),

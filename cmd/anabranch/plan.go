@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -167,6 +168,9 @@ func (a *app) printSimulation(s *client.Simulation) error {
 	if err := a.printMoves(s.Weights); err != nil {
 		return err
 	}
+	if err := a.printTenants(s.Tenants); err != nil {
+		return err
+	}
 	if err := a.printForecasts(s.Before, s.After); err != nil {
 		return err
 	}
@@ -192,6 +196,27 @@ func (a *app) printMoves(all []plan.Move) error {
 	}
 	if left := len(moves) - mostMoves; left > 0 {
 		return a.printf("  and %d more; -o json shows them\n", left)
+	}
+	return nil
+}
+
+// printTenants prints who moves, those without a place first.
+func (a *app) printTenants(all []plan.TenantMove) error {
+	for _, t := range all[:min(len(all), mostMoves)] {
+		line := fmt.Sprintf("  tenant %s: %.0f %% of its traffic moves", t.Tenant, 100*t.Moved)
+		if len(t.Stranded) > 0 {
+			models := make([]string, len(t.Stranded))
+			for i, m := range t.Stranded {
+				models[i] = string(m)
+			}
+			line += ", and it has no place for " + strings.Join(models, ", ")
+		}
+		if err := a.printf("%s\n", line); err != nil {
+			return err
+		}
+	}
+	if left := len(all) - mostMoves; left > 0 {
+		return a.printf("  and %d more tenants; -o json shows them\n", left)
 	}
 	return nil
 }

@@ -21,10 +21,10 @@ func (a *app) seriesCommand() *cobra.Command {
 		Short: "Show what the last hour was like, region by region",
 		Long: `Show what the last hour was like, region by region.
 
-Metrics are requestsPerSecond, failuresPerSecond, tokensPerSecond, inFlight, waiting, running, saturation, kvUsage,
-ttftP95Ms, loadWork, capacityWork, endpointsReady, wanted and observed (shares of all work that is asked
-for), routersConnected and routersBehind. Each node of the control plane keeps its own, each five seconds,
-since its start; what it did not know is a gap: a dot in the picture, null with -o json.`,
+Metrics are requestsPerSecond, failuresPerSecond, tokensPerSecond, inFlight, waiting, running, saturation,
+kvUsage, ttftP95Ms, loadWork, capacityWork, endpointsReady, wanted and observed (shares of all work that
+is asked for), routersConnected and routersBehind. Each node of the control plane keeps its own, each five
+seconds, since its start; what it did not know is a gap: a dot in the picture, null with -o json.`,
 		Example: `  anabranch series ttftP95Ms
   anabranch series saturation,observed --by cluster --name eu-west-1-a --last 15m
   anabranch series requestsPerSecond --by fleet -o json`,

@@ -260,8 +260,8 @@ func (s *Server) foresee(c echo.Context, view *state.View, p *statepb.Proposal, 
 		return // whoever approves it is told
 	}
 	signals := s.o.Signals.Snapshot(s.o.Now())
-	told.Lint = policy.Brought(told.Kind, told.Name, lint(view, signals), lint(next, signals))
-	told.Simulation = s.simulate(c.Request().Context(), view, next, signals)
+	told.Lint = warnings(c, next, policy.Brought(told.Kind, told.Name, lint(view, signals), lint(next, signals)))
+	told.Simulation = s.outlook(c, view, next, signals)
 }
 
 // writeOf is the write that a proposal would be, by somebody and as of now.

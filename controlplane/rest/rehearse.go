@@ -1,20 +1,25 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"anabranch/api/fleet"
 	"anabranch/api/routerpb"
+	"anabranch/controlplane/account"
 	"anabranch/controlplane/plan"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
+	"anabranch/costmodel"
 )
 
 // SimulationTimeout bounds both runs of a simulation together.
@@ -41,6 +46,8 @@ type Simulation struct {
 	// Weights are the shares that would move, Clusters the clusters' shares of all traffic that would.
 	Weights  []plan.Move      `json:"weights"`
 	Clusters []plan.ShareMove `json:"clusters"`
+	// Tenants are those that would move, by what they asked for in the last hour, and those that would have no place.
+	Tenants []plan.TenantMove `json:"tenants"`
 	// Before and After are absent if there was nothing to simulate.
 	Before *Forecast `json:"before,omitempty"`
 	After  *Forecast `json:"after,omitempty"`
@@ -97,19 +104,61 @@ func (r resources) pretend(c echo.Context, view *state.View, ch change, approval
 		answer.Resource = r.dresser(view)(&would)
 	}
 	if simulate {
-		answer.Simulation = r.simulate(c.Request().Context(), view, next, signals)
+		answer.Simulation = r.outlook(c, view, next, signals)
+		answer.Lint = append(answer.Lint, warnings(c, next, r.unsurvived(ch, next, signals))...)
 	}
 	return c.JSON(http.StatusOK, answer)
 }
 
+// unsurvived warns of losses that the policy of a change wants to survive and would not. It plans each loss, which takes too
+// long to be asked for at every key.
+func (r resources) unsurvived(ch change, next *state.View, signals signal.Snapshot) []policy.Warning {
+	if r.o.Planned == nil || r.kind != policy.KindTrafficPolicy {
+		return nil
+	}
+	own := policy.Plural(r.kind) + "/" + ch.name
+	return slices.DeleteFunc(plan.Unsurvived(r.o.Planned(next, signals)), func(w policy.Warning) bool { return w.Resource != own })
+}
+
 func lint(view *state.View, signals signal.Snapshot) []policy.Warning {
-	return append(policy.Lint(view, view.Offers()...), plan.Overpromised(plan.Input{Resources: view, Signals: signals})...)
+	return slices.Concat(policy.Lint(view, view.Offers()...), policy.LintFailover(view, signals.At), plan.Overpromised(plan.Input{Resources: view, Signals: signals}))
+}
+
+// mostMovers bounds the tenants that a simulation names.
+const mostMovers = 200
+
+// outlook is what would become of traffic, with the tenants that the caller may see.
+func (s *Server) outlook(c echo.Context, before, after *state.View, signals signal.Snapshot) *Simulation {
+	sim := s.simulate(c.Request().Context(), before, after, signals)
+	now := s.o.Now()
+	scope := identity(c).Scope
+	for _, t := range plan.TenantMoves(sim.Weights, lately(before, now), policy.Stranded(before, after, now)) {
+		if scope.Seen(string(t.Tenant)) && len(sim.Tenants) < mostMovers {
+			sim.Tenants = append(sim.Tenants, t)
+		}
+	}
+	return sim
+}
+
+// lately is what tenants asked for in the last hour, by the account; nothing if that knows nothing of it.
+func lately(view *state.View, now time.Time) []plan.Asked {
+	told, err := view.Account().Ask(account.Query{From: now.Add(-time.Hour), Until: now, By: costmodel.ByTenant | costmodel.ByModel | costmodel.ByClass | costmodel.BySource})
+	if err != nil {
+		return nil
+	}
+	out := make([]plan.Asked, 0, len(told.Rows))
+	for _, row := range told.Rows {
+		out = append(out, plan.Asked{
+			Tenant: row.Key.Tenant, Model: row.Key.Model, Class: cmp.Or(row.Key.Class, fleet.DefaultClass), Source: row.Key.Source, Work: float64(row.Work),
+		})
+	}
+	return out
 }
 
 // simulate compares tables, and lets the simulator compare what becomes of traffic. What fails of it is
 // told in the note: the dry run has its answer without.
 func (s *Server) simulate(ctx context.Context, before, after *state.View, signals signal.Snapshot) *Simulation {
-	sim := &Simulation{Weights: []plan.Move{}, Clusters: []plan.ShareMove{}}
+	sim := &Simulation{Weights: []plan.Move{}, Clusters: []plan.ShareMove{}, Tenants: []plan.TenantMove{}}
 	if s.o.Table == nil {
 		sim.Note = "This node does not plan."
 		return sim

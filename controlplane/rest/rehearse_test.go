@@ -96,6 +96,34 @@ func TestADryRunTellsWhatBecomesOfTraffic(t *testing.T) {
 	d.do("operator", "PATCH", "/v1/clusters/us-1?dry_run=true&simulate=perhaps", `{}`, "If-Match: *").want(400, "invalid_request")
 }
 
+func TestADryRunTellsWhoMovesAndWhoIsStranded(t *testing.T) {
+	d := pair(t, nil)
+	d.seed("Tenant beta {}", "Tenant gamma {residency: [us, eu]}")
+	s := d.rehearse("").Simulation
+	if got := fmt.Sprint(s.Tenants); got != "[{acme 0 [] [m]}]" {
+		t.Errorf("tenants %s", got)
+	}
+	var got struct{ Simulation *Simulation }
+	d.do("operator", "PATCH", "/v1/tenants/beta?dry_run=true", `{spec: {tier: top}}`, "If-Match: *").want(200, "").into(&got)
+	if got.Simulation.Tenants == nil || len(got.Simulation.Tenants) > 0 {
+		t.Errorf("nothing moves, and tenants are %+v", got.Simulation.Tenants)
+	}
+}
+
+func TestADryRunWarnsOfFailoverThatCanNotBeReached(t *testing.T) {
+	d := pair(t, nil)
+	d.seed("TrafficPolicy main {}")
+	var got struct{ Lint []policy.Warning }
+	d.do("operator", "PATCH", "/v1/policies/main?dry_run=true&simulate=false", `{spec: {residency: [us]}}`, "If-Match: *").want(200, "").into(&got)
+	found := false
+	for _, w := range got.Lint {
+		found = found || w.Resource == "policies/main" && w.Field == "spec.residency" && strings.HasPrefix(w.Reason, "without us nothing takes m over")
+	}
+	if !found {
+		t.Errorf("lint %+v", got.Lint)
+	}
+}
+
 func TestADryRunHasItsAnswerWhateverBecomesOfTheSimulation(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error

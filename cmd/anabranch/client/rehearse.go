@@ -28,6 +28,8 @@ type Simulation struct {
 	Note     string           `json:"note"`
 	Weights  []plan.Move      `json:"weights"`
 	Clusters []plan.ShareMove `json:"clusters"`
+	// Tenants that would move or have no place; nil: an older server tells of none.
+	Tenants []plan.TenantMove `json:"tenants,omitempty"`
 	// Before and After are nil if nothing was simulated.
 	Before *Forecast `json:"before,omitempty"`
 	After  *Forecast `json:"after,omitempty"`
