@@ -27,6 +27,7 @@ const dry = () => ({
     note: 'Of the traffic of the last minutes.',
     weights: [{ model: 'llama-3.1-8b', class: 'interactive', source: 'us-east-1', workPerS: 41200, clusters: [{ cluster: 'use1-h100', from: 0.7, to: 0.55 }, { cluster: 'use1-a100', from: 0.3, to: 0.45 }] }],
     clusters: [{ cluster: 'use1-h100', from: 0.7, to: 0.55 }, { cluster: 'use1-a100', from: 0.3, to: 0.45 }],
+    tenants: [{ tenant: 'initech', moved: 0.1, models: ['llama-3.1-8b'], stranded: ['llama-3.1-8b'] }, { tenant: 'acme', moved: 0.15, models: ['llama-3.1-8b'], stranded: [] }],
     before: { seconds: 60, requests: 4000, ttftP50Ms: 210, ttftP99Ms: 1400, goodput: 0.97, shed: 0, failed: 0, microUSDPerAnswer: 1900 },
     after: { seconds: 60, requests: 4000, ttftP50Ms: 260, ttftP99Ms: 1900, goodput: 0.95, shed: 0, failed: 0.01, microUSDPerAnswer: 1500 },
   },
@@ -71,6 +72,6 @@ export function policyAnswers() {
       { id: 'router-eu-west-1-1', region: 'eu-west-1', standing: 'later', reason: '', appliedEpoch: 1, appliedRevision: 112, ageMs: 200, connected: true },
     ] } }),
     'GET /v1/proposals': () => ({ body: { items: [proposal()], nextCursor: '' } }),
-    'GET /v1/proposals/*': () => ({ body: { ...proposal(), resource: { apiVersion: 'anabranch/v1', kind: 'Quota', metadata: { name: 'globex' }, spec: { tenant: 'globex', limits: [{ kind: 'requests', perMinute: 600 }] } }, diff: [{ field: 'spec.limits[0].perMinute', from: 60, to: 600 }], lint: [], simulation: { note: '', weights: [], clusters: [] } } }),
+    'GET /v1/proposals/*': () => ({ body: { ...proposal(), resource: { apiVersion: 'anabranch/v1', kind: 'Quota', metadata: { name: 'globex' }, spec: { tenant: 'globex', limits: [{ kind: 'requests', perMinute: 600 }] } }, diff: [{ field: 'spec.limits[0].perMinute', from: 60, to: 600 }], lint: [], simulation: { note: '', weights: [], clusters: [], tenants: [] } } }),
   }
 }

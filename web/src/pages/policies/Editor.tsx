@@ -10,7 +10,7 @@ import { ActButton, Refused, useAct, type Act } from '../../ui/Act'
 import { Time } from '../../ui/clock'
 import { Section } from '../../ui/parts'
 import { check } from './check'
-import { brief, changed, compare, lineOf, merge, moved, setAt, written, type Difference, type Fields, type Wrong } from './document'
+import { brief, changed, compare, lineOf, merge, setAt, written, type Difference, type Fields, type Wrong } from './document'
 import { Form } from './Form'
 import { History } from './History'
 import { of, pluralOf, singular } from './kinds'
@@ -53,7 +53,8 @@ export function Editor({ kind, name, now, etag, again }: Props) {
   const act = useAct()
   const cache = useQueryClient()
   const [undecided, setUndecided] = useState<readonly Difference[]>([])
-  const stale = base.etag !== etag
+  // What is read may be older than what was just written.
+  const stale = newer(etag, base.etag)
   // Who has typed nothing sees what others write.
   useEffect(() => {
     if (stale && clean) begin({ doc: theirs, etag })
@@ -157,7 +158,7 @@ export function Editor({ kind, name, now, etag, again }: Props) {
           list={withUndecided(differences, undecided)}
           base={base.doc} theirs={theirs} mine={text} view={search.view}
           onView={(view) => void navigate({ search: (s) => ({ ...s, view }), replace: true })}
-          open={new Set((stale ? differences.filter((d) => d.conflict || moved(d)) : undecided).map((d) => d.field))}
+          open={new Set(undecided.map((d) => d.field))}
           take={undecided.length > 0 ? (d) => decide(d, true) : undefined}
           keep={(d) => decide(d, false)}
         />
@@ -173,6 +174,12 @@ export function Editor({ kind, name, now, etag, again }: Props) {
       {act.dialog}
     </div>
   )
+}
+
+/** Whether an ETag is of a later revision than another. */
+function newer(etag: string, than: string): boolean {
+  const [a, b] = [etag, than].map((e) => Number(/\d+/.exec(e)?.[0] ?? Number.NaN))
+  return a !== undefined && b !== undefined && a > 0 && b > 0 ? a > b : etag !== than
 }
 
 /** While a merge waits for decisions, its fields are shown with what both wrote. */

@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import type { DryRun, Forecast, Simulation, Warning } from '../../api/schema.gen'
+import type { DryRun, Forecast, Simulation, TenantMove, Warning } from '../../api/schema.gen'
 import type { Reply } from '../../api/client'
 import { count, millis, percent } from '../../format/format'
 import { dollars } from '../../format/money'
@@ -87,6 +87,7 @@ export function change(before: number | undefined, after: number | undefined, sh
 
 function Traffic({ s }: { s: Simulation }) {
   const moves = s.weights.filter((m) => m.clusters.length > 0)
+  const tenants = s.tenants ?? []
   const work = moves.reduce((sum, m) => sum + m.workPerS, 0)
   return (
     <div className="flex flex-col gap-2">
@@ -113,6 +114,7 @@ function Traffic({ s }: { s: Simulation }) {
           </tr>
         </Grid>
       )}
+      <Stranded list={tenants} />
       {s.clusters.length === 0 && moves.length === 0 ? (
         <p className="px-3 pb-1"><span className="text-good">● Nobody moves:</span> no share of any cluster changes.</p>
       ) : (
@@ -140,9 +142,33 @@ function Traffic({ s }: { s: Simulation }) {
               ))}
             </Grid>
           )}
+          {tenants.some((t) => t.moved > 0) && (
+            <Grid label="Tenants that move" head={['Tenant', 'Part of its traffic of the last hour that moves', 'Models']}>
+              {tenants.filter((t) => t.moved > 0).map((t) => (
+                <tr key={t.tenant}>
+                  <th scope="row">{t.tenant}</th>
+                  <td><Bar share={t.moved} fill="move" /></td>
+                  <td className="break-words">{t.models.join(', ')}</td>
+                </tr>
+              ))}
+            </Grid>
+          )}
           {moves.length > 50 && <p className="px-3 text-soft">and {moves.length - 50} more, by the CLI.</p>}
         </>
       )}
+    </div>
+  )
+}
+
+/** Tenants that would have no place for something. */
+function Stranded({ list }: { list: readonly TenantMove[] }) {
+  const stranded = list.filter((t) => t.stranded.length > 0)
+  if (stranded.length === 0) return <p className="px-3 text-good">● No tenant is stranded<span className="text-soft">: whoever has a place for a model now has one with the change.</span></p>
+  return (
+    <div role="alert" className="mx-3 border-l-4 border-bad px-3 py-1">
+      <p className="font-semibold text-bad">■ {stranded.length} {stranded.length === 1 ? 'tenant' : 'tenants'} would be stranded:</p>
+      <ul>{stranded.slice(0, 20).map((t) => <li key={t.tenant}><strong>{t.tenant}</strong> has no place for {t.stranded.join(', ')}</li>)}</ul>
+      {stranded.length > 20 && <p className="text-soft">and {stranded.length - 20} more</p>}
     </div>
   )
 }

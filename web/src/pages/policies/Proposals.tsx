@@ -99,7 +99,7 @@ function Review({ id, close, open }: { id: string; close: () => void; open: (act
               <pre className="table-box rounded border border-line p-2 font-mono text-xs" tabIndex={0} style={{ maxHeight: '18rem' }}>{write(written(p.resource as Parameters<typeof written>[0]))}</pre>
             </details>
           )}
-          {p.lint && <section aria-label="What it would do" className="rounded border border-line py-2"><Outlook dry={{ diff: [], lint: p.lint, ...(p.simulation ? { simulation: p.simulation } : {}) } as DryRun} own="" /></section>}
+          {(p.lint ?? p.simulation) && <section aria-label="What it would do" className="rounded border border-line py-2"><Outlook dry={{ diff: [], lint: p.lint ?? [], ...(p.simulation ? { simulation: p.simulation } : {}) } as DryRun} own="" /></section>}
           {p.state === 'pending' && (
             <div className="flex flex-wrap justify-end gap-2">
               {own ? <ActButton act={decide(p, 'withdraw', close)} open={open}>Withdraw</ActButton> : <ActButton act={decide(p, 'reject', close)} open={open} danger>Reject</ActButton>}
