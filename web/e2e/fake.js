@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { extname } from 'node:path'
+import { drillAnswers } from './drills.fake.js'
 import { placeAnswers } from './place.fake.js'
 import { decision, liveUsage, operateAnswers } from './operate.fake.js'
 import { policyAnswers } from './policies.fake.js'
@@ -46,6 +47,7 @@ export async function startFake() {
       'GET /v1/costs': (url) => ({ body: costs(url.searchParams.get('step') ?? 'none', url.searchParams.get('by') ?? 'tenant') }),
       'GET /v1/plan/survival': () => ({ body: survival() }),
       ...policyAnswers(),
+      ...drillAnswers(),
       ...placeAnswers(() => state.fleet),
       ...operateAnswers(() => state.fleet),
     },

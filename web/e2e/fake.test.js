@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 import { accessible, enter, launch, open } from './browser.js'
-import { startFake, token } from './fake.js'
+import { drill } from './drills.fake.js'
+import { problem, startFake, token } from './fake.js'
 import { pages } from './pages.js'
 
 const shots = process.env['CONSOLE_SHOTS']
@@ -226,5 +227,92 @@ test('decisions are followed, paused, and explained', async () => {
   await page.goBack()
   await page.waitForURL(/explain\?id=us-east-1-1-000005$|tail/)
   assert.deepEqual(complaints, [])
+  await context.close()
+})
+
+test('a drill is stopped by two keys, whatever has become of it', async () => {
+  const { context, page, complaints } = await open(browser, { url: fake.url })
+  /** @type {{ path: string, headers: import('node:http').IncomingHttpHeaders }[]} */
+  const asked = []
+  fake.state.answers['POST /v1/drills/*'] = (url, { headers }) => (asked.push({ path: url.pathname, headers }), { body: drill('35', 'ROLLING_BACK') })
+  await enter(page, fake.url, token, '/drills/35')
+  await page.getByText('Fullest that stays', { exact: true }).waitFor()
+  await page.keyboard.press('s')
+  await page.getByRole('button', { name: 'STOP NOW' }).waitFor()
+  await page.keyboard.press('Enter')
+  await page.getByText('STOP was taken').waitFor()
+  assert.deepEqual(asked.map((a) => a.path), ['/v1/drills/35:abort'])
+  assert.equal(asked[0]?.headers['if-match'], undefined, 'a stop is never held to what was seen')
+  assert.equal(asked[0]?.headers['x-anabranch-reason'], 'STOP in the console')
+  assert.ok(asked[0]?.headers['idempotency-key'])
+  assert.deepEqual(complaints, [])
+  await context.close()
+})
+
+test('what moves traffic is about the drill as it was seen', async () => {
+  fake.state.role = 'admin'
+  const { context, page } = await open(browser, { url: fake.url })
+  /** @type {{ path: string, match: string | undefined, body: string }[]} */
+  const asked = []
+  let state = 'PENDING_APPROVAL'
+  const get = fake.state.answers['GET /v1/drills/*']
+  fake.state.answers['GET /v1/drills/*'] = (url, request) => (url.pathname === '/v1/drills/40' ? { body: drill('40', state), headers: { etag: '"77"' } } : get?.(url, request) ?? {})
+  fake.state.answers['POST /v1/drills/*'] = (url, { headers, body }) => (asked.push({ path: url.pathname, match: headers['if-match'], body }), { body: drill('40', state) })
+  await enter(page, fake.url, token, '/drills/40')
+  for (const [now, button, confirm, typed] of [['PENDING_APPROVAL', 'Approve …', 'Approve', ''], ['SCHEDULED', 'Run …', 'Run it', 'lose-ireland'], ['PAUSED', 'Go on …', 'Go on', '']]) {
+    state = now ?? ''
+    await page.getByRole('button', { name: button ?? '', exact: true }).click()
+    await page.getByLabel('Why, for the audit trail').fill('as planned')
+    if (typed) await page.getByLabel('to confirm').fill(typed)
+    await page.getByRole('dialog').getByRole('button', { name: confirm ?? '', exact: true }).click()
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+  }
+  assert.deepEqual(asked.map((a) => [a.path, a.match]), [['/v1/drills/40:approve', '"77"'], ['/v1/drills/40:start', '"77"'], ['/v1/drills/40:resume', '"77"']])
+  assert.equal(JSON.parse(asked[0]?.body ?? '').planSha256, drill('40', state).planSha256)
+  await context.close()
+})
+
+test('the stream of a drill that breaks is told of and goes on where it was', async () => {
+  const { context, page } = await open(browser, { url: fake.url })
+  const second = (/** @type {number} */ i, routers = 2) => `id: ${i}\nevent: sample\ndata: ${JSON.stringify({ at: Date.now() + i * 1000, state: 'HOLD', routers, obeying: routers })}\n\n`
+  /** @type {(string | undefined)[]} */
+  const resumed = []
+  const get = fake.state.answers['GET /v1/drills/*']
+  fake.state.answers['GET /v1/drills/*'] = (url, request) => {
+    if (!url.pathname.endsWith('/events')) return get?.(url, request) ?? {}
+    resumed.push(request.headers['last-event-id']?.toString())
+    if (resumed.length === 1) return { headers: { 'content-type': 'text/event-stream' }, body: second(1) + second(2) }
+    if (resumed.length < 4) return problem(503, 'busy', 'Busy', 'This node is busy.')
+    return { headers: { 'content-type': 'text/event-stream' }, body: `${second(3, 9)}event: end\ndata: {}\n\n` }
+  }
+  await enter(page, fake.url, token, '/drills/35')
+  await page.getByText('What is shown is old').waitFor()
+  await page.getByText('9 of 9').waitFor()
+  await page.getByText('What is shown is old').waitFor({ state: 'detached' })
+  assert.deepEqual(resumed, [undefined, '2', '2', '2'])
+  await context.close()
+})
+
+test('without a leader it is told what becomes of a drill', async () => {
+  const { context, page } = await open(browser, { url: fake.url })
+  fake.state.answers['POST /v1/drills/*'] = () => problem(503, 'no_leader', 'No leader', 'There is no leader.')
+  await enter(page, fake.url, token, '/drills/35')
+  await page.getByRole('button', { name: 'STOP' }).click()
+  await page.getByRole('button', { name: 'STOP NOW' }).click()
+  await page.getByText(/within 30 s of the last renewal/).waitFor()
+  assert.ok(await page.getByRole('button', { name: 'STOP NOW' }).isEnabled(), 'it can be tried again')
+  await context.close()
+})
+
+test('who may not stop a drill sees why', async () => {
+  fake.state.role = 'viewer'
+  const { context, page } = await open(browser, { url: fake.url })
+  await enter(page, fake.url, token, '/drills/35')
+  const stop = page.getByRole('button', { name: 'STOP' })
+  await stop.waitFor()
+  assert.ok(await stop.isDisabled())
+  assert.ok(await page.getByText(/operator and admin have; you are viewer/).last().isVisible())
+  await page.keyboard.press('s')
+  assert.equal(await page.getByRole('dialog').count(), 0)
   await context.close()
 })

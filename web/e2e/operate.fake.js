@@ -31,16 +31,6 @@ export function operateAnswers(fleet) {
   return {
     'GET /v1/explain/*': (url) => (url.pathname.endsWith('/now') ? { body: explainedNow(fleet(), url) } : { body: { ...decision(5), id: url.pathname.split('/').at(-1) } }),
     'GET /v1/usage': () => ({ body: { items: usage(), nextCursor: '' } }),
-    'GET /v1/drills': () => ({ body: { items: [drill('35', 'HOLD'), drill('31', 'DONE'), drill('29', 'DONE', 'FAILED')], nextCursor: '' } }),
-    'GET /v1/drills/*': (url) => {
-      const id = url.pathname.split('/')[3] ?? ''
-      if (url.pathname.endsWith('/events')) return { headers: { 'content-type': 'text/event-stream' }, body: samples().map((s) => `event: sample\ndata: ${JSON.stringify(s)}\n\n`).join('') + 'event: end\ndata: {}\n\n' }
-      return { body: drill(id, id === '35' ? 'HOLD' : 'DONE', id === '29' ? 'FAILED' : 'SUCCEEDED'), headers: { etag: '"5"' } }
-    },
-    'GET /v1/drillplans': () => ({ body: { nextCursor: '', items: [{ apiVersion: 'anabranch/v1', kind: 'DrillPlan', metadata: { name: 'lose-ireland', revision: 3 }, spec: { kind: 'soft', target: { region: 'eu-west-1' }, schedule: { cron: '0 4 * * 2', timeZone: 'Europe/Dublin' } } }] } }),
-    'GET /v1/safetyrules': () => ({ body: { nextCursor: '', items: [{ apiVersion: 'anabranch/v1', kind: 'SafetyRule', metadata: { name: 'office-hours', revision: 3 }, spec: { drills: { windows: [{ days: ['Tue', 'Wed'], from: '09:00', until: '16:00', timeZone: 'Europe/Dublin' }], blackouts: [{ from: '2026-12-19', until: '2027-01-04', reason: 'year end' }] } } }] } }),
-    'POST /v1/drills': (url) => (url.searchParams.get('dry_run') ? { body: { spec: {}, resolved: {}, forecast: forecast() } } : { status: 201, body: drill('36', 'PENDING_APPROVAL') }),
-    'POST /v1/drills/*': () => ({ body: drill('35', 'ROLLING_BACK') }),
     'GET /v1/prices': () => ({ body: { at: ago(1), nextCursor: '', items: fleet().clusters.map((/** @type {any} */ c, /** @type {number} */ i) => ({ cluster: c.name, region: c.region, count: 32, usdPerHour: 98.4 + i, marginalUsdPerHour: 0, ...(i === 3 ? {} : { usdPerGpuHour: 3.08 }), estimate: i === 1, unpriced: i === 3, gpus: [{ class: i === 1 ? 'a100' : 'h100', count: 32, purchase: i ? 'reserved' : 'on-demand', instance: '', zone: '', origin: i === 3 ? '' : "operator's price", why: '', ageMs: 86400e3 * i, estimate: i === 1 }] })), sources: [{ name: 'aws', standing: 'failing', offers: 41, doubted: 0, ageMs: 7.2e6, intervalMs: 3.6e6, failures: 3, error: 'AccessDeniedException: pricing:GetProducts' }, { name: 'ratecards', standing: 'good', offers: 12, doubted: 0, ageMs: 9000, intervalMs: 0, failures: 0, error: '' }] } }),
     'GET /v1/series': (url) => ({ body: series(url) }),
     'GET /v1/controlplane/members': () => ({ body: { items: fleet().members } }),
@@ -92,34 +82,4 @@ export function series(url) {
     node: 'n1', since: ago(2400), from: new Date(to - 3600e3).toISOString(), to: new Date(to).toISOString(), stepMs: 30000, units: [],
     series: metrics.map((metric, k) => ({ metric, name: url.searchParams.get('name') ?? '', points: Array.from({ length: 120 }, (_, i) => (i < 40 ? null : (metric.endsWith('Ms') ? 300 : metric === 'saturation' || metric === 'kvUsage' ? 0.5 : 40) * (1 + 0.3 * Math.sin((i + k * 9) / 9)))) })),
   }
-}
-
-function forecast() {
-  return { verdict: 'WARN', coldFactor: 1.4, ttftP95BeforeMs: 410, ttftP95Ms: 690, microsPerMinuteMore: 184000, peakWork: 21000, stranded: [{ tenant: 'initech', model: 'llama-3.1-8b', why: 'residency' }], quotas: [], notes: ['Prefix caches are taken as cold.'], survivors: [{ cluster: 'use1-h100', region: 'us-east-1', before: 0.42, with: 0.84, measured: true }, { cluster: 'use1-a100', region: 'us-east-1', before: 0.61, with: 0.79, measured: false }] }
-}
-
-/** @param {string} id @param {string} state @param {string} [outcome] */
-function drill(id, state, outcome = 'SUCCEEDED') {
-  return {
-    id, plan: 'lose-ireland', kind: 'soft', state, ...(state === 'DONE' ? { outcome, endedAt: ago(7200), reportSha256: 'ab'.repeat(32) } : {}), ...(outcome === 'FAILED' && state === 'DONE' ? { cause: 'saturation' } : {}), stateSince: ago(40), reason: state === 'HOLD' ? 'all is shifted' : '', step: 2, planSha256: 'c0ffee'.repeat(10) + 'abcd',
-    creator: { name: 'ops', kind: 'token', role: 'operator' }, createdAt: ago(9000), startedAt: ago(state === 'DONE' ? 8000 : 300), notAfter: ago(-900), approvalsNeeded: 1, approvals: [{ by: { name: 'bob' }, at: ago(400) }], revision: 5,
-    spec: { abort: { saturationSoft: { over: 0.9, seconds: 15 } } }, forecast: forecast(),
-    events: [
-      { at: ago(300), state: 'PRECHECK', kind: 'transition', text: 'all checks pass', step: 0, actor: '' },
-      { at: ago(280), state: 'BASELINE', kind: 'transition', text: 'measuring for 120 s', step: 0, actor: '' },
-      { at: ago(160), state: 'SHIFTING', kind: 'decision', text: 'shift 50 %', step: 1, actor: '' },
-      { at: ago(40), state: 'HOLD', kind: 'transition', text: 'all is shifted', step: 2, actor: '' },
-    ],
-  }
-}
-
-/** Five minutes of a drill. */
-function samples() {
-  return Array.from({ length: 300 }, (_, i) => {
-    const part = Math.max(0, Math.min(1, (i - 140) / 80))
-    return {
-      at: Date.now() - (300 - i) * 1000, state: 'HOLD', shifted: Math.round(part * 1e6), routers: 2, obeying: 2, silent: 0, scoped: 40, away: Math.round(40 * part), streams: 112, protected: 20, protectedDenied: 0, microsPerMinute: 6.8e6 + part * 184000,
-      tiers: [{ tier: 'top', total: 40, lost: i === 170 ? 1 : 0 }], clusters: [{ cluster: 'euw1-h100', drilled: true, saturation: 0.4 * (1 - part) }, { cluster: 'use1-h100', saturation: 0.45 + part * 0.36 + Math.sin(i / 6) / 50, requests: 60, failures: 0 }],
-    }
-  })
 }

@@ -33,7 +33,14 @@ export const pages = [
   { name: 'cost', path: '/cost', shows: 'AccessDeniedException' },
   { name: 'drills', path: '/drills?plan=lose-ireland&view=month&day=2026-12-20', shows: 'year end' },
   { name: 'drill', path: '/drills/35', shows: 'Fullest that stays' },
-  { name: 'drill-report', path: '/drills/31?beside=29', shows: 'Compare with' },
+  {
+    name: 'drill-stop', path: '/drills/35', shows: 'Fullest that stays',
+    act: async (page) => {
+      await page.keyboard.press('s')
+      await page.getByRole('button', { name: 'STOP NOW' }).waitFor()
+    },
+  },
+  { name: 'drill-report', path: '/drills/31?beside=29', shows: 'Against drill 29' },
   { name: 'policies', path: '/policies', shows: 'Waiting for approval' },
   { name: 'policies-review', path: '/policies?proposal=9', shows: 'they asked for more' },
   { name: 'policies-quotas', path: '/policies?kind=quotas', shows: 'money-per-day $40' },

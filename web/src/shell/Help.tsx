@@ -8,6 +8,7 @@ const always: [keys: string, does: string][] = [
   ['u', 'UTC or local time'],
   ['t', 'Theme: as the system, light, dark'],
   ['↑ ↓ or j k', 'Go through the rows of a table; Enter opens'],
+  ['s, then Enter', 'STOP the drill that one looks at'],
   ['Esc', 'Close what is open'],
 ]
 

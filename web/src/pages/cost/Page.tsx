@@ -12,6 +12,7 @@ import { Search } from '../../ui/Search'
 import { Table, type Column } from '../../ui/Table'
 import { matches } from '../regions/rows'
 import { keyOf, linesOf, marks } from './account'
+import { Events } from './Events'
 
 const route = getRouteApi('/cost')
 const usd = (r: CostRow, amount: string | null | undefined) => (amount === null || amount === undefined ? unknown : `${marks(r)}${dollars(Number(amount))}`)
@@ -32,12 +33,12 @@ const columns: Column<CostRow>[] = [
 ]
 
 const prices: Column<ClusterPrice>[] = [
-  { id: 'cluster', header: 'Cluster', width: 9, grow: true, cell: (p) => p.cluster },
-  { id: 'gpus', header: 'GPUs', width: 12, grow: true, cell: (p) => p.gpus.map((g) => `${g.count} × ${g.class} ${g.purchase}`).join(', ') },
-  { id: 'hour', header: 'An hour', width: 6, number: true, cell: (p) => `${marks(p)}${dollars(p.usdPerHour)}` },
-  { id: 'gpu', header: 'GPU hour', width: 6, number: true, cell: (p) => (p.usdPerGpuHour === undefined ? <Trouble bad>no price</Trouble> : dollars(p.usdPerGpuHour)) },
-  { id: 'origin', header: 'By', width: 9, cell: (p) => [...new Set(p.gpus.map((g) => g.origin || 'nobody'))].join(', ') },
-  { id: 'age', header: 'Age', width: 5, number: true, cell: (p) => (p.gpus.some((g) => g.ageMs >= 0) ? age(Math.max(...p.gpus.map((g) => g.ageMs))) : unknown) },
+  { id: 'cluster', header: 'Cluster', width: 8, grow: true, cell: (p) => p.cluster },
+  { id: 'gpus', header: 'GPUs', width: 10, grow: true, cell: (p) => p.gpus.map((g) => `${g.count} × ${g.class} ${g.purchase}`).join(', ') },
+  { id: 'hour', header: 'An hour', width: 5.5, number: true, cell: (p) => `${marks(p)}${dollars(p.usdPerHour)}` },
+  { id: 'gpu', header: 'GPU hour', width: 5.5, number: true, cell: (p) => (p.usdPerGpuHour === undefined ? <Trouble bad>no price</Trouble> : dollars(p.usdPerGpuHour)) },
+  { id: 'origin', header: 'By', width: 8, cell: (p) => [...new Set(p.gpus.map((g) => g.origin || 'nobody'))].join(', ') },
+  { id: 'age', header: 'Age', width: 3.5, number: true, cell: (p) => (p.gpus.some((g) => g.ageMs >= 0) ? age(Math.max(...p.gpus.map((g) => g.ageMs))) : unknown) },
   { id: 'doubt', header: 'Doubted', width: 5, cell: (p) => (p.gpus.some((g) => g.doubt) ? <strong className="text-warn">▲ yes</strong> : <span className="text-soft">no</span>) },
 ]
 
@@ -57,12 +58,12 @@ export function Page() {
   const step = since === '1h' ? 'minute' : since === '24h' ? 'hour' : since === '7d' ? 'hour' : 'day'
   const course = useRead('listCosts', { query: { by: 'region', since, step, idle } }, { every: 60_000 }).data?.data
   const priced = useRead('listPrices', {}, { every: 30_000 }).data?.data
-  const drills = useRead('listDrills', {}, {}).data?.data.items.length ?? 0
   const costs = asked.data?.data
   const rows = useMemo(() => (costs?.rows ?? []).filter((r) => matches(q, keyOf(r))), [costs, q])
   const lines = useMemo(() => linesOf(course), [course])
   const money = useMemo(() => [{ label: 'paid', colour: 'wanted', values: lines.paid }, { label: 'for nothing', colour: 'observed', values: lines.idle }], [lines])
   const million = useMemo(() => [{ label: '$/1M tokens', colour: 'move', values: lines.perMillion }], [lines])
+  const answers = useMemo(() => [{ label: '$/answer', colour: 'wanted', values: lines.perAnswer }], [lines])
   const change = useCallback((over: object) => void navigate({ search: (s) => ({ ...s, ...over }), replace: true }), [navigate])
   const onQ = useCallback((v: string) => change({ q: v }), [change])
   const total = costs?.total
@@ -91,12 +92,12 @@ export function Page() {
             <Fact name="1M tokens">{total.perMillionTokensUSD ? dollars(Number(total.perMillionTokensUSD)) : unknown}</Fact>
             <Fact name="Answers">{count(total.succeeded)}</Fact>
             <Fact name="Gaps">{costs.gaps.length}</Fact>
-            {drills > 0 && <Fact name="Drills">{drills}: each report says what it cost</Fact>}
           </dl>
         )}
-        <div className="grid gap-3 lg:grid-cols-2">
-          <Chart label={`Dollars a ${step}`} times={lines.times} lines={money} format={dollars} />
+        <div className="grid gap-3 lg:grid-cols-3">
+          <Chart label={`Dollars ${step === 'hour' ? 'an' : 'a'} ${step}`} times={lines.times} lines={money} format={dollars} />
           <Chart label="Dollars for a million tokens" times={lines.times} lines={million} format={dollars} />
+          <Chart label="Dollars for an answer that succeeded" times={lines.times} lines={answers} format={dollars} />
         </div>
       </Section>
       <Section
@@ -118,6 +119,7 @@ export function Page() {
       >
         <Table label="Costs" rows={rows} columns={columns} rowId={(r) => `${keyOf(r)}${r.start}`} sort={sort} onSort={(v) => change({ sort: v })} empty={costs ? 'Nothing was accounted for.' : 'Asking …'} maxHeight="45vh" />
       </Section>
+      <Events since={since} />
       <div className="grid items-start gap-3 xl:grid-cols-2">
         <Section title="Prices that hold"><Table label="Prices that hold" rows={priced?.items ?? []} columns={prices} rowId={(p) => p.cluster} empty="None." maxHeight="20rem" /></Section>
         <Section title="Where prices come from"><Table label="Where prices come from" rows={priced?.sources ?? []} columns={sources} rowId={(s) => s.name} empty="Rate cards only." maxHeight="20rem" /></Section>

@@ -1,6 +1,7 @@
 // The account as rows and lines. Amounts come as decimal text, exact; they are numbers only to be drawn.
 
 import type { CostRow, Costs } from '../../api/schema.gen'
+import { dollars } from '../../format/money'
 
 /** What a row is of, as text. */
 export function keyOf(r: CostRow): string {
@@ -18,22 +19,40 @@ export interface Lines {
   paid: (number | null)[]
   idle: (number | null)[]
   perMillion: (number | null)[]
+  perAnswer: (number | null)[]
 }
+
+interface Sums {
+  paid: number
+  idle: number
+  work: number
+  tokens: number
+  answers: number
+}
+
+const nothing: Sums = { paid: 0, idle: 0, work: 0, tokens: 0, answers: 0 }
 
 /** One point for each step: what it cost, what of it was idle, and a million tokens. */
 export function linesOf(c: Costs | undefined): Lines {
-  const by = new Map<number, { paid: number; idle: number; work: number; tokens: number }>()
+  const by = new Map<number, Sums>()
   for (const r of c?.rows ?? []) {
     const at = Date.parse(r.start) / 1000
     if (!Number.isFinite(at)) continue
-    const sum = by.get(at) ?? { paid: 0, idle: 0, work: 0, tokens: 0 }
+    const sum = by.get(at) ?? { ...nothing }
     sum.paid += Number(r.paidUSD)
     sum.idle += Number(r.idleUSD)
     sum.work += Number(r.workUSD) + Number(r.egressUSD)
     sum.tokens += r.inputTokens + r.outputTokens
+    sum.answers += r.succeeded ?? 0
     by.set(at, sum)
   }
   const times = [...by.keys()].toSorted((a, b) => a - b)
-  const of = (f: (s: { paid: number; idle: number; work: number; tokens: number }) => number | null) => times.map((t) => f(by.get(t) ?? { paid: 0, idle: 0, work: 0, tokens: 0 }))
-  return { times, paid: of((s) => s.paid), idle: of((s) => s.idle), perMillion: of((s) => (s.tokens > 0 ? (s.work / s.tokens) * 1e6 : null)) }
+  const of = (f: (s: Sums) => number | null) => times.map((t) => f(by.get(t) ?? nothing))
+  return { times, paid: of((s) => s.paid), idle: of((s) => s.idle), perMillion: of((s) => (s.tokens > 0 ? (s.work / s.tokens) * 1e6 : null)), perAnswer: of((s) => (s.answers > 0 ? s.work / s.answers : null)) }
+}
+
+/** Decimal text as an amount with its sign: what is more than before has a plus. */
+export function onTop(usd: string): string {
+  const n = Number(usd)
+  return `${n > 0 ? '+' : ''}${dollars(n)}`
 }

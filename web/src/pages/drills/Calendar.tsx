@@ -1,11 +1,12 @@
 import { Link, getRouteApi } from '@tanstack/react-router'
 import { useMemo } from 'react'
-import type { Drill, DrillPlan, SafetyRule } from '../../api/schema.gen'
+import { useRead } from '../../api/query'
+import type { ComingDrill, Drill, DrillPlan, SafetyRule } from '../../api/schema.gen'
 import { words } from '../../format/format'
 import { usePreference } from '../../shell/preferences'
 import { useNow } from '../../ui/clock'
 import { Section } from '../../ui/parts'
-import { dayOf, daysFrom, firstOf, later, valid, weeksOf, type Day, type Standing } from './calendar'
+import { dayOf, daysFrom, firstOf, later, stretchOf, valid, weeksOf, type Day, type Standing } from './calendar'
 
 const route = getRouteApi('/drills')
 
@@ -15,6 +16,8 @@ const looks: Record<Standing, [mark: string, words: string, fill: string]> = {
   blackout: ['■', 'blackout', 'bg-bad'],
 }
 
+const none: ComingDrill[] = []
+
 /** When drills may run, and which begin when: a week or a month. */
 export function Calendar({ rules, plans, drills }: { rules: SafetyRule[]; plans: DrillPlan[]; drills: Drill[] }) {
   const { view, day } = route.useSearch()
@@ -22,7 +25,9 @@ export function Calendar({ rules, plans, drills }: { rules: SafetyRule[]; plans:
   const utc = usePreference('zone') === 'utc'
   const today = dayOf(useNow(), utc)
   const shown = valid(day, today)
-  const days = useMemo(() => daysFrom(firstOf(shown, view), weeksOf(shown, view) * 7, utc, rules, drills), [shown, view, utc, rules, drills])
+  const scheduled = useRead('readDrillCalendar', { query: { ...stretchOf(firstOf(shown, view), weeksOf(shown, view) * 7, utc), limit: 500 } }, { every: 60_000 })
+  const coming = scheduled.data?.data.items ?? none
+  const days = useMemo(() => daysFrom(firstOf(shown, view), weeksOf(shown, view) * 7, utc, rules, drills, coming), [shown, view, utc, rules, drills, coming])
   const go = (to: string) => void navigate({ search: (s) => ({ ...s, day: to === today ? '' : to }), replace: true })
   const step = (by: number) => go(view === 'week' ? later(shown, by * 7) : later(`${shown.slice(0, 7)}-15`, by * 30).slice(0, 8) + '01')
   return (
@@ -44,8 +49,9 @@ export function Calendar({ rules, plans, drills }: { rules: SafetyRule[]; plans:
         ))}
       </ul>
       <p className="px-3 py-1 text-xs text-soft">
-        {Object.values(looks).map(([mark, text]) => `${mark} ${text}`).join(', ')}. A drill needs a window of each rule that has any, from its start to its end. What a schedule names is shown once the control plane has made the drill.
+        {Object.values(looks).map(([mark, text]) => `${mark} ${text}`).join(', ')}. A drill needs a window of each rule that has any, from its start to its end.{scheduled.data?.data.more && ' There are more scheduled times than are shown.'}
       </p>
+      {scheduled.isError && <p className="px-3 text-xs text-warn">▲ Scheduled times are not known: {scheduled.error.message}</p>}
       <Words rules={rules} plans={plans} />
     </Section>
   )
@@ -68,6 +74,11 @@ function Cell({ day: d, today, pale }: { day: Day; today: boolean; pale: boolean
         ))}
       </span>
       {why && <span className="block truncate text-bad" title={why}>{why}</span>}
+      {d.coming.map((c) => (
+        <span key={`${c.plan}${c.at}`} className={`block h-6 truncate leading-6 ${c.refused.length ? 'text-bad' : 'text-soft'}`} title={`${c.plan} is scheduled${c.refused.length ? `, and would be refused: ${c.refused[0]?.text}` : ''}`}>
+          <span aria-hidden="true">{c.refused.length ? '■' : '◷'} </span>{c.plan}<span className="sr-only">{c.refused.length ? ' is scheduled, and would be refused' : ' is scheduled'}</span>
+        </span>
+      ))}
       {d.drills.map((b) => (
         <Link key={b.id} to="/drills/$id" params={{ id: b.id }} className="link block h-6 truncate leading-6" title={`Drill ${b.id} ${b.plan}, ${words(b.state)}`}>{b.id} {b.plan}</Link>
       ))}

@@ -8,8 +8,9 @@ import { Section } from '../../ui/parts'
 import { Table, type Column } from '../../ui/Table'
 import { Calendar } from './Calendar'
 import { Forecast } from './Forecast'
+import { Readiness } from './Readiness'
 import { State } from './parts'
-import { useSurvival } from '../../live/survival'
+import { Scheduled } from './Scheduled'
 import { useLive } from '../../live/world'
 
 const route = getRouteApi('/drills')
@@ -46,14 +47,13 @@ export function Page() {
   const items = drills.data?.data.items ?? noDrills
   const plans = useRead('listDrillPlan', {}, { every: 15_000 }).data?.data.items ?? noPlans
   const rules = useRead('listSafetyRule', {}, { every: 30_000 }).data?.data.items ?? noRules
-  const survival = useSurvival(Object.keys(picture?.regions ?? {}).length).data?.data
   const planColumns: Column<DrillPlan>[] = [
-    { id: 'name', header: 'Plan', width: 8, grow: true, cell: (p) => p.metadata.name },
+    { id: 'name', header: 'Plan', width: 8, grow: true, cell: (p) => <Link to="/policies/$name" params={{ name: p.metadata.name }} search={{ kind: 'drillplans' }} className="row-link" title="Edit the plan">{p.metadata.name}</Link> },
     { id: 'kind', header: 'Kind', width: 6, cell: (p) => p.spec?.kind },
     { id: 'target', header: 'Takes out', width: 8, grow: true, cell: target },
     { id: 'when', header: 'When', width: 10, cell: (p) => (p.spec?.schedule?.cron ? <code>{p.spec.schedule.cron} {p.spec.schedule.timeZone}</code> : <span className="text-soft">by hand</span>) },
     { id: 'dry', header: 'Dry run', width: 6, cell: (p) => <button type="button" className="row-link" onClick={() => void navigate({ search: (s) => ({ ...s, plan: p.metadata.name }) })}>dry run</button> },
-    { id: 'new', header: 'Drill', width: 8, cell: (p) => <ActButton act={create(p.metadata.name, (id) => void navigate({ to: '/drills/$id', params: { id } }))} open={act.open}>Create</ActButton> },
+    { id: 'new', header: 'Drill', width: 9, cell: (p) => <ActButton act={create(p.metadata.name, (id) => void navigate({ to: '/drills/$id', params: { id } }))} open={act.open}>Create</ActButton> },
   ]
   return (
     <div className="flex flex-col gap-3">
@@ -61,26 +61,15 @@ export function Page() {
       <Section level={1} title="Drills" note={drills.isError ? drills.error.message : undefined}>
         <Table label="Drills" rows={items} columns={columns} rowId={(d) => d.id} empty={drills.data ? 'None was made yet. Create one from a plan.' : 'Asking …'} maxHeight="40vh" />
       </Section>
+      <Readiness known={Object.keys(picture?.regions ?? {})} />
       <div className="grid items-start gap-3 xl:grid-cols-2">
-        <Section title="Plans"><Table label="Plans" rows={plans} columns={planColumns} rowId={(p) => p.metadata.name} empty="No DrillPlan yet." tall /></Section>
+        <div className="flex min-w-0 flex-col gap-3">
+        <Section title="Plans" actions={<Link to="/policies" search={{ kind: 'drillplans', create: true }} className="button">New plan</Link>}><Table label="Plans" rows={plans} columns={planColumns} rowId={(p) => p.metadata.name} empty="No DrillPlan yet." tall /></Section>
+        <Scheduled />
+        </div>
         <Calendar rules={rules} plans={plans} drills={items} />
       </div>
       {plan && <Forecast plan={plan} onClose={() => void navigate({ search: (s) => ({ ...s, plan: '' }) })} />}
-      <Section title="Is each region ready to be lost?" note="By the plan for the demand of now">
-        <ul className="grid gap-x-6 gap-y-1 px-3 pb-3 md:grid-cols-2">
-          {Object.keys(picture?.regions ?? {}).toSorted().map((name) => {
-            const row = survival?.rows.find((r) => r.lost.regions?.length === 1 && r.lost.regions[0] === name)
-            const mark = row ? { survives: '● text-good', degraded: '▲ text-warn', fails: '■ text-bad' }[row.verdict] : '○ text-soft'
-            return (
-              <li key={name} className="flex gap-3">
-                <span className="w-36 shrink-0 font-semibold">{name}</span>
-                <span className={`w-24 shrink-0 ${mark.split(' ')[1]}`}><span aria-hidden="true">{mark.split(' ')[0]} </span>{row?.verdict ?? 'not known'}</span>
-                <span className="text-soft">{row?.why}</span>
-              </li>
-            )
-          })}
-        </ul>
-      </Section>
       {act.dialog}
     </div>
   )
@@ -92,6 +81,7 @@ function create(plan: string, then: (id: string) => void): Act {
     title: `Create a drill of ${plan}`,
     about: 'It is planned and simulated, and moves nothing before somebody else has approved it and it is started.',
     confirm: 'Create',
+    command: () => ({ is: 'createDrill', with: { plan } }),
     run: (reason, idempotencyKey) => call('createDrill', { body: { plan }, reason, idempotencyKey }),
     onDone: (reply) => {
       const id = (reply.data as { id?: string } | undefined)?.id

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Drill, SafetyRule } from '../../api/schema.gen'
-import { blacked, dayOf, daysFrom, firstOf, later, standing, valid, weeksOf, within } from './calendar'
+import type { ComingDrill, Drill, SafetyRule } from '../../api/schema.gen'
+import { blacked, dayOf, daysFrom, firstOf, later, stretchOf, standing, valid, weeksOf, within } from './calendar'
 
 const at = (text: string) => Date.parse(`${text}:00Z`)
 const rule = (name: string, drills: object) => ({ apiVersion: 'anabranch/v1', kind: 'SafetyRule', metadata: { name }, spec: { drills } }) as SafetyRule
@@ -80,3 +80,11 @@ it('cuts days into spans and puts drills on the day on which they begin', () => 
     ['2026-12-02', [['closed', 0, 1]], []],
   ])
 })
+
+it('puts scheduled times on their day until a drill is made of them', () => {
+  const coming = (at: string, over: Partial<ComingDrill> = {}) => ({ plan: 'p', at, refused: [], ...over }) as unknown as ComingDrill
+  const days = daysFrom('2026-12-01', 2, true, [], [], [coming('2026-12-01T00:00:00Z'), coming('2026-12-02T23:59:00Z'), coming('2026-12-02T05:00:00Z', { id: '9' }), coming('2026-12-03T00:00:00Z')])
+  expect(days.map((d) => d.coming.map((c) => c.at))).toEqual([['2026-12-01T00:00:00Z'], ['2026-12-02T23:59:00Z']])
+})
+
+it('asks for whole days', () => expect(stretchOf('2026-12-28', 7, true)).toEqual({ from: '2026-12-28T00:00:00.000Z', until: '2027-01-04T00:00:00.000Z' }))

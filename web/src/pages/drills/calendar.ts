@@ -1,6 +1,6 @@
 // On which days drills may run, by the safety rules, and which begin on them. Plain values.
 
-import type { Drill, DrillBlackout, DrillWindow, SafetyRule } from '../../api/schema.gen'
+import type { ComingDrill, Drill, DrillBlackout, DrillWindow, SafetyRule } from '../../api/schema.gen'
 
 const QUARTER = 15 * 60_000
 const week = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat']
@@ -29,6 +29,8 @@ export interface Day {
   day: string
   spans: Span[]
   drills: Begins[]
+  /** What schedules begin and nobody has made a drill of yet. */
+  coming: ComingDrill[]
 }
 
 const clocks = new Map<string, Intl.DateTimeFormat | null>()
@@ -156,7 +158,7 @@ function midnight(day: string, utc: boolean): number {
 }
 
 /** Days from the first, each looked at every quarter of an hour, with the drills that begin on it. */
-export function daysFrom(first: string, count: number, utc: boolean, rules: readonly SafetyRule[], drills: readonly Drill[]): Day[] {
+export function daysFrom(first: string, count: number, utc: boolean, rules: readonly SafetyRule[], drills: readonly Drill[], scheduled: readonly ComingDrill[] = []): Day[] {
   return Array.from({ length: count }, (_, i) => {
     const day = later(first, i)
     const [from, until] = [midnight(day, utc), midnight(later(day, 1), utc)]
@@ -172,6 +174,12 @@ export function daysFrom(first: string, count: number, utc: boolean, rules: read
       .map((d) => ({ id: d.id, plan: d.plan ?? '', state: d.state, at: Date.parse(d.startedAt ?? d.startAt ?? '') }))
       .filter((d) => d.at >= from && d.at < until)
       .toSorted((a, b) => a.at - b.at)
-    return { day, spans, drills: begin }
+    const coming = scheduled.filter((c) => !c.id && Date.parse(c.at) >= from && Date.parse(c.at) < until)
+    return { day, spans, drills: begin, coming }
   })
+}
+
+/** The time that a number of days are, for a question to the server. */
+export function stretchOf(first: string, count: number, utc: boolean): { from: string; until: string } {
+  return { from: new Date(midnight(first, utc)).toISOString(), until: new Date(midnight(later(first, count), utc)).toISOString() }
 }

@@ -5,6 +5,7 @@ import { call } from '../../api/client'
 import type { Cluster, EmergencyOrder } from '../../api/schema.gen'
 import type { Act } from '../../ui/Act'
 import { Blast } from '../../ui/Blast'
+import { NumberField } from '../../ui/NumberField'
 
 export type Place = { kind: 'region' | 'cluster'; name: string }
 
@@ -113,7 +114,7 @@ export function pin(name: string, cluster: Cluster, etag: string): Act {
     about: 'It keeps this part of its weight whatever is seen of its health, until the time is over.',
     fields: (
       <>
-        <Percent start={percent} onPick={(v) => (percent = v)} />
+        <NumberField label="Percent of its weight" start={percent} most={100} onPick={(v) => (percent = v)} />
         <Hours start={hours} onPick={(v) => (hours = v)} />
       </>
     ),
@@ -123,28 +124,6 @@ export function pin(name: string, cluster: Cluster, etag: string): Act {
     run: (reason, idempotencyKey) =>
       call('patchCluster', { params: { name }, body: { spec: { pin: { percent, until: until(hours, Date.now()) } } }, ifMatch: etag, reason, idempotencyKey }),
   }
-}
-
-function Percent({ start, onPick }: { start: number; onPick: (v: number) => void }) {
-  const [value, setValue] = useState(String(start))
-  return (
-    <label className="flex items-center gap-2">
-      Percent of its weight
-      <input
-        type="number"
-        min={0}
-        max={100}
-        step="any"
-        required
-        className="field w-24"
-        value={value}
-        onChange={(e) => {
-          setValue(e.target.value)
-          onPick(Number(e.target.value))
-        }}
-      />
-    </label>
-  )
 }
 
 /** The end of a time such as 30m or 4h from now, in whole seconds. */

@@ -12,7 +12,7 @@ const starts: Partial<Record<Kind, string[]>> = {
   Quota: ['tenant: ""', 'limits:', '  - kind: requests', '    perMinute: 600'],
   RateCard: ['models: []'],
   SafetyRule: ['rollout:', '  staged: true'],
-  DrillPlan: ['kind: plan-only', 'target:', '  region: ""'],
+  DrillPlan: ['kind: soft', 'target:', '  region: ""', 'steps:', '  - {percent: 1, dwellSeconds: 60}', '  - {percent: 10, dwellSeconds: 60}', '  - {percent: 50, dwellSeconds: 120}', '  - {percent: 100, dwellSeconds: 180}', 'holdSeconds: 600'],
 }
 
 function wrap(text: string, width: number): string[] {

@@ -1,8 +1,8 @@
-import { useState } from 'react'
 import { call } from '../../api/client'
 import type { LimitSpec, LimitUsage, Quota } from '../../api/schema.gen'
 import { count, percent } from '../../format/format'
 import type { Act } from '../../ui/Act'
+import { NumberField } from '../../ui/NumberField'
 
 /** The entry of a quota's document that a limit's use is of. */
 export function specOf(quota: Quota | undefined, u: Pick<LimitUsage, 'id' | 'kind'>): LimitSpec | undefined {
@@ -36,32 +36,11 @@ export function edit(u: LimitUsage, quota: Quota, spec: LimitSpec, etag: string)
     about: `It acts with the next table of the routers. Now ${percent(u.use)} of it is used, and ${count(u.deniedPerMinute)} requests a minute are refused.`,
     fields: (
       <>
-        <Amount label={field === 'usd' ? 'Dollars' : field === 'max' ? 'At the same time' : 'A minute'} start={spec[field] ?? 0} onPick={(v) => (change[field] = v)} />
-        {field === 'perMinute' && <Amount label="Burst (0: one minute’s worth)" start={spec.burst ?? 0} onPick={(v) => (change.burst = v)} />}
+        <NumberField label={field === 'usd' ? 'Dollars' : field === 'max' ? 'At the same time' : 'A minute'} start={spec[field] ?? 0} onPick={(v) => (change[field] = v)} />
+        {field === 'perMinute' && <NumberField label="Burst (0: one minute’s worth)" start={spec.burst ?? 0} onPick={(v) => (change.burst = v)} />}
       </>
     ),
     confirm: 'Change it',
     run: (reason, idempotencyKey) => call('patchQuota', { params: { name: u.quota }, body: withLimit(quota, spec.kind, change), ifMatch: etag, reason, idempotencyKey }),
   }
-}
-
-function Amount({ label, start, onPick }: { label: string; start: number; onPick: (v: number) => void }) {
-  const [value, setValue] = useState(String(start))
-  return (
-    <label className="flex items-center justify-between gap-2">
-      {label}
-      <input
-        type="number"
-        min={0}
-        step="any"
-        required
-        className="field w-40 text-end"
-        value={value}
-        onChange={(e) => {
-          setValue(e.target.value)
-          onPick(Number(e.target.value))
-        }}
-      />
-    </label>
-  )
 }
