@@ -18,6 +18,7 @@ var readinessKinds = []string{string(drill.Soft), string(drill.Hard), string(dri
 
 func (a *app) drillReadiness() *cobra.Command {
 	var kind string
+	var regions []string
 	cmd := &cobra.Command{
 		Use: "readiness", Short: "Say which regions may be drilled now, and why others may not", Args: cobra.NoArgs,
 		Long: `Say which regions may be drilled now, and why others may not: a dry run of each with the defaults of such a
@@ -25,10 +26,13 @@ plan, and all that a drill is held to before its start: safety rules, windows an
 the health of all regions, orders in force, rollouts, and drills that are under way or ran lately.
 
 FULLEST is the cluster that would be fullest without the region, at the highest traffic of the last hour and
-with caches cold. OPENS is when times alone would let a drill begin.`,
+with caches cold. OPENS is when times alone would let a drill begin. Of a large fleet the first 24 regions are
+simulated; --region asks for others.`,
 		Example: "  anabranch drill readiness\n  anabranch drill readiness --kind hard -o json",
 	}
 	cmd.Flags().StringVar(&kind, "kind", string(drill.Soft), "kind of drill: "+strings.Join(readinessKinds, ", "))
+	cmd.Flags().StringSliceVar(&regions, "region", nil, "only these `regions`")
+	a.completeFlag(cmd, "region", "region")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(readinessKinds, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	a.mayBeStale(cmd)
 	format := formats(cmd, "table", "json", "yaml")
@@ -38,7 +42,7 @@ with caches cold. OPENS is when times alone would let a drill begin.`,
 			return err
 		}
 		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), "/v1/drills/readiness", url.Values{"kind": {kind}}, &raw); err != nil {
+		if err := c.JSON(cmd.Context(), "/v1/drills/readiness", url.Values{"kind": {kind}, "region": regions}, &raw); err != nil {
 			return err
 		}
 		if *format != "table" {

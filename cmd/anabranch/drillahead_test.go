@@ -7,6 +7,7 @@ import (
 	"time"
 	_ "time/tzdata" // places must be known wherever the test runs
 
+	"anabranch/api/fleet"
 	"anabranch/controlplane/rest"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
@@ -15,7 +16,7 @@ import (
 
 func TestReadinessIsShownByRegionWithWhatIsAgainstIt(t *testing.T) {
 	s := begin(t, func(o *rest.Options) {
-		o.Readiness = func(_ context.Context, _ *state.View, kind drill.Kind, _ signal.Snapshot, at time.Time) ([]drill.Readiness, error) {
+		o.Readiness = func(_ context.Context, _ *state.View, kind drill.Kind, _ []fleet.RegionID, _ signal.Snapshot, at time.Time) ([]drill.Readiness, error) {
 			if kind == drill.Hard {
 				return []drill.Readiness{}, nil
 			}
@@ -37,6 +38,7 @@ func TestReadinessIsShownByRegionWithWhatIsAgainstIt(t *testing.T) {
 	if out, _ = s.do(0, "", "drill", "readiness", "--kind", "hard", "-o", "json"); !strings.Contains(out, `"items": []`) {
 		t.Errorf("%s", out)
 	}
+	s.do(3, "", "drill", "readiness", "--region", "mars") // which is not there
 	s.do(3, "", "drill", "readiness", "--kind", "quota-store")
 }
 

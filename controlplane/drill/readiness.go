@@ -13,10 +13,14 @@ import (
 	"anabranch/failover/drill"
 )
 
+// MaxReady is how many regions one question simulates: each takes a good part of a second in a large fleet.
+const MaxReady = 24
+
 // Ready says of each region, by name, whether a drill of a kind may begin there now: with the defaults of such a plan, by
-// the dry run and the rules that a drill is held to before its start. First tokens are not simulated. Kinds without a
-// target have no regions. The error is ctx's.
-func Ready(ctx context.Context, in DryInput, kind drill.Kind) ([]drill.Readiness, error) {
+// the dry run and the rules that a drill is held to before its start. Regions are those asked for; none: all. Those
+// beyond [MaxReady] are not simulated, and not ready for that. First tokens are not simulated. Kinds without a target have no
+// regions. The error is ctx's.
+func Ready(ctx context.Context, in DryInput, kind drill.Kind, regions []fleet.RegionID) ([]drill.Readiness, error) {
 	out := []drill.Readiness{}
 	if !drilledKind(kind) {
 		return out, nil
@@ -25,7 +29,11 @@ func Ready(ctx context.Context, in DryInput, kind drill.Kind) ([]drill.Readiness
 	look := Look{View: in.View, Signals: in.Signals}
 	rules := policy.DrillRulesOf(in.View)
 	left := budget(in.View.Account(), look) // of a week of the account, once for all regions
-	for i, res := range in.View.List(policy.KindRegion) {
+	for _, res := range in.View.List(policy.KindRegion) {
+		i := len(out)
+		if len(regions) > 0 && !slices.Contains(regions, fleet.RegionID(res.Metadata.Name)) {
+			continue
+		}
 		spec, err := defaultPlan(kind, res.Metadata.Name)
 		if err != nil {
 			return nil, err
@@ -33,7 +41,7 @@ func Ready(ctx context.Context, in DryInput, kind drill.Kind) ([]drill.Readiness
 		if i == 0 { // nor does the last hour differ by region
 			in.past = pastOf(in.View.Account(), in.Signals.At, resolve(in, spec, rules))
 		}
-		found, err := DryRun(ctx, in, spec)
+		found, err := dryRunOf(ctx, in, spec, rules, i < MaxReady)
 		if err != nil {
 			return nil, err
 		}
@@ -46,10 +54,22 @@ func Ready(ctx context.Context, in DryInput, kind drill.Kind) ([]drill.Readiness
 		} else {
 			one.Opens = out[0].Opens
 		}
+		if i >= MaxReady {
+			one.Ready = false
+			one.Blocks = append(one.Blocks, drill.Block{Cause: drill.CauseCapacity, Text: fmt.Sprintf("it is not simulated, as more than %d regions are asked for: ask for it by its name", MaxReady)})
+		}
 		one.Last = lastOf(in.View, one.Region)
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// dryRunOf makes a dry run, or no more than resolve what it is for.
+func dryRunOf(ctx context.Context, in DryInput, spec *policy.DrillPlanSpec, rules drill.Rules, simulated bool) (Findings, error) {
+	if !simulated {
+		return Findings{Resolved: resolve(in, spec, rules)}, ctx.Err()
+	}
+	return DryRun(ctx, in, spec)
 }
 
 // defaultPlan is a plan of a region that leaves all to defaults.

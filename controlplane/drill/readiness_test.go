@@ -3,10 +3,12 @@ package drill
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"anabranch/api/fleet"
 	"anabranch/api/order"
 	"anabranch/controlplane/policy"
 	"anabranch/failover/drill"
@@ -50,7 +52,7 @@ func TestWhichRegionsMayBeDrilledNow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			c.play(s)
-			list, err := Ready(t.Context(), s.dry(), c.kind)
+			list, err := Ready(t.Context(), s.dry(), c.kind, nil)
 			if err != nil || told(list) != c.want {
 				t.Errorf("%s, %v", told(list), err)
 			}
@@ -61,7 +63,7 @@ func TestWhichRegionsMayBeDrilledNow(t *testing.T) {
 // What readiness says is what a drill of that region meets: its dry run and its start.
 func TestReadinessIsWhatADrillMeets(t *testing.T) {
 	s := newStage(t)
-	list, err := Ready(t.Context(), s.dry(), drill.Soft)
+	list, err := Ready(t.Context(), s.dry(), drill.Soft, nil)
 	if err != nil || len(list) != 3 {
 		t.Fatal(list, err)
 	}
@@ -91,7 +93,7 @@ func TestReadinessIsWhatADrillMeets(t *testing.T) {
 func TestTheLastDrillOfARegionIsTold(t *testing.T) {
 	s := newStage(t)
 	s.until(s.begin(quick), drill.Done, 4*time.Minute)
-	list, err := Ready(t.Context(), s.dry(), drill.Soft)
+	list, err := Ready(t.Context(), s.dry(), drill.Soft, nil)
 	if err != nil || told(list) != "ap drill; eu drill; us drill" {
 		t.Fatalf("%s, %v", told(list), err)
 	}
@@ -112,7 +114,28 @@ func TestReadinessEndsWhenNobodyWaits(t *testing.T) {
 	s := newStage(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Ready(ctx, s.dry(), drill.Soft); !errors.Is(err, context.Canceled) {
+	if _, err := Ready(ctx, s.dry(), drill.Soft, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+func TestSoManyRegionsAreSimulatedAndThoseAskedForByName(t *testing.T) {
+	s := newStage(t)
+	for i := range MaxReady {
+		s.put("Region", fmt.Sprintf("b%02d", i), `{}`)
+		s.cluster(fmt.Sprintf("b%02d-a", i), fmt.Sprintf("b%02d", i), "")
+	}
+	list, err := Ready(t.Context(), s.dry(), drill.Soft, nil)
+	if err != nil || len(list) != MaxReady+3 {
+		t.Fatal(len(list), err)
+	}
+	for i, r := range list {
+		if simulated := r.Forecast.Verdict != ""; simulated != (i < MaxReady) || !simulated && (r.Ready || len(r.Blocks) == 0) {
+			t.Errorf("%d, %s: %+v", i, r.Region, r)
+		}
+	}
+	list, err = Ready(t.Context(), s.dry(), drill.Soft, []fleet.RegionID{"us", "eu", "none"})
+	if err != nil || told(list) != "eu; us" || list[1].Forecast.Verdict == "" {
+		t.Errorf("%s, %v", told(list), err)
 	}
 }

@@ -10,15 +10,16 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
 	"anabranch/failover/drill"
 )
 
-// DrillReadier says of each region whether a drill of a kind may begin there at a time, by the dry run and the rules
+// DrillReadier says of each region, or of those asked for, whether a drill of a kind may begin there at a time, by the dry run and the rules
 // that drills are held to. The error says that it can't be told.
-type DrillReadier func(ctx context.Context, of *state.View, kind drill.Kind, signals signal.Snapshot, at time.Time) ([]drill.Readiness, error)
+type DrillReadier func(ctx context.Context, of *state.View, kind drill.Kind, regions []fleet.RegionID, signals signal.Snapshot, at time.Time) ([]drill.Readiness, error)
 
 // DrillReadiness says which regions may be drilled now.
 type DrillReadiness struct {
@@ -76,6 +77,13 @@ func (s *Server) drillReadiness(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	var regions []fleet.RegionID
+	for _, name := range c.QueryParams()["region"] {
+		if _, ok := view.Get(policy.KindRegion, name); !ok {
+			return notFound(policy.KindRegion, name)
+		}
+		regions = append(regions, fleet.RegionID(name))
+	}
 	if s.o.Readiness == nil {
 		return newProblem(codeBusy, "This node makes no dry runs of drills; ask another one.")
 	}
@@ -86,7 +94,7 @@ func (s *Server) drillReadiness(c echo.Context) error {
 		return newProblem(codeBusy, "This node answers as many questions about the plan as it can. Try again, or another node.").after(time.Second)
 	}
 	now := s.o.Now()
-	items, err := s.o.Readiness(c.Request().Context(), view, drill.Kind(kind), s.o.Signals.Snapshot(now), now)
+	items, err := s.o.Readiness(c.Request().Context(), view, drill.Kind(kind), regions, s.o.Signals.Snapshot(now), now)
 	if err != nil {
 		return fmt.Errorf("readiness for drills: %w", err)
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata" // places must be known wherever the test runs
 
+	"anabranch/api/fleet"
 	"anabranch/controlplane/policy"
 	"anabranch/controlplane/signal"
 	"anabranch/controlplane/state"
@@ -19,10 +21,11 @@ import (
 
 func TestWhichRegionsAreReadyIsAnswered(t *testing.T) {
 	var asked drill.Kind
+	var named []fleet.RegionID
 	wrong := false
 	d := newDouble(t, func(o *Options) {
-		o.Readiness = func(_ context.Context, _ *state.View, kind drill.Kind, _ signal.Snapshot, at time.Time) ([]drill.Readiness, error) {
-			asked = kind
+		o.Readiness = func(_ context.Context, _ *state.View, kind drill.Kind, regions []fleet.RegionID, _ signal.Snapshot, at time.Time) ([]drill.Readiness, error) {
+			asked, named = kind, regions
 			if wrong {
 				return nil, errors.New("no plan")
 			}
@@ -41,6 +44,12 @@ func TestWhichRegionsAreReadyIsAnswered(t *testing.T) {
 	if asked != drill.Hard {
 		t.Errorf("asked of %s", asked)
 	}
+	d.seed("Region us {}", "Region eu {}")
+	d.do("viewer", "GET", "/v1/drills/readiness?region=us&region=eu", "").want(200, "")
+	if fmt.Sprint(named) != "[us eu]" {
+		t.Errorf("asked of %v", named)
+	}
+	d.do("viewer", "GET", "/v1/drills/readiness?region=mars", "").want(404, "not_found")
 	d.do("viewer", "GET", "/v1/drills/readiness?kind=quota-store", "").want(400, "invalid_request")
 	d.do("", "GET", "/v1/drills/readiness", "").want(401, "unauthenticated")
 	wrong = true
@@ -51,7 +60,7 @@ func TestWhichRegionsAreReadyIsAnswered(t *testing.T) {
 func TestReadinessWaitsForNobody(t *testing.T) {
 	entered, leave := make(chan struct{}, maxExplaining), make(chan struct{})
 	d := newDouble(t, func(o *Options) {
-		o.Readiness = func(context.Context, *state.View, drill.Kind, signal.Snapshot, time.Time) ([]drill.Readiness, error) {
+		o.Readiness = func(context.Context, *state.View, drill.Kind, []fleet.RegionID, signal.Snapshot, time.Time) ([]drill.Readiness, error) {
 			entered <- struct{}{}
 			<-leave
 			return []drill.Readiness{}, nil

@@ -66,6 +66,6 @@ func (n *Node) dryRun(ctx context.Context, of *state.View, spec []byte, signals 
 }
 
 // drillable says which regions may be drilled, for the API.
-func (n *Node) drillable(ctx context.Context, of *state.View, kind drill.Kind, signals signal.Snapshot, _ time.Time) ([]drill.Readiness, error) {
-	return rehearsal.Ready(ctx, rehearsal.DryInput{View: of, Signals: signals, Plan: n.leader.Input(of, signals)}, kind)
+func (n *Node) drillable(ctx context.Context, of *state.View, kind drill.Kind, regions []fleet.RegionID, signals signal.Snapshot, _ time.Time) ([]drill.Readiness, error) {
+	return rehearsal.Ready(ctx, rehearsal.DryInput{View: of, Signals: signals, Plan: n.leader.Input(of, signals)}, kind, regions)
 }
