@@ -6,7 +6,7 @@ import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { clockTime } from '../format/time'
 import { usePreference } from '../shell/preferences'
-import { dashes, lastOf, stretches, within, type Mark } from './figures'
+import { dashes, distinct, drawable, lastOf, stretches, within, type Mark } from './figures'
 
 export interface Line {
   label: string
@@ -73,7 +73,7 @@ export function Chart({ label, times, lines, format, height = 140, marks = none,
         ...(utc ? { tzDate: (ts: number) => uPlot.tzDate(new Date(ts * 1000), 'UTC') } : {}),
         cursor: { points: { size: 6 }, drag: { x: false, y: false }, ...(sync ? { sync: { key: sync } } : {}) },
         legend: { show: false },
-        axes: [{ ...axis, size: 24, values: (_, ticks) => ticks.map((t) => clockTime(t * 1000, t * 1000, utc, false)) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((t) => drawn.current.format(t)) }],
+        axes: [{ ...axis, size: 24, values: (_, ticks) => ticks.map((t) => clockTime(t * 1000, t * 1000, utc, false)) }, { ...axis, size: 56, values: (_, ticks) => distinct(ticks.map((t) => drawn.current.format(t))) }],
         scales: {
           y: {
             range: (_, low, high) => {
@@ -95,7 +95,7 @@ export function Chart({ label, times, lines, format, height = 140, marks = none,
     )
     probe.remove()
     plot.current = made
-    const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }))
+    const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth || 300, height }))
     resize.observe(element)
     return () => {
       resize.disconnect()
@@ -108,6 +108,7 @@ export function Chart({ label, times, lines, format, height = 140, marks = none,
     plot.current?.setData([times as number[], ...lines.map((l) => l.values as (number | null)[])])
   }, [times, lines, shape, height, theme, utc, sync, marks, limits])
 
+  const shown = drawable(lines)
   const say = (v: number | null | undefined) => (v === null || v === undefined ? '–' : format(v))
   const under = at === null ? undefined : times[at]
   return (
@@ -124,8 +125,9 @@ export function Chart({ label, times, lines, format, height = 140, marks = none,
         ))}
         {under !== undefined && <span className="text-soft" aria-hidden="true">at {clockTime(under * 1000, under * 1000, utc)}</span>}
       </figcaption>
-      <div ref={box} className="chart" role="img" aria-label={`${label}: ${lines.map((l) => `${l.label} ${lastOf(l.values) === null ? 'not known' : say(lastOf(l.values))}`).join(', ')}`} />
-      <Figures label={label} times={times} lines={lines} marks={marks} say={say} />
+      {!shown && <p className="px-1 text-soft" style={{ height }}>Nothing to draw yet.</p>}
+      <div ref={box} className="chart" hidden={!shown} role="img" aria-label={`${label}: ${lines.map((l) => `${l.label} ${lastOf(l.values) === null ? 'not known' : say(lastOf(l.values))}`).join(', ')}`} />
+      {shown && <Figures label={label} times={times} lines={lines} marks={marks} say={say} />}
     </figure>
   )
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { dashes, lastOf, stretches, within } from './figures'
+import { dashes, distinct, drawable, lastOf, stretches, within } from './figures'
 
 const times = [10, 11, 12, 13, 14]
 
@@ -26,3 +26,10 @@ describe('figures of a stretch', () => {
 })
 
 it('lines differ without colours', () => expect(new Set(dashes.map((d) => d.join())).size).toBe(dashes.length))
+
+it('a line takes two figures', () => {
+  const drawn = (...values: (number | null)[][]) => drawable(values.map((v) => ({ values: v })))
+  expect([drawn(), drawn([]), drawn([1]), drawn([1, null], [null, 2]), drawn([1], [1, null, 2])]).toEqual([false, false, false, false, true])
+})
+
+it('an axis tells each label once', () => expect(distinct(['0', '1', '1', '2', '1'])).toEqual(['0', '1', '', '2', '1']))

@@ -22,6 +22,16 @@ export function lastOf(values: Values): number | null {
   return values.findLast((v) => v !== null) ?? null
 }
 
+/** Whether any of some lines has two figures, which it takes to draw one. */
+export function drawable(lines: readonly { values: Values }[]): boolean {
+  return lines.some((l) => l.values.filter((v) => v !== null).length > 1)
+}
+
+/** Labels of an axis, of which neighbours that read the same are told once. */
+export function distinct(labels: readonly string[]): string[] {
+  return labels.map((l, i) => (l === labels[i - 1] ? '' : l))
+}
+
 /** The times between marks. What is before the first has no mark, and is left out if it is empty. */
 export function stretches(times: readonly number[], marks: readonly Mark[]): Stretch[] {
   const [first, last] = [times[0], times.at(-1)]
