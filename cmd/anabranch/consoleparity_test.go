@@ -37,7 +37,7 @@ func TestTheConsoleNamesCommandsThatThereAre(t *testing.T) {
 		"model": "llama", "name": "acme", "percent": "50", "place": "cluster/use1-a", "plan": "lose-eu", "revision": "41",
 		"sha256": "9f2c", "shadow": "false",
 	}
-	reads := regexp.MustCompile(`^(get|list|watch|diff|read|explain|whatIf|survival|openSession|endSession|refreshSession|saveSnapshot)`)
+	reads := regexp.MustCompile(`^(get|list|inspect|watch|diff|read|explain|whatIf|survival|openSession|endSession|refreshSession|saveSnapshot)`)
 	for operation, text := range consoleCommands(t) {
 		line := strings.Fields(placeholder.ReplaceAllStringFunc(text, func(name string) string {
 			value, ok := samples[strings.Trim(name, "{}")]

@@ -26,7 +26,7 @@ export interface Act {
   /** Fields of its own. */
   fields?: ReactNode
   /** The same for a terminal, by what the fields hold at present. */
-  command?: () => Command
+  command: () => Command
   /** Does it. The key stays the same when it is tried again. */
   run: (reason: string, key: string) => Promise<Reply<unknown>>
   onDone?: (reply: Reply<unknown>) => void
@@ -129,7 +129,7 @@ function ActDialog({ act, idempotencyKey, onClose, onDone }: { act: Act; idempot
             <input className="field font-mono" value={typed} autoComplete="off" spellCheck={false} onChange={(e) => setTyped(e.target.value)} required />
           </label>
         )}
-        {act.command && <CommandLine text={commandLine(act.command(), reason)} />}
+        <CommandLine text={commandLine(act.command(), reason)} />
         {doing.isError && <Refused error={doing.error} id={id} />}
         <p role="status" className={barred ? 'rounded border border-bad px-3 py-2' : 'sr-only'}>
           {barred && <><strong className="text-bad">{barred}</strong> What you have written stays here; it can be sent once that is over.</>}

@@ -88,7 +88,7 @@ export function drain(name: string, cluster: Cluster, etag: string): Act {
     about: drained ? 'New requests come again, by the next table.' : 'No new requests, by the next table; what is under way ends in peace. It stays so until it is used again.',
     ...(drained ? {} : { blast: <Blast change={{ withoutClusters: [name] }} />, typed: name }),
     confirm: drained ? 'Use it again' : 'Drain',
-    command: () => ({ is: 'patch*', with: { kind: 'cluster', name } }),
+    command: () => ({ is: drained ? 'patchCluster undrain' : 'patchCluster drain', with: { place: `cluster/${name}` } }),
     run: (reason, idempotencyKey) => call('patchCluster', { params: { name }, body: { spec: { drained: drained ? null : true } }, ifMatch: etag, reason, idempotencyKey }),
   }
 }

@@ -15,6 +15,13 @@ export function withLimit(quota: Quota, kind: string, change: Partial<LimitSpec>
   return { spec: { limits: (quota.spec?.limits ?? []).map((l) => (l.kind === kind ? { ...l, ...change } : l)) } }
 }
 
+/** A limit as `anabranch quota set` takes it. */
+export function limitFlag(kind: string, l: Pick<LimitSpec, 'perMinute' | 'burst' | 'max' | 'usd'>): string {
+  if (l.usd !== undefined) return `--${kind.replace('money', 'usd')}=${l.usd}`
+  if (l.max !== undefined) return `--concurrent=${l.max}`
+  return `--${kind}=${l.perMinute ?? 0}${l.burst ? `:${l.burst}` : ''}`
+}
+
 export function shadow(u: LimitUsage, quota: Quota, etag: string): Act {
   const on = quota.spec?.shadow === true
   return {
@@ -23,6 +30,7 @@ export function shadow(u: LimitUsage, quota: Quota, etag: string): Act {
     about: on ? `What it would refuse is refused: ${count(u.wouldDenyPerMinute)} requests a minute at present.` : 'What it would refuse is counted, and nothing is refused.',
     ...(on ? { typed: u.quota } : {}),
     confirm: on ? 'Enforce' : 'Put it in shadow',
+    command: () => ({ is: 'patchQuota shadow', with: { name: u.quota, shadow: String(!on) } }),
     run: (reason, idempotencyKey) => call('patchQuota', { params: { name: u.quota }, body: { spec: { shadow: on ? null : true } }, ifMatch: etag, reason, idempotencyKey }),
   }
 }
@@ -41,6 +49,7 @@ export function edit(u: LimitUsage, quota: Quota, spec: LimitSpec, etag: string)
       </>
     ),
     confirm: 'Change it',
+    command: () => ({ is: 'patchQuota limit', with: { name: u.quota, limit: limitFlag(spec.kind, { ...spec, ...change }) } }),
     run: (reason, idempotencyKey) => call('patchQuota', { params: { name: u.quota }, body: withLimit(quota, spec.kind, change), ifMatch: etag, reason, idempotencyKey }),
   }
 }
