@@ -65,7 +65,7 @@ func placeSight(e *endpoint.Endpoint, models []fleet.ModelID, now time.Time) *ro
 			OverheadMs: rate.OverheadMs, StepMs: rate.StepMs, StepMoreMs: rate.StepMoreMs,
 		}
 		m.Lacks, m.Reason = e.Lacks(rate.Model)
-		times := e.FirstToken(rate.Model, now)
+		times := e.OwnFirstToken(rate.Model, now)
 		m.TtftP50Ms, m.TtftP95Ms = milliseconds(times.P50), milliseconds(times.P95)
 		p.Models = append(p.Models, m)
 	}

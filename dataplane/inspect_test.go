@@ -39,7 +39,10 @@ func TestTheControlPlaneIsToldHowPlacesStand(t *testing.T) {
 	if m := up.GetModels(); len(m) != 1 || m[0].GetModel() != "llama" || m[0].GetLacks() || m[0].GetPrefillPerS() <= 0 || m[0].GetStepMs() <= 0 || m[0].GetStepMoreMs() < 0 {
 		t.Errorf("its rates: %v", m)
 	}
-	w.eventually("the median of six first tokens is told", func() bool { return r.Inspect("us-a", 0).GetPlaces()[0].GetModels()[0].GetTtftP50Ms() > 0 })
+	w.eventually("the median of six first tokens is told, where they came from", func() bool {
+		told := r.Inspect("us-a", 0).GetPlaces()
+		return told[0].GetModels()[0].GetTtftP50Ms()+told[1].GetModels()[0].GetTtftP50Ms() > 0
+	})
 	if loaded := append(up.GetAdapters(), down.GetAdapters()...); len(loaded) == 0 || loaded[0] != "legal" {
 		t.Errorf("adapters %v", loaded)
 	}

@@ -1650,7 +1650,7 @@ type ModelSight struct {
 	OverheadMs  float64 `protobuf:"fixed64,6,opt,name=overhead_ms,json=overheadMs,proto3" json:"overhead_ms,omitempty"`      // of the first token, whatever the prompt
 	StepMs      float64 `protobuf:"fixed64,7,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`                  // between tokens, with nothing else in the batch
 	StepMoreMs  float64 `protobuf:"fixed64,8,opt,name=step_more_ms,json=stepMoreMs,proto3" json:"step_more_ms,omitempty"`    // more for each request in the batch
-	// Times to first token of answers from here, of late; of the cluster where few came from here. 0: too few.
+	// Times to first token of answers from here, of late. 0: too few.
 	TtftP50Ms     float64 `protobuf:"fixed64,9,opt,name=ttft_p50_ms,json=ttftP50Ms,proto3" json:"ttft_p50_ms,omitempty"`
 	TtftP95Ms     float64 `protobuf:"fixed64,10,opt,name=ttft_p95_ms,json=ttftP95Ms,proto3" json:"ttft_p95_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -32,6 +32,7 @@ func TestTheConsole(t *testing.T) {
 		{"stream", nil},
 		{"session", nil},
 		{"policies", nil},
+		{"place", s.placeLevers()},
 	} {
 		t.Run(j.file, func(t *testing.T) { s.browse(t, j.file, j.levers, "CONSOLE_ISSUER="+idp.URL) })
 	}

@@ -108,7 +108,7 @@ type EndpointModel struct {
 	OverheadMs float64 `json:"overheadMs"`
 	StepMs     float64 `json:"stepMs"`
 	StepMoreMs float64 `json:"stepMoreMs"`
-	// TTFTP50Ms and TTFTP95Ms of answers of late; 0: too few. Where few came from here they are the cluster's.
+	// TTFTP50Ms and TTFTP95Ms of answers from here of late; 0: too few.
 	TTFTP50Ms float64 `json:"ttftP50Ms"`
 	TTFTP95Ms float64 `json:"ttftP95Ms"`
 }

@@ -80,6 +80,9 @@ type PlaceNow struct {
 	AgeMs      int64     `json:"ageMs"` // of its signals; -1: never heard of
 	Saturation float64   `json:"saturation"`
 	TTFTP95Ms  float64   `json:"ttftP95Ms"`
+
+	standby bool // the table has it for when nothing else is left
+	last    bool // it is used though it has no weight
 }
 
 // PlaceThen is what a router thought of a cluster then.
@@ -207,6 +210,9 @@ func (n standing) now(r pastRecord, planned plan.Explanation) ExplainedNow {
 		}
 		out.Places = append(out.Places, p)
 	}
+	if total == 0 {
+		fallBack(out.Places)
+	}
 	for i := range out.Places {
 		p := &out.Places[i]
 		if len(p.Excluded) == 0 && total > 0 {
@@ -216,6 +222,27 @@ func (n standing) now(r pastRecord, planned plan.Explanation) ExplainedNow {
 	}
 	slices.SortStableFunc(out.Places, func(a, b PlaceNow) int { return cmp.Compare(b.Chance, a.Chance) })
 	return out
+}
+
+// fallBack shares requests out where no place that may be used has a weight, as routers do: by what the health of each
+// allows, and of those on standby only if there is nothing else.
+func fallBack(places []PlaceNow) {
+	for _, standby := range []bool{false, true} {
+		sum := 0.0
+		for i := range places {
+			if p := &places[i]; len(p.Excluded) == 0 && p.standby == standby {
+				sum += p.Cap
+			}
+		}
+		for i := range places {
+			if p := &places[i]; sum > 0 && len(p.Excluded) == 0 && p.standby == standby {
+				p.Chance, p.last = p.Cap/sum, true
+			}
+		}
+		if sum > 0 {
+			return
+		}
+	}
 }
 
 // places are what the router thought of clusters.
@@ -257,7 +284,7 @@ func (n standing) place(c *policy.Resource, r pastRecord) PlaceNow {
 		}
 		for _, x := range w.GetClusters() {
 			if x.GetCluster() == c.Metadata.Name {
-				p.Weight, p.Reason = x.GetWeight(), x.GetReason()
+				p.Weight, p.Reason, p.standby = x.GetWeight(), x.GetReason(), x.GetStandby()
 			}
 		}
 	}
@@ -315,6 +342,8 @@ func (p PlaceNow) whyNot() string {
 	switch {
 	case len(p.Excluded) > 0:
 		return "It may not be used: " + strings.Join(p.Excluded, "; ") + "."
+	case p.last:
+		return fmt.Sprintf("It has no weight, and gets %.0f %% of such requests all the same: nothing that has any may be used.", 100*p.Chance)
 	case p.Chance >= 0.995:
 		return ""
 	case p.Chance > 0:

@@ -114,6 +114,42 @@ func TestWhyAClusterIsNotUsedNow(t *testing.T) {
 	}
 }
 
+// Where rules leave nothing that has a weight, routers use what has none.
+func TestWhatHasNoWeightIsUsedWhereNothingElseMayBe(t *testing.T) {
+	third := func(standby bool) func(*routerpb.Table) {
+		return func(x *routerpb.Table) {
+			x.Tenants[0].Residency = []string{"eu", "ap"}
+			x.Regions = append(x.Regions, &routerpb.Region{Id: "ap"})
+			x.Clusters = append(x.Clusters, &routerpb.Cluster{Id: "ap-1", Region: "ap", HealthCap: 0.25})
+			x.Weights[0].Clusters = []*routerpb.ClusterWeight{{Cluster: "us-1", Weight: 1}, {Cluster: "eu-1"}, {Cluster: "ap-1", Standby: standby}}
+		}
+	}
+	for name, c := range map[string]struct {
+		change []func(*routerpb.Table)
+		eu, ap float64
+	}{
+		"by what health allows":           {[]func(*routerpb.Table){third(false)}, 0.8, 0.2},
+		"standby only if nothing is left": {[]func(*routerpb.Table){third(true)}, 1, 0},
+		"what is on standby":              {[]func(*routerpb.Table){third(true), func(x *routerpb.Table) { x.Tenants[0].Residency = []string{"ap"} }}, 0, 1},
+		"none":                            {[]func(*routerpb.Table){third(false), func(x *routerpb.Table) { x.Tenants[0].Residency = []string{"mars"} }}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := asking(t, c.change...)
+			d.do("operator", "PATCH", "/v1/clusters/ap-1", `{"spec":{"models":["other","m"]}}`, "If-Match: *").want(200, "")
+			got := map[string]PlaceNow{}
+			for _, p := range d.nowOf("").Places {
+				got[string(p.Cluster)] = p
+			}
+			if got["us-1"].Chance != 0 || got["eu-1"].Chance != c.eu || got["ap-1"].Chance != c.ap || len(got) != 3 {
+				t.Errorf("%+v", got)
+			}
+			if c.eu > 0 && !strings.Contains(got["eu-1"].WhyNot, "nothing that has any may be used") {
+				t.Errorf("it says %q", got["eu-1"].WhyNot)
+			}
+		})
+	}
+}
+
 func TestAQuestionAboutNowThatHasNoAnswer(t *testing.T) {
 	d, r := asking(t)
 	for query, code := range map[string]string{"?region=nowhere": "invalid_request", "?region=a%20b": "invalid_request", "?router=a%20b": "invalid_request"} {

@@ -3,6 +3,8 @@ package endpoint
 import (
 	"slices"
 	"time"
+
+	"anabranch/api/fleet"
 )
 
 // What is told of places to people and metrics, and to nobody who chooses.
@@ -16,6 +18,15 @@ func (e *Endpoint) Slots() float64 { return e.slots.load() }
 
 // TellsCached says whether its replies have told of cached tokens.
 func (e *Endpoint) TellsCached() bool { return e.caches.Load() }
+
+// OwnFirstToken is how long answers of a model from here alone took to their first token; [Endpoint.FirstToken] fills in
+// the cluster's, of which one quantile may contradict another.
+func (e *Endpoint) OwnFirstToken(model fleet.ModelID, now time.Time) Times {
+	if p := e.paces.of(model); p != nil {
+		return p.first.times(now)
+	}
+	return Times{}
+}
 
 // Adapters are those believed loaded, by the server's names of them: what it shows, and what was
 // sent here lately.

@@ -13,6 +13,30 @@ import (
 	"anabranch/failover"
 )
 
+// Of few answers nothing is told, though the cluster knows more.
+func TestOwnFirstTokensAreOfThePlaceAlone(t *testing.T) {
+	r, now := still(t)
+	one, other := r.of("a")[0], r.of("a")[1]
+	for i := range 40 {
+		e := one
+		if i%10 == 0 {
+			e = other
+		}
+		c := e.Begin(Load{Model: "m", PromptTokens: 100, Stream: true}, *now)
+		c.Done(Result{Outcome: failover.OK, FirstToken: 200 * time.Millisecond, Usage: inference.Usage{Prompt: 100, Completion: 5}}, *now)
+	}
+	*now = now.Add(time.Second)
+	if own := one.OwnFirstToken("m", *now); !near(ms(own.P50), 200, 0.06) || !near(ms(own.P95), 200, 0.06) || own.P99 != 0 {
+		t.Errorf("of 36 answers %v", own)
+	}
+	if own := other.OwnFirstToken("m", *now); own != (Times{}) || other.FirstToken("m", *now).P50 == 0 {
+		t.Errorf("of 4 answers %v, with the cluster's %v", own, other.FirstToken("m", *now))
+	}
+	if own := one.OwnFirstToken("none", *now); own != (Times{}) {
+		t.Errorf("of no model %v", own)
+	}
+}
+
 // Each ejection counts once, for as long as the cluster stays in the table.
 func TestEjectionsAreCounted(t *testing.T) {
 	live(t, Options{}, func(t *testing.T, r *Registry, f *fakeFleet) {

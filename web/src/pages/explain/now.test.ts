@@ -17,7 +17,7 @@ describe('the verdict', () => {
   it.each([
     [now([]), 'No cluster serves m now, and none was thought of then.'],
     [now([], { model: '' }), 'It was refused before its model was known: there is nothing to compare.'],
-    [now([place('us-a')]), 'None of these may take it now.'],
+    [now([place('us-a')]), 'No place may take it now: such a request is refused.'],
     [now([place('us-a', { chance: 1 }), place('eu-a')]), 'It would go to us-a in us.'],
     [now([place('us-a', { chance: 0.75 }), place('eu-a', { chance: 0.25 })]), 'It would go to one of us-a (75 %), eu-a (25 %).'],
   ])('%#', (of, want) => expect(verdict(of)).toBe(want))

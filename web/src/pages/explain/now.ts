@@ -14,7 +14,7 @@ export function thought(p: PlaceNow): string {
 export function verdict(now: ExplainedNow): string {
   const to = now.places.filter((p) => p.chance > 0)
   if (now.places.length === 0) return now.model ? `No cluster serves ${now.model} now, and none was thought of then.` : 'It was refused before its model was known: there is nothing to compare.'
-  if (to.length === 0) return 'None of these may take it now.'
+  if (to.length === 0) return 'No place may take it now: such a request is refused.'
   if (to.length === 1 && to[0]) return `It would go to ${to[0].cluster} in ${to[0].region}.`
   return `It would go to one of ${to.map((p) => `${p.cluster} (${percent(p.chance)})`).join(', ')}.`
 }

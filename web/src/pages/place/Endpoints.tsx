@@ -121,7 +121,7 @@ const models: Column<EndpointModel>[] = [
   { id: 'decode', header: 'Decode/s', width: 5.5, number: true, cell: (m) => learned(m, m.decodeTokensPerSecond, rate) },
   { id: 'overhead', header: 'Overhead', title: 'Of a first token, whatever its prompt', width: 5.5, number: true, cell: (m) => learned(m, m.overheadMs, millis) },
   { id: 'step', header: 'Step', title: 'Between tokens, alone in the batch', width: 5, number: true, cell: (m) => learned(m, m.stepMs, (n) => `${n} ms`) },
-  { id: 'more', header: 'Each more', title: 'More for each request in the batch', width: 5.5, number: true, cell: (m) => learned(m, m.stepMoreMs, (n) => `${n} ms`) },
+  { id: 'more', header: 'Each more', title: 'More for each request in the batch', width: 5.5, number: true, cell: (m) => `${m.learned ? '' : '~'}${m.stepMoreMs} ms` },
   { id: 'ttft', header: 'TTFT p50', width: 5.5, number: true, cell: (m) => millis(m.ttftP50Ms) },
   { id: 'p95', header: 'p95', width: 5, number: true, cell: (m) => millis(m.ttftP95Ms) },
   { id: 'why', header: 'Why', width: 10, grow: true, cell: (m) => <span className="text-soft" title={m.reason}>{m.reason}</span> },
