@@ -12,9 +12,13 @@ func TestTenantsThatMove(t *testing.T) {
 		{Model: "o", Class: "chat", Source: "us", Clusters: []ShareMove{{"us-1", 0, 1}}}, // new: nobody comes from elsewhere
 	}
 	asked := []Asked{
-		{"acme", "m", "chat", "us", 100}, {"acme", "m", "chat", "eu", 100}, // of another region nothing moves
-		{"beta", "n", "chat", "us", 30}, {"beta", "m", "chat", "us", 10}, {"beta", "m", "batch", "us", 60},
-		{"gamma", "o", "chat", "us", 5}, {"delta", "n", "chat", "us", 0},
+		{"acme", "m", "chat", "us", 100},
+		{"acme", "m", "chat", "eu", 100}, // of another region nothing moves
+		{"beta", "n", "chat", "us", 30},
+		{"beta", "m", "chat", "us", 10},
+		{"beta", "m", "batch", "us", 60},
+		{"gamma", "o", "chat", "us", 5},
+		{"delta", "n", "chat", "us", 0},
 	}
 	for name, tt := range map[string]struct {
 		moves    []Move

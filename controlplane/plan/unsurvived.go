@@ -48,10 +48,11 @@ func unsurvived(s *policy.TrafficPolicySpec, rows []SurvivalRow) string {
 		row := &rows[i]
 		region := len(row.Lost.Regions) == 1 && len(row.Lost.Clusters) == 0
 		cluster := len(row.Lost.Clusters) == 1 && len(row.Lost.Regions) == 0
-		if !(s.Survive == policy.SurviveRegion && (region || cluster) || s.Survive == policy.SurviveCluster && cluster) {
+		wanted := cluster && (s.Survive == policy.SurviveCluster || s.Survive == policy.SurviveRegion) || region && s.Survive == policy.SurviveRegion
+		if !wanted || len(parts) == most {
 			continue
 		}
-		if why := row.denies(s.Class); why != "" && len(parts) < most {
+		if why := row.denies(s.Class); why != "" {
 			parts = append(parts, fmt.Sprintf("without %s %s", row.Lost, why))
 		}
 	}

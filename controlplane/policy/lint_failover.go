@@ -137,7 +137,7 @@ func (l *reach) wishes(s *TrafficPolicySpec) {
 		}
 		at := fmt.Sprintf("spec.regions[%d]", i)
 		if !l.within(s.Residency, w.Region) {
-			l.warn(at, fmt.Sprintf("%s is outside of spec.residency: it gets nothing", w.Region), "remove it, or allow it there")
+			l.warn(at, w.Region+" is outside of spec.residency: it gets nothing", "remove it, or allow it there")
 			continue
 		}
 		pinned, _ := l.clusters(func(name string, c *ClusterSpec) bool {

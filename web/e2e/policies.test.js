@@ -38,7 +38,7 @@ async function confirm(page, reason, button, typed) {
 }
 
 test('a change by form and text is tried out, goes out in stages, and is rolled back', async (t) => {
-  await rest('admin', 'POST', '/v1/safetyrules', rule('staged', { rollout: { canary: { bakeSeconds: 8 }, region: { bakeSeconds: 4 } } }))
+  await rest('admin', 'POST', '/v1/safetyrules', rule('staged', { rollout: { canary: { bakeSeconds: 6 }, region: { bakeSeconds: 2 } } }))
   const { context, page, complaints } = await as(browser, 'operator', '/policies')
   try {
     await page.getByRole('link', { name: 'default', exact: true }).click()
@@ -98,7 +98,7 @@ test('a change by form and text is tried out, goes out in stages, and is rolled 
     // It goes out in stages, each with the time that is left.
     const began = Date.now()
     const countdown = page.getByTestId('countdown')
-    await until('the bake to run', () => countdown.allInnerTexts(), (texts) => /^0:0[1-8]$/.test(texts[0] ?? ''), 30_000)
+    await until('the bake to run', () => countdown.allInnerTexts(), (texts) => /^0:0[1-6]$/.test(texts[0] ?? ''), 30_000)
     const routers = page.getByRole('group', { name: 'Routers of the rollout' })
     await routers.getByRole('row', { name: /holds/ }).first().waitFor()
     await routers.getByRole('row', { name: /later/ }).first().waitFor()

@@ -80,8 +80,8 @@ const figures: readonly Figure[] = [
 export function change(before: number | undefined, after: number | undefined, share: boolean): { text: string; sign: -1 | 0 | 1 } {
   if (before === undefined || after === undefined) return { text: 'not known', sign: 0 }
   const d = after - before
-  if (Math.abs(d) < (share ? 0.0005 : 0.01 * Math.max(Math.abs(before), Math.abs(after)))) return { text: 'the same', sign: 0 }
-  const size = share ? `${(Math.abs(d) * 100).toFixed(1)} points` : before === 0 ? 'from nothing' : `${Math.abs((d / before) * 100).toFixed(0)} %`
+  if (d === 0 || Math.abs(d) < (share ? 0.0005 : 0.01 * Math.max(Math.abs(before), Math.abs(after)))) return { text: 'the same', sign: 0 }
+  const size = share ? `${(Math.abs(d) * 100).toFixed(1)} points` : before === 0 ? 'new' : `${Math.abs((d / before) * 100).toFixed(0)} %`
   return { text: `${d > 0 ? '+' : '−'}${size}`, sign: d > 0 ? 1 : -1 }
 }
 
@@ -91,6 +91,7 @@ function Traffic({ s }: { s: Simulation }) {
   const work = moves.reduce((sum, m) => sum + m.workPerS, 0)
   return (
     <div className="flex flex-col gap-2">
+      <Stranded list={tenants} />
       {s.note && <p className="px-3 text-soft">{s.note}</p>}
       {s.before && s.after && (
         <Grid label="Before and after" head={['', 'Now>', 'With the change>', 'Difference>']}>
@@ -114,7 +115,6 @@ function Traffic({ s }: { s: Simulation }) {
           </tr>
         </Grid>
       )}
-      <Stranded list={tenants} />
       {s.clusters.length === 0 && moves.length === 0 ? (
         <p className="px-3 pb-1"><span className="text-good">● Nobody moves:</span> no share of any cluster changes.</p>
       ) : (

@@ -47,7 +47,7 @@ export function Page() {
       >
         <nav aria-label="Kinds" className="flex flex-wrap gap-1 px-3 pb-1">
           {names.map(([k, label]) => (
-            <Link key={k} to="/policies" search={{ kind: pluralOf(k) as 'policies', q }} className="nav-link" activeOptions={{ exact: true, includeSearch: true }}>{label}</Link>
+            <Link key={k} to="/policies" search={{ kind: pluralOf(k) as 'policies', q }} className="nav-link" activeOptions={{ includeSearch: true }}>{label}</Link>
           ))}
         </nav>
         <Table label={names.find(([k]) => k === kind)?.[1] ?? kind} rows={rows} columns={columns} rowId={(r) => r.metadata.name} empty={items ? (items.length > 0 ? 'None fits the search.' : `There is no ${singular(kind)} yet.`) : asked.isError ? asked.error.message : 'Asking …'} maxHeight="45vh" />

@@ -109,7 +109,7 @@ function Gates({ bake, cohort }: { bake: Bake; cohort: Cohort }) {
             <th scope="row">Failed requests</th>
             <td>{errors ? <Verdict ok={errors.ok} wait="burns" bad /> : <span className="text-soft">not told here</span>}</td>
             <td>{bake.errors ? <>{part(bake.errors.with)} with it, {part(bake.errors.before)} before, {part(bake.errors.rest)} elsewhere{errors?.few && <span className="text-soft"> (too few to judge)</span>}</> : <span className="text-soft">the leader’s node knows: this console is of another</span>}</td>
-            <td>{bake.errors ? `${(bake.errors.maxIncrease * 100).toFixed(1)} points more, from ${bake.errors.minRequests} requests on` : '–'}</td>
+            <td>{bake.errors ? `${(bake.errors.maxIncrease * 100).toFixed(1)} points more, from ${bake.errors.minRequests} on` : '–'}</td>
           </tr>
         </tbody>
       </table>
