@@ -52,7 +52,8 @@ export function useAct(): { open: (act: Act) => void; dialog: ReactNode; outcome
           setSaid(outcome(act.act.title, reply))
           setAct(null)
           act.act.onDone?.(reply)
-          void queries.invalidateQueries()
+          // What was asked of the moment before, such as a dry run, is not asked again.
+          void queries.invalidateQueries({ predicate: (q) => !q.meta?.['once'] })
         }}
       />
     ),

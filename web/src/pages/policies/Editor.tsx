@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useId, useMemo, useRef, useState, type ReactNode } from 'react'
 import { schemas } from '../../api/forms.gen'
@@ -51,7 +51,6 @@ export function Editor({ kind, name, now, etag, again }: Props) {
   const search = route.useSearch()
   const navigate = useNavigate({ from: '/policies/$name' })
   const act = useAct()
-  const cache = useQueryClient()
   const [undecided, setUndecided] = useState<readonly Difference[]>([])
   // What is read may be older than what was just written.
   const stale = newer(etag, base.etag)
@@ -93,7 +92,6 @@ export function Editor({ kind, name, now, etag, again }: Props) {
       const doc = reply.data as Resource | undefined
       if (doc?.metadata) rebase({ doc: written(doc), etag: reply.etag || `"${doc.metadata.revision}"` })
       dry.reset()
-      void cache.invalidateQueries()
     },
   }
   const remove: Act = {
@@ -241,7 +239,7 @@ export function useJudged({ kind, name, text, parsed, etag, ask, ask1, operation
     queryKey: ['judge', kind, name, settled, etag],
     queryFn: ({ signal }) => ask1(settled, signal),
     enabled: ask && permit.allowed && settled === text && own.length === 0,
-    retry: false, staleTime: 10_000, gcTime: 10_000, refetchOnWindowFocus: false,
+    retry: false, staleTime: 10_000, gcTime: 10_000, refetchOnWindowFocus: false, meta: { once: true },
   })
   return useMemo(() => {
     if (own.length > 0 || !ask || settled !== text) return { wrong: own, approvals: 0, said: null }

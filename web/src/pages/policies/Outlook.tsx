@@ -12,7 +12,7 @@ import { Bar, Trouble } from '../../ui/parts'
 
 /** Asks for a dry run when it is shown, and shows it. */
 export function Rehearsed({ of, ask }: { of: unknown; ask: (signal: AbortSignal) => Promise<Reply<unknown>> }) {
-  const asked = useQuery({ queryKey: ['rehearse', of], queryFn: ({ signal }) => ask(signal), staleTime: 5_000, gcTime: 30_000, retry: false })
+  const asked = useQuery({ queryKey: ['rehearse', of], queryFn: ({ signal }) => ask(signal), staleTime: 5_000, gcTime: 30_000, retry: false, meta: { once: true } })
   if (asked.isError) return <Refused error={asked.error} />
   if (!asked.data) return <p className="text-soft" aria-busy="true">Trying it out on recent traffic …</p>
   return <div className="rounded border border-line py-2"><Outlook dry={asked.data.data as DryRun} own="" /></div>
