@@ -3,6 +3,7 @@
 // CONSOLE_MINUTES, 10). CONSOLE_FIGURES is a file that gets the figures as JSON, CONSOLE_ONLY names the tests to run.
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
+import { cpus, loadavg } from 'node:os'
 import { after, before, test } from 'node:test'
 import { enter, launch, open } from './browser.js'
 import { drawn, frames, held, observe, profile, quantile, slope, take } from './measure.js'
@@ -23,7 +24,7 @@ const HEAP_KB_PER_MINUTE = 50
 const NODES_PER_MINUTE = 5
 
 /** @type {Record<string, unknown>} */
-const figures = {}
+const figures = { machine: { processors: cpus().length, model: cpus()[0]?.model, loadBefore: loadavg().map((l) => Math.round(l * 10) / 10) } }
 /** @type {import('playwright-core').Browser} */
 let browser
 before(async () => {
@@ -67,7 +68,7 @@ const heading = (name) => (/** @type {P} */ page) => page.getByRole('heading', {
 const row = (label) => (/** @type {P} */ page) => box(page, label).locator('tbody tr[data-index]').first().waitFor()
 
 /** Where one goes and what one does there. @type {{ page: string, steps: Step[] }[]} */
-const visits = [
+const everywhere = [
   { page: 'Regions', steps: [
     to('Regions', row('Regions')), ...search('us-east'), sort('Regions', 'Saturation'), sort('Regions', 'TTFT p95'), sort('Regions', 'Region'), sort('Clusters', 'Saturation'),
     press('Unwell only'), press('All'), walk('Regions'), ...menu,
@@ -89,6 +90,8 @@ const visits = [
   { page: 'Policies', steps: [to('Policies', heading('Policies')), ...menu] },
   { page: 'Audit', steps: [to('Audit', heading('Audit')), ...menu] },
 ]
+
+const visits = long ? everywhere : everywhere.slice(0, 4)
 
 /** @param {string} name */
 const wanted = (name) => !process.env['CONSOLE_ONLY'] || process.env['CONSOLE_ONLY'].split(',').some((w) => name.includes(w))
@@ -153,7 +156,7 @@ test('steady state', { skip: !wanted('steady') }, async (t) => {
   await enter(page, url, token)
   /** @type {Record<string, unknown>} */
   const out = {}
-  for (const [path, shows] of Object.entries(lasting)) {
+  for (const [path, shows] of Object.entries(lasting).slice(0, long ? undefined : 2)) {
     await page.goto(url + path)
     await shows(page)
     await page.waitForTimeout(2500)
@@ -181,7 +184,7 @@ test('scrolling', { skip: !wanted('scrolling') }, async (t) => {
   await enter(page, url, token)
   /** @type {Record<string, unknown>} */
   const out = {}
-  for (const [path, label] of [['/regions', 'Regions'], ['/controlplane', 'Routers'], ['/quotas', 'Limits'], ['/tail?rate=200', 'Decisions']]) {
+  for (const [path, label] of [['/regions', 'Regions'], ['/controlplane', 'Routers'], ['/quotas', 'Limits'], ['/tail?rate=200', 'Decisions']].slice(0, long ? undefined : 2)) {
     await page.goto(url + path)
     await row(label ?? '')(page)
     await page.waitForTimeout(1500)

@@ -1,7 +1,7 @@
 // The table of all pages: sorted by the address, drawn only where it is seen, walked through by keys.
 
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { memo, useCallback, useMemo, useRef, type KeyboardEvent, type ReactNode } from 'react'
+import { memo, useCallback, useDeferredValue, useMemo, useRef, type KeyboardEvent, type ReactNode } from 'react'
 import { typing } from '../shell/keys'
 import { nextSort, parseSort, sortRows } from './sort'
 
@@ -42,7 +42,9 @@ const ROW_PX = 30
 /** Fewer are drawn all, which lets them be searched and printed. */
 const MANY = 60
 
-export function Table<T extends object>({ label, rows, columns, rowId, sort = '', onSort, rowProps, empty, maxHeight = '70vh', tall }: Props<T>) {
+export function Table<T extends object>({ label, rows: given, columns, rowId, sort = '', onSort, rowProps, empty, maxHeight = '70vh', tall }: Props<T>) {
+  // News are drawn when nothing else is to be done, a little at a time: who types or clicks goes first.
+  const rows = useDeferredValue(given)
   const { id: by, desc } = parseSort(sort)
   const value = columns.find((c) => c.id === by)?.value
   const sorted = useMemo(() => sortRows(rows, value, desc), [rows, value, desc])
@@ -52,7 +54,7 @@ export function Table<T extends object>({ label, rows, columns, rowId, sort = ''
     count: many ? sorted.length : 0,
     getScrollElement: () => box.current,
     estimateSize: () => ROW_PX,
-    overscan: 12,
+    overscan: 8,
     getItemKey: (i) => (sorted[i] ? rowId(sorted[i]) : i),
   })
   const items = virtual.getVirtualItems()

@@ -1,5 +1,5 @@
 import { getRouteApi } from '@tanstack/react-router'
-import { useCallback, useMemo } from 'react'
+import { useCallback, useDeferredValue, useMemo } from 'react'
 import { useRead } from '../../api/query'
 import { severity, type Picture } from '../../live/picture'
 import { useSurvival } from '../../live/survival'
@@ -15,7 +15,8 @@ import { clusterRows, matches, regionRows } from './rows'
 const route = getRouteApi('/regions')
 
 export function Page() {
-  const { picture } = useLive()
+  // As rows of tables are: what is typed and clicked goes before news.
+  const picture = useDeferredValue(useLive().picture)
   if (!picture) return <p className="p-3 text-soft" aria-busy="true">Waiting for the first picture of the fleet.</p>
   return <Known picture={picture} />
 }

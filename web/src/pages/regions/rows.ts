@@ -162,8 +162,10 @@ const lefts = latest((survival: Survival) => {
     if (!lost || more.length > 0 || row.lost.clusters?.length) continue
     const by = new Map<string, { can: number; headroom: number }>()
     for (const c of row.clusters) {
-      const sum = by.get(c.region) ?? { can: 0, headroom: 0 }
-      by.set(c.region, { can: sum.can + c.canPerS, headroom: sum.headroom + c.headroomPerS })
+      let sum = by.get(c.region)
+      if (!sum) by.set(c.region, (sum = { can: 0, headroom: 0 }))
+      sum.can += c.canPerS
+      sum.headroom += c.headroomPerS
     }
     for (const [region, { can, headroom }] of by) {
       if (region === lost || can <= 0) continue
