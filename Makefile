@@ -83,7 +83,7 @@ stress: web/dist/index.html ## What is too long for CI: every test ten times und
 	$(if $(LONG),,CGO_ENABLED=1 go test -race -vet=off -count=10 -timeout 120m ./...)
 	ANABRANCH_STRESS=1 CGO_ENABLED=1 go test -race -vet=off -count=1 -timeout 180m -v -run '$(or $(LONG),.)' ./controlplane/... ./cmd/anabranch-controlplane/... ./ratelimit/redisbucket ./cmd/e2e/quota
 	ANABRANCH_STRESS=1 go test -vet=off -count=1 -timeout 20m -v -run '$(or $(LONG),.)' ./failover # explores for two minutes, ten times as far as under -race
-	ANABRANCH_STRESS=1 go test -vet=off -count=1 -p 1 -timeout 300m -v -run '$(or $(LONG),.)' ./cmd/e2e/failover ./cmd/e2e/drill # alone: what they measure is time
+	ANABRANCH_STRESS=1 go test -vet=off -count=1 -p 1 -timeout 300m -v -run '$(or $(LONG),.)' ./cmd/e2e/failover ./cmd/e2e/drill ./cmd/e2e/scale # alone: what they measure is time
 
 .PHONY: screenshots
 screenshots: web/dist/index.html ## A picture of every page of the console, light and dark, in web/screenshots.

@@ -31,6 +31,7 @@ type Server struct {
 	live           liveFeed
 	limits         usageFeed
 	surveys        surveys
+	seen           seen
 	kept           series.Store
 	// run tells this run of the node from others, in ids of what only it counts.
 	run     string
