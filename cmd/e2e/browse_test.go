@@ -25,10 +25,6 @@ func (s *System) browse(t *testing.T, file string, more levers, env ...string) {
 	if _, err := fs.Stat(web.Dist(), "index.html"); err != nil {
 		t.Fatal("the console is not built into this test: run make build first")
 	}
-	shots := os.Getenv("CONSOLE_SHOTS")
-	if shots == "" {
-		shots = t.TempDir()
-	}
 	j := &journey{s: s.in(t), all: s, relay: newRelay(t, s.nodes[1].at.HTTP), down: map[*Node]bool{}, floods: map[string]*traffic{}}
 	defer j.restore()
 	all := j.levers()
@@ -41,7 +37,7 @@ func (s *System) browse(t *testing.T, file string, more levers, env ...string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "--test", "--test-reporter=spec", "e2e/"+file+".test.js")
 	cmd.Dir = filepath.Join("..", "..", "web")
-	cmd.Env = append(append(os.Environ(), env...), "CONSOLE_URL="+j.relay.url(), "CONSOLE_TOKENS="+string(tokens), "CONSOLE_SHOTS="+shots, "CONSOLE_LEVERS="+all.open(t))
+	cmd.Env = append(append(os.Environ(), env...), "CONSOLE_URL="+j.relay.url(), "CONSOLE_TOKENS="+string(tokens), "CONSOLE_LEVERS="+all.open(t))
 	// Node and the browsers that it started end together, Node first so that it can end them.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

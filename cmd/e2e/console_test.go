@@ -36,6 +36,15 @@ func TestTheConsole(t *testing.T) {
 	} {
 		t.Run(j.file, func(t *testing.T) { s.browse(t, j.file, j.levers, "CONSOLE_ISSUER="+idp.URL) })
 	}
+	// Those that only look go side by side.
+	t.Run("lookers", func(t *testing.T) {
+		for _, file := range []string{"walk", "keyboard", "trail"} {
+			t.Run(file, func(t *testing.T) {
+				t.Parallel()
+				s.browse(t, file, nil)
+			})
+		}
+	})
 	if lost := s.lost(tr.stop()); len(lost) > 0 {
 		t.Errorf("%d requests lost meanwhile, first: %s", len(lost), lost[0])
 	}

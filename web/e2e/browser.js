@@ -28,10 +28,10 @@ export function launch() {
 /**
  * A page that notes every complaint of the browser and every request to another host.
  * @param {import('playwright-core').Browser} browser
- * @param {{ url: string, scheme?: 'light' | 'dark', width?: number }} options
+ * @param {{ url: string, scheme?: 'light' | 'dark', width?: number, more?: import('playwright-core').BrowserContextOptions }} options
  */
-export async function open(browser, { url, scheme = 'light', width = 1500 }) {
-  const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height: 1000 } })
+export async function open(browser, { url, scheme = 'light', width = 1500, more = {} }) {
+  const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height: 1000 }, ...more })
   const page = await context.newPage()
   /** @type {string[]} */
   const complaints = []

@@ -32,7 +32,7 @@ export async function lever(name, body) {
  * @param {import('playwright-core').Browser} browser
  * @param {string} role
  * @param {string} [path]
- * @param {{ scheme?: 'light' | 'dark', width?: number }} [options]
+ * @param {{ scheme?: 'light' | 'dark', width?: number, more?: import('playwright-core').BrowserContextOptions }} [options]
  */
 export async function as(browser, role, path = '/', options = {}) {
   const token = tokens[role]

@@ -87,7 +87,7 @@ export function Chart({ label, times, lines, format, height = 140, marks = none,
           setCursor: [(u) => setAt(u.cursor.idx ?? null)],
         },
         series: [{}, ...(JSON.parse(shape) as [string, string][]).map(([name, c], i) => {
-          return { label: name, stroke: colour(c), width: 1.5, dash: [...(dashes[i % dashes.length] ?? [])], spanGaps: false, points: { show: false } }
+          return { label: name, stroke: colour(c), width: 1.5, dash: [...(dashes[i % dashes.length] ?? [])], spanGaps: false, points: { show: (u: uPlot) => u.data[0].length < 3 } }
         })],
       },
       [[]],

@@ -1,5 +1,5 @@
 import * as Radix from '@radix-ui/react-dialog'
-import type { ReactNode } from 'react'
+import { useRef, type ReactNode } from 'react'
 
 interface Props {
   open: boolean
@@ -16,12 +16,20 @@ interface Props {
  * inline style sheet, which the content policy forbids.
  */
 export function Dialog({ open, onClose, title, about, children, wide }: Props) {
+  // Radix gives the focus back to a trigger of its own alone, which these dialogs don't have.
+  const before = useRef<HTMLElement | null>(null)
   return (
     <Radix.Root open={open} onOpenChange={(o) => !o && onClose()}>
       <Radix.Portal>
         <div className="fixed inset-0 z-40 bg-black/50" aria-hidden="true" />
         <Radix.Content
           className={`fixed top-[6vh] left-1/2 z-50 flex max-h-[88vh] w-[calc(100vw-1.5rem)] -translate-x-1/2 flex-col rounded-lg border border-line bg-card shadow-2xl ${wide ? 'max-w-5xl' : 'max-w-xl'}`}
+          onOpenAutoFocus={() => (before.current = document.activeElement instanceof HTMLElement ? document.activeElement : null)}
+          onCloseAutoFocus={(e) => {
+            e.preventDefault()
+            const back = before.current?.isConnected ? before.current : document.getElementById('main')
+            back?.focus()
+          }}
           {...(about ? {} : { 'aria-describedby': undefined })}
         >
           <div className="flex items-baseline justify-between gap-4 border-b border-line px-4 py-2">

@@ -5,7 +5,7 @@ import { useRead } from '../../api/query'
 import type { Member, TableVersion } from '../../api/schema.gen'
 import { age, count } from '../../format/format'
 import { useLive, useStale, useStatus } from '../../live/world'
-import { useSession } from '../../session/Session'
+import { useSession, type Permit } from '../../session/Session'
 import { ActButton, useAct, type Act } from '../../ui/Act'
 import { Ago, Time } from '../../ui/clock'
 import { Choice, Fact, Section, Trouble } from '../../ui/parts'
@@ -68,7 +68,8 @@ export function Page() {
   const status = useStatus()
   const old = useStale()
   const act = useAct()
-  const can = useSession().can('transferLeadership').allowed
+  const { can } = useSession()
+  const lead = can('transferLeadership')
   const members = useRead('listMembers', {}, { every: 2_000 })
   const known = useMemo(() => Object.values(picture?.regions ?? {}).reduce((sum, r) => sum + r.routers.total, 0), [picture?.regions])
   const asked = useRouters(show, known)
@@ -87,9 +88,9 @@ export function Page() {
       { id: 'lag', header: 'Entries behind', width: 7, number: true, cell: (m) => <Trouble bad={m.behind > 100}>{count(m.behind)}</Trouble> },
       { id: 'address', header: 'Address', width: 10, grow: true, cell: (m) => m.address },
       { id: 'version', header: 'Version', width: 9, cell: (m) => m.version || '–' },
-      { id: 'act', header: 'Leadership', width: 9, cell: (m) => (!m.leader && m.voter && m.healthy && can ? <button type="button" className="row-link" onClick={() => act.open(transfer(m.id))}>have it lead …</button> : '') },
+      { id: 'act', header: 'Leadership', width: 9, cell: (m) => (!m.leader && m.voter && m.healthy ? <button type="button" className="row-link" disabled={!lead.allowed} title={lead.reason || undefined} aria-label={`have it lead … (${m.id}${lead.reason ? `): ${lead.reason}` : ')'}`} onClick={() => act.open(transfer(m.id))}>have it lead …</button> : '') },
     ],
-    [act, can],
+    [act, lead.allowed, lead.reason],
   )
   return (
     <div data-stale={old} className="flex flex-col gap-3">
@@ -99,7 +100,7 @@ export function Page() {
         note={`as ${picture?.node ?? '…'} sees it`}
         actions={
           <>
-            <a className="button" href="/v1/controlplane/snapshot" download>Download a backup</a>
+            <Backup permit={can('saveSnapshot')} />
             <ActButton act={status?.freeze ? unfreeze : freeze} open={act.open} />
           </>
         }
@@ -138,5 +139,15 @@ export function Page() {
       </Section>
       {act.dialog}
     </div>
+  )
+}
+
+/** The whole state as a file, from which a control plane is restored. */
+function Backup({ permit }: { permit: Permit }) {
+  if (permit.allowed) return <a className="button" href="/v1/controlplane/snapshot" download>Download a backup</a>
+  return (
+    <span title={permit.reason}>
+      <button type="button" className="button" disabled aria-label={`Download a backup: ${permit.reason}`}>Download a backup</button>
+    </span>
   )
 }

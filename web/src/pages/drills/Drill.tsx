@@ -66,7 +66,15 @@ export function Page() {
   const tier = topTier(baseline, 1).tier
   const timeline = report.data?.timeline as Timeline | undefined
   const lines = useMemo(() => (timeline?.rows ? linesOfTimeline(timeline) : linesOf(samples, tier)), [timeline, samples, tier])
-  if (asked.isError && !d) return <Refused error={asked.error} />
+  if (asked.isError && !d) {
+    return (
+      <div className="flex flex-col gap-2">
+        <h1 className="text-sm font-semibold">Drill {id}</h1>
+        <Refused error={asked.error} />
+        <p><Link to="/drills" className="link">All drills</Link></p>
+      </div>
+    )
+  }
   if (!d) return <p className="p-3 text-soft" aria-busy="true">Asking …</p>
   const last = samples.at(-1)
   const old = stale || (asked.isError ? asked.error.message : '')

@@ -47,7 +47,7 @@ export function Create({ kind }: { kind: Kind }) {
         note="Lines that begin with # are what else may be said"
         actions={
           <>
-            {why ? <Ready why={why} operation={operation}>{(off) => <button type="button" className="button" disabled={off}>Create …</button>}</Ready> : <ActButton act={create} open={act.open}>Create</ActButton>}
+            {why ? <Ready why={why} operation={operation}>{(off, said) => <button aria-describedby={said} type="button" className="button" disabled={off}>Create …</button>}</Ready> : <ActButton act={create} open={act.open}>Create</ActButton>}
             {!clean && <button type="button" className="button" onClick={() => draft.setText(fresh)}>Begin anew</button>}
             <button type="button" className="button" onClick={() => void navigate({ search: (s) => ({ ...s, create: false }) })}>Close</button>
           </>

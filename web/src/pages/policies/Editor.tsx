@@ -121,9 +121,9 @@ export function Editor({ kind, name, now, etag, again }: Props) {
         note={<>{singular(kind)}, revision {resource.metadata.revision}{resource.metadata.updatedBy && <> by {resource.metadata.updatedBy}</>} at <Time at={resource.metadata.updatedAt} /> · <Link to="/policies" search={{ kind: search.kind }} className="link">all of the kind</Link></>}
         actions={
           <>
-            <Ready why={clean ? 'Nothing is changed' : hard.length > 0 ? why : ''} operation={of('replace', kind)}>{(off) => <button type="button" className="button" disabled={off || dry.isPending} onClick={() => dry.mutate(text)}>{dry.isPending ? 'Simulating …' : 'Dry run'}</button>}</Ready>
+            <Ready why={clean ? 'Nothing is changed' : hard.length > 0 ? why : ''} operation={of('replace', kind)}>{(off, said) => <button aria-describedby={said} type="button" className="button" disabled={off || dry.isPending} onClick={() => dry.mutate(text)}>{dry.isPending ? 'Simulating …' : 'Dry run'}</button>}</Ready>
             {!clean && <button type="button" className="button" onClick={discard}>Discard my changes</button>}
-            {why ? <Ready why={why} operation={of('replace', kind)}>{(off) => <button type="button" className="button" disabled={off}>Apply …</button>}</Ready> : <ActButton act={save} open={act.open}>{judged.approvals > 0 ? 'Propose' : 'Apply'}</ActButton>}
+            {why ? <Ready why={why} operation={of('replace', kind)}>{(off, said) => <button aria-describedby={said} type="button" className="button" disabled={off}>Apply …</button>}</Ready> : <ActButton act={save} open={act.open}>{judged.approvals > 0 ? 'Propose' : 'Apply'}</ActButton>}
             <ActButton act={remove} open={act.open} danger>Delete</ActButton>
           </>
         }
@@ -198,13 +198,13 @@ function Overtaken({ by, at, readable, take, keep, merge: join }: { by: string; 
 }
 
 /** A button that says why it can't be pressed: a missing right, or what is to be done first. */
-export function Ready({ why, operation, children }: { why: string; operation: Act['operation']; children: (off: boolean) => ReactNode }) {
+export function Ready({ why, operation, children }: { why: string; operation: Act['operation']; children: (off: boolean, described: string | undefined) => ReactNode }) {
   const permit = useSession().can(operation)
   const id = useId()
   const reason = permit.allowed ? why : permit.reason
   return (
-    <span title={reason || undefined} aria-describedby={reason ? id : undefined}>
-      {children(!permit.allowed || reason !== '')}
+    <span title={reason || undefined}>
+      {children(!permit.allowed || reason !== '', reason ? id : undefined)}
       {reason && <span id={id} className="sr-only">{reason}</span>}
     </span>
   )

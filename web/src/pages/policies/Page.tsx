@@ -41,7 +41,7 @@ export function Page() {
         actions={
           <>
             <Search label="Search by name or content" value={q} onChange={onQ} />
-            <Ready why="" operation={of('create', kind)}>{(off) => <button type="button" className="button" disabled={off} onClick={() => void navigate({ search: (s) => ({ ...s, create: true }) })}>New {singular(kind)}</button>}</Ready>
+            <Ready why="" operation={of('create', kind)}>{(off, said) => <button aria-describedby={said} type="button" className="button" disabled={off} onClick={() => void navigate({ search: (s) => ({ ...s, create: true }) })}>New {singular(kind)}</button>}</Ready>
           </>
         }
       >

@@ -104,7 +104,7 @@ function Review({ id, close, open }: { id: string; close: () => void; open: (act
             <div className="flex flex-wrap justify-end gap-2">
               {own ? <ActButton act={decide(p, 'withdraw', close)} open={open}>Withdraw</ActButton> : <ActButton act={decide(p, 'reject', close)} open={open} danger>Reject</ActButton>}
               {own || approved ? (
-                <Ready why={own ? 'It is your own: somebody else has to approve it' : 'You have approved it already'} operation="approveProposal">{(off) => <button type="button" className="button" disabled={off}>Approve …</button>}</Ready>
+                <Ready why={own ? 'It is your own: somebody else has to approve it' : 'You have approved it already'} operation="approveProposal">{(off, said) => <button aria-describedby={said} type="button" className="button" disabled={off}>Approve …</button>}</Ready>
               ) : (
                 <ActButton act={decide(p, 'approve', close)} open={open}>Approve</ActButton>
               )}

@@ -53,7 +53,7 @@ export function Detail({ usage: u, history, tenants, without, onWithout, open, o
       }
     >
       <Facts usage={u} now={now} />
-      <div className="grid items-start gap-x-6 border-t border-line xl:grid-cols-2">
+      <div className="grid grid-cols-1 items-start gap-x-6 border-t border-line xl:grid-cols-2">
         <Lately usage={u} history={history} />
         <div>
           <Table label="By region" rows={u.regions ?? []} columns={regions} rowId={(r) => r.region} empty="No region uses it." />
@@ -92,7 +92,7 @@ function Lately({ usage: u, history }: { usage: Row; history: readonly Moment[] 
   const slots = u.kind === 'concurrent-requests'
   const used = { label: slots ? 'taken' : 'used a minute', colour: 'observed', values: lines.used }
   return (
-    <div className="grid sm:grid-cols-[3fr_2fr]">
+    <div className="grid grid-cols-1 sm:grid-cols-[3fr_2fr]">
       <Chart
         label={slots ? 'Slots taken, since this page was opened' : `${budget ? 'Spent' : 'Used'} a minute, since this page was opened`}
         times={lines.times}
