@@ -118,6 +118,7 @@ function Head({ drill: d, children }: { drill: Drill; children: React.ReactNode 
             {words(s)}
           </li>
         ))}
+        {at < 0 && <li aria-current="step" className="rounded bg-hold px-2 font-semibold text-card">{words(d.state)}</li>}
       </ol>
       <dl className="flex flex-wrap gap-x-6 gap-y-1 border-t border-line px-3 py-2">
         <Fact name="State"><State drill={d} /> for <Ago at={d.stateSince} /></Fact>
