@@ -31,6 +31,7 @@ func TestTheConsole(t *testing.T) {
 		{"quota", nil},
 		{"stream", nil},
 		{"session", nil},
+		{"drills", nil},
 		{"policies", nil},
 		{"place", s.placeLevers()},
 	} {
