@@ -32,6 +32,7 @@ export function problem(status, code, title, detail) {
 export async function startFake() {
   /** @type {Set<import('node:http').ServerResponse>} */
   const watchers = new Set()
+  let asked = 0
   /** @type {{ fleet: ReturnType<typeof picture>, silent: boolean, down: boolean, requests: number, role: string, answers: Record<string, Answerer> }} */
   const state = {
     fleet: picture(),
@@ -69,7 +70,9 @@ export async function startFake() {
       return
     }
     if (pathname === '/v1/events') {
-      state.requests++
+      // A browser tries each connection that it has kept, one right after the other: that is one attempt of the page's.
+      if (Date.now() - asked > 100) state.requests++
+      asked = Date.now()
       if (state.down) return void request.socket.destroy()
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       watchers.add(response)

@@ -80,7 +80,7 @@ test('a lost connection is made again, by itself, ever more slowly', async () =>
   await page.getByTestId('link').getByText('trying again').waitFor()
   await page.locator('main > [data-stale=true]').waitFor()
   assert.equal(await page.locator('tr[data-region]').count(), 3, 'the last figures are gone')
-  assert.ok(fake.state.requests - before <= 8, `${fake.state.requests - before} attempts in a few seconds`)
+  assert.ok(fake.state.requests - before <= 6, `${fake.state.requests - before} attempts in a few seconds`)
   fake.state.down = false
   await page.getByTestId('link').getByText('● live').waitFor()
   await context.close()
