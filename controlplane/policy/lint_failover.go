@@ -85,7 +85,7 @@ func (l *reach) idle(s *ClusterSpec) string {
 // empty: places in which no cluster stands, where others do.
 func (l *reach) empty(places []string) {
 	held := func(place string) bool {
-		for region := range l.regions {
+		for _, region := range sortedKeys(l.regions) {
 			if l.within([]string{place}, region) {
 				return true
 			}
@@ -117,7 +117,7 @@ func (l *reach) loss(places []string) string {
 			}
 		}
 		if len(here) == 1 {
-			for region := range here {
+			for _, region := range sortedKeys(here) {
 				only[region] = append(only[region], m)
 			}
 		}
@@ -159,7 +159,7 @@ func (l *reach) apart(places []string) (names []string) {
 		if len(s.Residency) == 0 || len(s.Match) > 0 {
 			return
 		}
-		for region := range l.regions {
+		for _, region := range sortedKeys(l.regions) {
 			if l.within(places, region) && l.within(s.Residency, region) {
 				return
 			}

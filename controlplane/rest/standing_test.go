@@ -9,7 +9,8 @@ import (
 
 func TestReadsThatComeTogetherShareALook(t *testing.T) {
 	looks := 0
-	look := func(now time.Time) signal.Snapshot { looks++; return signal.Snapshot{At: now} }
+	routers := make([]signal.Observation, 5000)
+	look := func(now time.Time) signal.Snapshot { looks++; return signal.Snapshot{At: now, Routers: routers} }
 	var s seen
 	for _, step := range []struct {
 		after time.Duration
@@ -25,9 +26,18 @@ func TestReadsThatComeTogetherShareALook(t *testing.T) {
 		{100 * time.Millisecond, 4, 0, "a clock that was set back"},
 	} {
 		now := epoch.Add(step.after)
-		got := s.at(now, 200*time.Millisecond, look)
+		got := s.at(now, look)
 		if looks != step.looks || now.Sub(got.At) != step.age {
 			t.Errorf("%s: %d looks, %s old; want %d, %s", step.why, looks, now.Sub(got.At), step.looks, step.age)
 		}
+	}
+	routers = routers[:3]
+	s = seen{}
+	before := looks
+	for i := range 10 {
+		s.at(epoch.Add(time.Duration(i)*time.Millisecond), look)
+	}
+	if looks != before+10 {
+		t.Errorf("ten reads of three routers, a millisecond apart, shared %d looks", looks-before)
 	}
 }
