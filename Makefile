@@ -72,6 +72,7 @@ test: space deps web/dist/index.html lint ## Everything that CI checks.
 	go test -vet=off $(SIMULATIONS)
 	CGO_ENABLED=1 go test -race -vet=off -p 1 -timeout 20m $(CLOCKED)
 	go test -vet=off -run '^TestScenarios$$|AdviceOverTime|NoSurvivorIsPlanned' ./controlplane/plan # of these only the short ones and a few under -race
+	go test -vet=off -run ReconnectAtOnce ./cmd/anabranch-controlplane/node # not under -race: see reconnect_test.go
 	CGO_ENABLED=1 go test -race -vet=off -tags kubernetes -run Kubernetes ./cmd/anabranch-router
 
 .PHONY: test-short

@@ -204,8 +204,9 @@ test('requests of every fate are explained', async () => {
   await page.getByText(/Refused with 404 \(/).waitFor()
   await page.getByText('It was refused before its model was known').waitFor()
   // Over its quota.
-  await until('globex to meet its limit', () => lever('ask', { region: home, tenant: 'globex', model: 'llama-3.1-8b', count: 20 }), (got) => got.statuses['429'] > 0, 60_000)
-  const refused = await until('a request of globex to be refused', () => lever('ask', { region: home, tenant: 'globex', model: 'llama-3.1-8b' }), (got) => got.statuses['429'] === 1)
+  await lever('flood', { tenant: 'globex', model: 'llama-3.1-8b', workers: 2 })
+  const refused = await until('a request of globex to be refused', () => lever('ask', { region: home, tenant: 'globex', model: 'llama-3.1-8b' }), (got) => got.statuses['429'] === 1, 60_000)
+  await lever('calm', { tenant: 'globex' })
   await explain(refused.ids[0])
   await page.getByText(/Refused by the quota globex\/requests/).waitFor()
   // None that anybody remembers.
