@@ -56,8 +56,11 @@ test('somebody signs in, goes through all pages, searches, opens a row, acts and
     await page.waitForURL(new RegExp(`${url}/${path}(\\?|$)`))
     await page.locator('main h1').waitFor()
     if (path === 'drills' || path === 'cost') continue // which have nothing to search in
-    await page.keyboard.press('/')
-    assert.match(await focused(page), /^(input|textarea)/, `/ finds nothing to search in on ${path}`)
+    // The address changes before the page does, whose code may still be on its way.
+    await until(`/ to find something to search in on ${path}`, async () => {
+      await page.keyboard.press('/')
+      return focused(page)
+    }, (has) => /^(input|textarea)/.test(has))
     await page.keyboard.press('Escape')
     await page.evaluate(() => /** @type {HTMLElement | null} */ (document.activeElement)?.blur())
   }
