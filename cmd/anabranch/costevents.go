@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -81,16 +80,9 @@ by the hour, with usage around it (STEP).`,
 		if err != nil {
 			return err
 		}
-		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), pathCostEvents, query, &raw); err != nil {
-			return err
-		}
-		if *format != "table" {
-			return a.write(*format, raw)
-		}
 		var all costEventsAnswer
-		if err := json.Unmarshal(raw, &all); err != nil {
-			return fmt.Errorf("read answer: %w", err)
+		if tabled, err := a.answer(cmd.Context(), c, pathCostEvents, query, *format, &all); !tabled {
+			return err
 		}
 		return a.printCostEvents(all)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -41,19 +40,12 @@ simulated; --region asks for others.`,
 		if err != nil {
 			return err
 		}
-		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), "/v1/drills/readiness", url.Values{"kind": {kind}, "region": regions}, &raw); err != nil {
-			return err
-		}
-		if *format != "table" {
-			return a.write(*format, raw)
-		}
 		var all struct {
 			At    time.Time         `json:"at"`
 			Items []drill.Readiness `json:"items"`
 		}
-		if err := json.Unmarshal(raw, &all); err != nil {
-			return fmt.Errorf("read answer: %w", err)
+		if tabled, err := a.answer(cmd.Context(), c, "/v1/drills/readiness", url.Values{"kind": {kind}, "region": regions}, *format, &all); !tabled {
+			return err
 		}
 		return a.printReadiness(all.At, all.Items)
 	}
@@ -74,7 +66,7 @@ func (a *app) printReadiness(at time.Time, items []drill.Readiness) error {
 			opens = r.Opens.Format("Mon 2006-01-02 15:04 MST")
 		}
 		if l := r.Last; l != nil {
-			last = fmt.Sprintf("%s %s, %s ago", l.Kind, l.Outcome, sinceThen(at.Sub(l.EndedAt)))
+			last = fmt.Sprintf("%s %s, %s ago", l.Kind, l.Outcome, since(at, l.EndedAt))
 		}
 		rows = append(rows, []string{string(r.Region), ready, dash(r.Forecast.Verdict), fullest(r.Forecast), opens, last})
 		for _, b := range r.Blocks {
@@ -93,19 +85,6 @@ func fullest(f drill.Forecast) string {
 		return "-"
 	}
 	return fmt.Sprintf("%s %.0f %%", f.Survivors[0].Cluster, 100*f.Survivors[0].With)
-}
-
-// sinceThen is how long ago something was, to the hour or the minute.
-func sinceThen(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return strconv.Itoa(int(max(d, 0)/time.Second)) + "s"
-	case d < time.Hour:
-		return strconv.Itoa(int(d/time.Minute)) + "m"
-	case d < 48*time.Hour:
-		return strconv.Itoa(int(d/time.Hour)) + "h"
-	}
-	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
 }
 
 func (a *app) drillCalendar() *cobra.Command {
@@ -134,36 +113,32 @@ the time that clocks of the schedule's time zone show.`,
 		if err != nil {
 			return err
 		}
-		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), "/v1/drills/calendar", query, &raw); err != nil {
+		var all drillsAhead
+		if tabled, err := a.answer(cmd.Context(), c, "/v1/drills/calendar", query, *format, &all); !tabled {
 			return err
 		}
-		if *format != "table" {
-			return a.write(*format, raw)
-		}
-		return a.printCalendar(raw)
+		return a.printCalendar(all)
 	}
 	return cmd
 }
 
-func (a *app) printCalendar(raw json.RawMessage) error {
-	var all struct {
-		Items []struct {
-			Plan     string        `json:"plan"`
-			Kind     string        `json:"kind"`
-			At       time.Time     `json:"at"`
-			Ends     time.Time     `json:"ends"`
-			TimeZone string        `json:"timeZone"`
-			Refused  []drill.Block `json:"refused"`
-			ID       string        `json:"id"`
-			State    string        `json:"state"`
-			Approved bool          `json:"approved"`
-		} `json:"items"`
-		More bool `json:"more"`
-	}
-	if err := json.Unmarshal(raw, &all); err != nil {
-		return fmt.Errorf("read answer: %w", err)
-	}
+// drillsAhead are what schedules begin, as far as the command shows it.
+type drillsAhead struct {
+	Items []struct {
+		Plan     string        `json:"plan"`
+		Kind     string        `json:"kind"`
+		At       time.Time     `json:"at"`
+		Ends     time.Time     `json:"ends"`
+		TimeZone string        `json:"timeZone"`
+		Refused  []drill.Block `json:"refused"`
+		ID       string        `json:"id"`
+		State    string        `json:"state"`
+		Approved bool          `json:"approved"`
+	} `json:"items"`
+	More bool `json:"more"`
+}
+
+func (a *app) printCalendar(all drillsAhead) error {
 	if len(all.Items) == 0 {
 		return a.printf("no schedule begins a drill in that time\n")
 	}

@@ -309,17 +309,10 @@ func (a *app) emergencyList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), "/v1/emergency", nil, &raw); err != nil {
-			return err
-		}
-		if *format != "table" {
-			return a.write(*format, raw)
-		}
 		var list struct {
 			Items []emergencyOrder `json:"items"`
 		}
-		if err := json.Unmarshal(raw, &list); err != nil {
+		if tabled, err := a.answer(cmd.Context(), c, "/v1/emergency", nil, *format, &list); !tabled {
 			return err
 		}
 		return a.printOrders(list.Items, time.Now())

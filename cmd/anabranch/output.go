@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/spf13/cobra"
+
+	"anabranch/cmd/anabranch/client"
 )
 
 // colorful says whether colours belong into out: a terminal, and nobody asked for none.
@@ -50,6 +54,22 @@ func formats(cmd *cobra.Command, allowed ...string) *string {
 		return args(cmd, given)
 	}
 	return format
+}
+
+// answer reads what the control plane says at a path: for a table into a value, which is the caller's to print then, and
+// otherwise onto the output, as it came.
+func (a *app) answer(ctx context.Context, c *client.Client, path string, query url.Values, format string, into any) (tabled bool, err error) {
+	var raw json.RawMessage
+	if err := c.JSON(ctx, path, query, &raw); err != nil {
+		return false, err
+	}
+	if format != "table" {
+		return false, a.write(format, raw)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return false, fmt.Errorf("read answer: %w; -o json shows it as it came", err)
+	}
+	return true, nil
 }
 
 // write prints v, or its JSON if it is raw already, as json or yaml.

@@ -119,18 +119,11 @@ why it ended.`,
 		if err != nil {
 			return err
 		}
-		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), "/v1/rollouts", nil, &raw); err != nil {
-			return err
-		}
-		if *format != "table" {
-			return a.write(*format, raw)
-		}
 		var list struct {
 			Items []aRollout `json:"items"`
 		}
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return fmt.Errorf("read rollouts: %w; -o json shows them as they came", err)
+		if tabled, err := a.answer(cmd.Context(), c, "/v1/rollouts", nil, *format, &list); !tabled {
+			return err
 		}
 		var rows [][]string
 		for _, r := range list.Items {
@@ -161,16 +154,9 @@ have it.`,
 		if err != nil {
 			return err
 		}
-		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), "/v1/rollouts/"+url.PathEscape(id), nil, &raw); err != nil {
-			return err
-		}
-		if *format != "table" {
-			return a.write(*format, raw)
-		}
 		var r aRollout
-		if err := json.Unmarshal(raw, &r); err != nil {
-			return fmt.Errorf("read rollout: %w; -o json shows it as it came", err)
+		if tabled, err := a.answer(cmd.Context(), c, "/v1/rollouts/"+url.PathEscape(id), nil, *format, &r); !tabled {
+			return err
 		}
 		return a.printf("rollout   %s\nstage     %s since %s\n%scanary    %s in %s\nreached   %s\nchanges   %s\nstarted   %s\nby        %s\nreason    %s\n",
 			r.ID, r.stage(), r.StageSince.Format(time.RFC3339), r.bakeLines(time.Now()), r.Canary, r.Region, r.reached(), dash(strings.Join(r.Changes, ", ")),

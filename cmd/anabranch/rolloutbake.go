@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -97,21 +96,14 @@ later     gets it in a later stage`,
 		if standing != "" {
 			query.Set("standing", standing)
 		}
-		var raw json.RawMessage
-		if err := c.JSON(cmd.Context(), "/v1/rollouts/"+url.PathEscape(id)+"/routers", query, &raw); err != nil {
-			return err
-		}
-		if *format != "table" {
-			return a.write(*format, raw)
-		}
 		var list struct {
 			Items []struct {
 				ID, Region, Standing, Reason string
 				AppliedRevision              uint64
 			} `json:"items"`
 		}
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return fmt.Errorf("read routers: %w; -o json shows them as they came", err)
+		if tabled, err := a.answer(cmd.Context(), c, "/v1/rollouts/"+url.PathEscape(id)+"/routers", query, *format, &list); !tabled {
+			return err
 		}
 		var rows [][]string
 		for _, r := range list.Items {
