@@ -120,10 +120,12 @@ func (n standing) emergency(cluster fleet.ClusterID, region fleet.RegionID) stri
 // emergencies are the orders that hold, as this node knows, oldest first.
 func (s *Server) emergencies(view *state.View) []EmergencyOrder {
 	now := s.o.Now()
-	ordered := s.ordered(view, now)
-	routers := s.o.Signals.Snapshot(now).Routers
-	out := []EmergencyOrder{}
-	for _, g := range ordered.Given() {
+	given, out := s.ordered(view, now).Given(), []EmergencyOrder{}
+	if len(given) == 0 {
+		return out // as nearly always: a look at the routers is not free
+	}
+	routers := s.seen.at(now, s.o.Signals.Snapshot).Routers
+	for _, g := range given {
 		item := EmergencyOrder{Given: g, TableRevision: view.RevertedTo(g.ID), Routers: len(routers)}
 		for _, r := range routers {
 			for _, held := range r.Report.GetOrders().GetHeld() {

@@ -53,7 +53,7 @@ func (f *liveFeed) advance(s *Server, now time.Time) error {
 		return nil
 	}
 	if f.fleet == nil || now.Sub(f.seen.signals.At) >= every-every/(2*fleetRate) || now.Before(f.seen.signals.At) {
-		f.seen = &sight{s.o.Signals.Snapshot(now), map[spot]signal.Load{}}
+		f.seen = &sight{s.seen.at(now, s.o.Signals.Snapshot), map[spot]signal.Load{}}
 	}
 	f.made = now
 	view := s.o.View()

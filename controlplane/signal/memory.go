@@ -54,13 +54,34 @@ type count struct {
 	tokens, prefix, cached uint64
 }
 
+func (c count) plus(d count) count {
+	return count{c.requests + d.requests, c.failures + d.failures, c.tokens + d.tokens, c.prefix + d.prefix, c.cached + d.cached}
+}
+
+// minus takes away what was added.
+func (c count) minus(d count) count {
+	return count{c.requests - d.requests, c.failures - d.failures, c.tokens - d.tokens, c.prefix - d.prefix, c.cached - d.cached}
+}
+
 // past is what one earlier report counted.
 type past struct {
 	at     time.Time
 	span   time.Duration
-	places map[place]count
-	asked  map[fleet.ModelID]float64 // requests asked of the router, before routing
+	places []counted
+	asked  []wanted
 	total  count
+}
+
+// counted is what was counted of one place.
+type counted struct {
+	at place
+	n  count
+}
+
+// wanted are requests for a model that were asked of the router, before routing.
+type wanted struct {
+	model    fleet.ModelID
+	requests float64
 }
 
 // memory is one router's last observation and what has to be remembered across reports.
@@ -68,12 +89,14 @@ type memory struct {
 	obs    Observation
 	demand map[stream]asked
 	recent []past // oldest first
+	// places adds up those of recent, so that a look at all routers need not.
+	places map[place]count
 	quotas uses
 	spots  map[place]spot // as of the last report
 	began  time.Time      // when the first report came
 }
 
-func newMemory() *memory { return &memory{demand: map[stream]asked{}} }
+func newMemory() *memory { return &memory{demand: map[stream]asked{}, places: map[place]count{}} }
 
 // take replaces the observation. A report seen before, because another node handed it over too,
 // is not counted twice.
@@ -204,43 +227,51 @@ func spanOf(r *routerpb.Report) time.Duration {
 
 func (m *memory) remember(r *routerpb.Report, at time.Time) {
 	span := spanOf(r)
-	p := past{
-		at:     at,
-		span:   span,
-		places: map[place]count{},
-		asked:  map[fleet.ModelID]float64{},
-		total:  count{requests: r.GetRequests(), failures: r.GetFailures()},
-	}
+	p := past{at: at, span: span, total: count{requests: r.GetRequests(), failures: r.GetFailures()}}
 	for _, c := range r.GetClusters() {
 		if c.GetRequests() == 0 && c.GetFailures() == 0 && c.GetPrefixTokens() == 0 {
 			continue
 		}
 		key := place{fleet.ClusterID(c.GetCluster()), fleet.ModelID(c.GetModel())}
-		sum := p.places[key]
-		sum.requests += c.GetRequests()
-		sum.failures += c.GetFailures()
-		sum.tokens += c.GetInputTokens() + c.GetOutputTokens()
-		sum.prefix += c.GetPrefixTokens()
-		sum.cached += min(c.GetCachedTokens(), c.GetPrefixTokens())
-		p.places[key] = sum
+		n := count{
+			requests: c.GetRequests(), failures: c.GetFailures(), tokens: c.GetInputTokens() + c.GetOutputTokens(),
+			prefix: c.GetPrefixTokens(), cached: min(c.GetCachedTokens(), c.GetPrefixTokens()),
+		}
+		p.places = append(p.places, counted{key, n})
+		m.places[key] = m.places[key].plus(n)
 	}
 	for _, d := range r.GetDemand() {
-		p.asked[fleet.ModelID(d.GetModel())] += Number(d.GetRequestsPerS()) * span.Seconds()
+		p.asked = append(p.asked, wanted{fleet.ModelID(d.GetModel()), Number(d.GetRequestsPerS()) * span.Seconds()})
 	}
 	m.recent = append(m.recent, p)
-	if extra := len(m.recent) - maxReports; extra > 0 {
-		m.recent = slices.Delete(m.recent, 0, extra)
-	}
-	m.recent = since(m.recent, at.Add(-recently))
+	m.forget(len(m.recent) - maxReports)
+	m.forget(upTo(m.recent, at.Add(-recently)))
 }
 
-// since leaves out what is from start or before.
-func since(recent []past, start time.Time) []past {
+// forget drops the oldest reports.
+func (m *memory) forget(n int) {
+	if n <= 0 {
+		return
+	}
+	for _, p := range m.recent[:n] {
+		for _, c := range p.places {
+			if left := m.places[c.at].minus(c.n); left == (count{}) {
+				delete(m.places, c.at)
+			} else {
+				m.places[c.at] = left
+			}
+		}
+	}
+	m.recent = slices.Delete(m.recent, 0, n)
+}
+
+// upTo counts what is from start or before.
+func upTo(recent []past, start time.Time) int {
 	i := 0
 	for i < len(recent) && !recent[i].at.After(start) {
 		i++
 	}
-	return recent[i:]
+	return i
 }
 
 // sorted lists memories by router id. The caller holds the lock.

@@ -84,6 +84,7 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 	finished := map[place]float64{} // by routers beside it that were heard of lately
 	asked := map[routeKey]float64{}
 	counted := map[routeKey]float64{}
+	own := map[fleet.ModelID]float64{} // asked of one router
 	for _, m := range routers {
 		obs := m.obs
 		// The node that it was connected to may not be there any more to say that it is not.
@@ -95,9 +96,9 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 		if len(m.quotas) > 0 {
 			s.voices = append(s.voices, voice{m.obs.Region(), m.obs.Received, !m.obs.Report.GetQuotaStoreOk(), m.quotas})
 		}
-		recent := since(m.recent, now.Add(-recently))
-		s.addRegion(m, recent)
-		s.addSights(m, recent)
+		m.forget(upTo(m.recent, now.Add(-recently)))
+		s.addRegion(m)
+		s.addSights(m)
 		for at, p := range m.spots {
 			s.served[routeKey{m.obs.Region(), at}] += p.served
 			if p.own {
@@ -117,13 +118,17 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 				s.tiers[at][p] += work
 			}
 		}
-		for _, p := range recent {
-			for model, n := range p.asked {
-				asked[routeKey{m.obs.Region(), place{model: model}}] += n
+		clear(own)
+		for _, p := range m.recent {
+			for _, a := range p.asked {
+				own[a.model] += a.requests
 			}
-			for at, n := range p.places {
-				counted[routeKey{m.obs.Region(), at}] += float64(n.requests)
-			}
+		}
+		for model, n := range own {
+			asked[routeKey{m.obs.Region(), place{model: model}}] += n
+		}
+		for at, n := range m.places {
+			counted[routeKey{m.obs.Region(), at}] += float64(n.requests)
 		}
 	}
 	for at, b := range capacity {
@@ -135,7 +140,7 @@ func build(now time.Time, routers []*memory, capacity map[place]belief) Snapshot
 	return s
 }
 
-func (s *Snapshot) addRegion(m *memory, recent []past) {
+func (s *Snapshot) addRegion(m *memory) {
 	age := m.obs.Age(s.At)
 	r, known := s.regions[m.obs.Region()]
 	if !known {
@@ -148,7 +153,7 @@ func (s *Snapshot) addRegion(m *memory, recent []past) {
 	r.QuotaStoreOK = r.QuotaStoreOK && m.obs.Report.GetQuotaStoreOk()
 	var span time.Duration
 	var total count
-	for _, p := range recent {
+	for _, p := range m.recent {
 		span += p.span
 		total.requests += p.total.requests
 		total.failures += p.total.failures
@@ -160,20 +165,18 @@ func (s *Snapshot) addRegion(m *memory, recent []past) {
 	s.regions[m.obs.Region()] = r
 }
 
-func (s *Snapshot) addSights(m *memory, recent []past) {
+func (s *Snapshot) addSights(m *memory) {
+	var span time.Duration
+	for _, p := range m.recent {
+		span += p.span
+	}
 	for _, c := range m.obs.Report.GetClusters() {
 		at := place{fleet.ClusterID(c.GetCluster()), fleet.ModelID(c.GetModel())}
-		sight := Sight{Router: m.obs.Router(), Region: m.obs.Region(), Signal: c, Age: m.obs.Age(s.At)}
-		for _, p := range recent {
-			n := p.places[at]
-			sight.Requests += n.requests
-			sight.Failures += n.failures
-			sight.Tokens += n.tokens
-			sight.Prefix += n.prefix
-			sight.Cached += n.cached
-			sight.Span += p.span
-		}
-		s.sights[at.cluster] = append(s.sights[at.cluster], sight)
+		n := m.places[at]
+		s.sights[at.cluster] = append(s.sights[at.cluster], Sight{
+			Router: m.obs.Router(), Region: m.obs.Region(), Signal: c, Age: m.obs.Age(s.At),
+			Requests: n.requests, Failures: n.failures, Tokens: n.tokens, Prefix: n.prefix, Cached: n.cached, Span: span,
+		})
 	}
 }
 
