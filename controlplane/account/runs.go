@@ -65,3 +65,9 @@ func (a *Account) forget(from, until int, but *statepb.UsageRun) {
 	}
 	a.runs = slices.Delete(a.runs, oldest, oldest+1)
 }
+
+// SameRuns says that nothing that routers reported was counted between two states of an account: what [Account.Counted]
+// says is the same for all.
+func (a Account) SameRuns(b Account) bool {
+	return a.begun == b.begun && len(a.runs) == len(b.runs) && (len(a.runs) == 0 || &a.runs[0] == &b.runs[0])
+}

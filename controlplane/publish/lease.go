@@ -52,16 +52,47 @@ func (r *renewals) since(p point) (at time.Time, ok bool) {
 	return r.at, r.sawIt && r.was == p
 }
 
-// follow looks at each state until stop is closed.
+// follow looks at each state until stop is closed, and wakes sessions for those that concern them.
 func (s *Server) follow() {
+	var before *state.View
 	for {
 		view := s.o.View()
 		s.renewals.look(view, s.o.Now())
+		if view.ConcernsRouters(before) {
+			s.turns.turn()
+		}
+		before = view
 		select {
 		case <-s.o.Changed(view.Index()):
 		case <-s.stop:
 			return
 		}
+	}
+}
+
+// turns tells all sessions at once that there may be something to tell routers: a state changes far more often than that,
+// and thousands would look each time. The zero value is ready.
+type turns struct {
+	mu   sync.Mutex // guards next
+	next chan struct{}
+}
+
+// wait gives a channel that is closed at the next turn: ask for it before looking at the state.
+func (t *turns) wait() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next == nil {
+		t.next = make(chan struct{})
+	}
+	return t.next
+}
+
+func (t *turns) turn() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next != nil {
+		close(t.next)
+		t.next = nil
 	}
 }
 

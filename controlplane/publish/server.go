@@ -119,6 +119,7 @@ type Server struct {
 	tellings tellings
 	limits   limitCache
 	renewals renewals
+	turns    turns
 
 	stop     chan struct{} // closed when Run ends
 	children sync.WaitGroup

@@ -99,8 +99,8 @@ func (x *session) run(ctx context.Context, received <-chan *routerpb.FromRouter,
 	pace := time.NewTicker(s.o.LedgerEvery)
 	defer pace.Stop()
 	for {
+		changed := s.turns.wait()
 		view := s.o.View()
-		changed := s.o.Changed(view.Index())
 		table := view.TableFor(x.router, x.region)
 		message := x.next(view, table)
 		var push chan<- *routerpb.ToRouter

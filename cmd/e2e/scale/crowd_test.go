@@ -33,12 +33,14 @@ type crowd struct {
 	up      atomic.Int64 // streams that are there
 	lost    atomic.Int64 // streams that ended
 	unwell  atomic.Int64 // how many clusters are
+	every   atomic.Int64 // seconds between two reports of one router
 }
 
 // newCrowd is of nobody yet; its routers stay until the test ends.
 func newCrowd(t *testing.T, s size, address string) *crowd {
 	ctx, end := context.WithCancel(context.Background())
 	c := &crowd{size: s, t: t, ctx: ctx, address: address}
+	c.every.Store(1)
 	t.Cleanup(func() {
 		end()
 		c.all.Wait()
@@ -61,7 +63,7 @@ func (c *crowd) gather(from, to int) {
 	}
 }
 
-// share keeps the routers of one connection: each reports once a second, one after the other, and comes again after its
+// share keeps the routers of one connection: each reports once in a while, one after the other, and comes again after its
 // stream has ended, as a router does.
 func (c *crowd) share(ctx context.Context, conn *grpc.ClientConn, from, to int) {
 	var hear sync.WaitGroup
@@ -73,14 +75,18 @@ func (c *crowd) share(ctx context.Context, conn *grpc.ClientConn, from, to int) 
 	wait(ctx, time.Duration(from%8000)*time.Millisecond)
 	tick := time.NewTicker(time.Second / time.Duration(len(all)))
 	defer tick.Stop()
-	for n := 0; ; n++ {
+	for n, ticks := 0, int64(0); ; ticks++ {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
+			if ticks%c.every.Load() != 0 {
+				continue
+			}
 			r := all[n%len(all)]
+			n++
 			if !r.up.Load() && r.connect(ctx, conn, &hear) != nil {
-				continue // it tries again in a second
+				continue // it tries again at its next turn
 			}
 			_ = r.send(r.report(now)) // the stream's end is heard of
 		}
@@ -162,8 +168,11 @@ func (r *router) hello() *routerpb.FromRouter {
 
 // report is what the router sees in a second: loads that wander by a few percent, as real ones do.
 func (r *router) report(now time.Time) *routerpb.FromRouter {
-	home := r.home()
-	out := &routerpb.Report{AtUnixMs: now.UnixMilli(), ClockUnixMs: now.UnixMilli(), InFlight: 20 + r.Int64N(3), QuotaStoreOk: true, Requests: 100 + r.Uint64N(8), WindowMs: 1000}
+	home, seconds := r.home(), uint64(r.c.every.Load())
+	out := &routerpb.Report{
+		AtUnixMs: now.UnixMilli(), ClockUnixMs: now.UnixMilli(), InFlight: 20 + r.Int64N(3), QuotaStoreOk: true,
+		Requests: seconds * (100 + r.Uint64N(8)), WindowMs: 1000 * seconds,
+	}
 	for k := range 5 {
 		at := (home + 8*k) % r.c.regions
 		ill := at%29 == 5 && int64(at/29) < r.c.unwell.Load()
@@ -171,7 +180,7 @@ func (r *router) report(now time.Time) *routerpb.FromRouter {
 			s := &routerpb.ClusterSignal{
 				Cluster: clusterName(at), Model: model, Scraped: k == 0, EndpointsTotal: 8, EndpointsReady: 8,
 				Waiting: float64(r.IntN(5)), Running: 60 + float64(r.IntN(6)), KvUsage: 0.5 + 0.02*r.Float64(), Saturation: 0.4 + 0.1*float64(at%5) + 0.02*r.Float64(),
-				CapacityWork: 190_000 + 20_000*r.Float64(), LoadWork: 110_000 + 5000*r.Float64(), Requests: 20 + r.Uint64N(4), TtftP50Ms: 150 + 10*r.Float64(), TtftP95Ms: 300 + 20*r.Float64(),
+				CapacityWork: 190_000 + 20_000*r.Float64(), LoadWork: 110_000 + 5000*r.Float64(), Requests: seconds * (20 + r.Uint64N(4)), TtftP50Ms: 150 + 10*r.Float64(), TtftP95Ms: 300 + 20*r.Float64(),
 			}
 			if ill {
 				s.Failures, s.EndpointsReady, s.Ejected, s.EjectReason = s.Requests, 0, true, "3 connect failures in a row"
