@@ -49,8 +49,9 @@ func (u *usage) see(s signal.Snapshot, table *routerpb.Table) {
 		before[o.GetId()] = o.GetShares()
 	}
 	maps.DeleteFunc(u.average, func(organisation string, _ plan.Usage) bool { _, there := before[organisation]; return !there })
+	limits := s.AllLimits()
 	for organisation, shares := range before {
-		parts := partsOf(s.Limits(organisation))
+		parts := partsOf(limits[organisation])
 		if parts == nil {
 			continue
 		}

@@ -24,8 +24,16 @@ const (
 // microsPerUSD is how many units of a budget make a dollar.
 const microsPerUSD = 1e6
 
+// fewLimits are looked up one by one among what routers say; of more all that they say is put together.
+const fewLimits = 16
+
 // limitsOf puts together how some limits of the table stand, in their order.
 func (n standing) limitsOf(quotas []*routerpb.Quota) []LimitUsage {
+	limits := n.signals.Limits
+	if len(quotas) > fewLimits {
+		all := n.signals.AllLimits()
+		limits = func(organisation string) []signal.Limit { return all[organisation] }
+	}
 	live := map[string]map[string]signal.Limit{} // by organisation and id, of those that are asked for
 	shares := map[string][]*routerpb.Share{}     // by organisation
 	for _, o := range n.view.Table().GetOrganisations() {
@@ -37,7 +45,7 @@ func (n standing) limitsOf(quotas []*routerpb.Quota) []LimitUsage {
 		of, looked := live[owner]
 		if !looked {
 			of = map[string]signal.Limit{}
-			for _, l := range n.signals.Limits(owner) {
+			for _, l := range limits(owner) {
 				of[l.ID] = l
 			}
 			live[owner] = of

@@ -209,14 +209,47 @@ func (s Snapshot) Limits(organisation string) []Limit {
 	all := map[string]*Limit{}
 	for _, v := range s.voices {
 		for _, u := range v.of(organisation) {
-			l := all[u.limit]
-			if l == nil {
-				l = &Limit{Organisation: organisation, ID: u.limit, LevelAge: -1, Regions: map[fleet.RegionID]Tally{}}
-				all[u.limit] = l
-			}
-			l.hear(u, v, s.At)
+			s.hear(all, u, v)
 		}
 	}
+	return inOrder(all)
+}
+
+// AllLimits are the [Snapshot.Limits] of each organisation that has some: who wants those of many gets them at the price of a
+// few.
+func (s Snapshot) AllLimits() map[string][]Limit {
+	of := map[string]map[string]*Limit{}
+	for _, v := range s.voices {
+		var all map[string]*Limit
+		for i, u := range v.uses {
+			if i == 0 || u.organisation != v.uses[i-1].organisation {
+				if all = of[u.organisation]; all == nil {
+					all = map[string]*Limit{}
+					of[u.organisation] = all
+				}
+			}
+			s.hear(all, u, v)
+		}
+	}
+	out := make(map[string][]Limit, len(of))
+	for organisation, all := range of {
+		out[organisation] = inOrder(all)
+	}
+	return out
+}
+
+// hear adds what one router says of a limit to those of its organisation.
+func (s Snapshot) hear(all map[string]*Limit, u use, v voice) {
+	l := all[u.limit]
+	if l == nil {
+		l = &Limit{Organisation: u.organisation, ID: u.limit, LevelAge: -1, Regions: map[fleet.RegionID]Tally{}}
+		all[u.limit] = l
+	}
+	l.hear(u, v, s.At)
+}
+
+// inOrder closes the sums of one organisation.
+func inOrder(all map[string]*Limit) []Limit {
 	out := make([]Limit, 0, len(all))
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		l := all[id]

@@ -3,6 +3,7 @@ package signal
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -208,6 +209,30 @@ func TestSnapshotsOfLimitsDoNotChange(t *testing.T) {
 	}
 	if !proto.Equal(said, before) {
 		t.Errorf("the message became %v", said)
+	}
+}
+
+func TestAllLimitsAreThoseOfEachOrganisation(t *testing.T) {
+	c := newClock()
+	for _, at := range []string{"us", "eu", "ap"} {
+		var said []*routerpb.QuotaSignal
+		for i := range 12 {
+			if len(at)+i%3 != 3 { // not every router speaks of all
+				said = append(said, &routerpb.QuotaSignal{Organisation: fmt.Sprint("t", i/4), Limit: fmt.Sprint("q", i), Used: int64(i), Admitted: 1, LevelAgeMs: int64(len(said))})
+			}
+		}
+		c.report(at, limits(said...))
+		c.pass(time.Second)
+	}
+	s := c.look()
+	all := s.AllLimits()
+	if organisations := s.Organisations(); len(organisations) != 3 || len(all) != 3 {
+		t.Fatalf("%d and %d organisations", len(organisations), len(all))
+	}
+	for organisation, got := range all {
+		if want := s.Limits(organisation); !reflect.DeepEqual(got, want) || len(got) == 0 {
+			t.Errorf("%s: got %+v, want %+v", organisation, got, want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ func TestScale(t *testing.T) {
 	if _, err := fs.Stat(web.Dist(), "index.html"); err != nil {
 		t.Fatal("the console is not built into this test: run make build first")
 	}
+	current(t)
 	s := largest
 	if r, err := strconv.Atoi(os.Getenv("SCALE_ROUTERS")); err == nil {
 		s.routers = r
@@ -50,6 +52,29 @@ func TestScale(t *testing.T) {
 	}
 	stop()
 	t.Logf("%d reports, %d tables taken, %d streams lost", c.reports.Load(), c.tables.Load(), c.lost.Load())
+}
+
+// current fails if the console was built before it was last changed: another one would be measured.
+func current(t *testing.T) {
+	t.Helper()
+	dir := filepath.Join("..", "..", "..", "web")
+	built, err := os.Stat(filepath.Join(dir, "dist", "index.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(filepath.Join(dir, "src"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".gen.ts") {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.ModTime().After(built.ModTime()) {
+			t.Fatalf("%s is newer than the console that is built: run make build first", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // settle waits until all routers are there and some clusters are ill, one after the other, as else all would be frozen.
