@@ -25,8 +25,8 @@ plan, and all that a drill is held to before its start: safety rules, windows an
 the health of all regions, orders in force, rollouts, and drills that are under way or ran lately.
 
 FULLEST is the cluster that would be fullest without the region, at the highest traffic of the last hour and
-with caches cold. OPENS is when times alone would let a drill begin. Of a large fleet the first 24 regions are
-simulated; --region asks for others.`,
+with caches cold. OPENS is when times alone would let a drill begin. Of a large fleet only the first regions
+are simulated, 24 at most; --region asks for others.`,
 		Example: "  anabranch drill readiness\n  anabranch drill readiness --kind hard -o json",
 	}
 	cmd.Flags().StringVar(&kind, "kind", string(drill.Soft), "kind of drill: "+strings.Join(readinessKinds, ", "))

@@ -18,9 +18,9 @@ const MaxReady = 24
 
 // Ready says of each region, by name, whether a drill of a kind may begin there now: with the defaults of such a plan, by
 // the dry run and the rules that a drill is held to before its start. Regions are those asked for; none: all. Those
-// beyond [MaxReady] are not simulated, and not ready for that. First tokens are not simulated. Kinds without a target have no
-// regions. The error is ctx's.
-func Ready(ctx context.Context, in DryInput, kind drill.Kind, regions []fleet.RegionID) ([]drill.Readiness, error) {
+// beyond [MaxReady], and those after more has said that there is time for no more, are not simulated, and not ready for
+// that; the first always is. First tokens are not simulated. Kinds without a target have no regions. The error is ctx's.
+func Ready(ctx context.Context, in DryInput, kind drill.Kind, regions []fleet.RegionID, more func() bool) ([]drill.Readiness, error) {
 	out := []drill.Readiness{}
 	if !drilledKind(kind) {
 		return out, nil
@@ -29,6 +29,7 @@ func Ready(ctx context.Context, in DryInput, kind drill.Kind, regions []fleet.Re
 	look := Look{View: in.View, Signals: in.Signals}
 	rules := policy.DrillRulesOf(in.View)
 	left := budget(in.View.Account(), look) // of a week of the account, once for all regions
+	simulated := true
 	for _, res := range in.View.List(policy.KindRegion) {
 		i := len(out)
 		if len(regions) > 0 && !slices.Contains(regions, fleet.RegionID(res.Metadata.Name)) {
@@ -41,7 +42,8 @@ func Ready(ctx context.Context, in DryInput, kind drill.Kind, regions []fleet.Re
 		if i == 0 { // nor does the last hour differ by region
 			in.past = pastOf(in.View.Account(), in.Signals.At, resolve(in, spec, rules))
 		}
-		found, err := dryRunOf(ctx, in, spec, rules, i < MaxReady)
+		simulated = simulated && i < MaxReady && (i == 0 || more())
+		found, err := dryRunOf(ctx, in, spec, rules, simulated)
 		if err != nil {
 			return nil, err
 		}
@@ -54,9 +56,9 @@ func Ready(ctx context.Context, in DryInput, kind drill.Kind, regions []fleet.Re
 		} else {
 			one.Opens = out[0].Opens
 		}
-		if i >= MaxReady {
+		if !simulated {
 			one.Ready = false
-			one.Blocks = append(one.Blocks, drill.Block{Cause: drill.CauseCapacity, Text: fmt.Sprintf("it is not simulated, as more than %d regions are asked for: ask for it by its name", MaxReady)})
+			one.Blocks = append(one.Blocks, drill.Block{Cause: drill.CauseCapacity, Text: fmt.Sprintf("it is not simulated yet, as one question has %d regions and some seconds: ask for it by its name", MaxReady)})
 		}
 		one.Last = lastOf(in.View, one.Region)
 		out = append(out, one)

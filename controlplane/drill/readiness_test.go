@@ -27,6 +27,8 @@ func told(list []drill.Readiness) string {
 	return strings.Join(out, "; ")
 }
 
+func always() bool { return true }
+
 func TestWhichRegionsMayBeDrilledNow(t *testing.T) {
 	for name, c := range map[string]struct {
 		play func(s *stage)
@@ -52,7 +54,7 @@ func TestWhichRegionsMayBeDrilledNow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			c.play(s)
-			list, err := Ready(t.Context(), s.dry(), c.kind, nil)
+			list, err := Ready(t.Context(), s.dry(), c.kind, nil, always)
 			if err != nil || told(list) != c.want {
 				t.Errorf("%s, %v", told(list), err)
 			}
@@ -63,7 +65,7 @@ func TestWhichRegionsMayBeDrilledNow(t *testing.T) {
 // What readiness says is what a drill of that region meets: its dry run and its start.
 func TestReadinessIsWhatADrillMeets(t *testing.T) {
 	s := newStage(t)
-	list, err := Ready(t.Context(), s.dry(), drill.Soft, nil)
+	list, err := Ready(t.Context(), s.dry(), drill.Soft, nil, always)
 	if err != nil || len(list) != 3 {
 		t.Fatal(list, err)
 	}
@@ -93,7 +95,7 @@ func TestReadinessIsWhatADrillMeets(t *testing.T) {
 func TestTheLastDrillOfARegionIsTold(t *testing.T) {
 	s := newStage(t)
 	s.until(s.begin(quick), drill.Done, 4*time.Minute)
-	list, err := Ready(t.Context(), s.dry(), drill.Soft, nil)
+	list, err := Ready(t.Context(), s.dry(), drill.Soft, nil, always)
 	if err != nil || told(list) != "ap drill; eu drill; us drill" {
 		t.Fatalf("%s, %v", told(list), err)
 	}
@@ -114,7 +116,7 @@ func TestReadinessEndsWhenNobodyWaits(t *testing.T) {
 	s := newStage(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Ready(ctx, s.dry(), drill.Soft, nil); !errors.Is(err, context.Canceled) {
+	if _, err := Ready(ctx, s.dry(), drill.Soft, nil, always); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -125,7 +127,7 @@ func TestSoManyRegionsAreSimulatedAndThoseAskedForByName(t *testing.T) {
 		s.put("Region", fmt.Sprintf("b%02d", i), `{}`)
 		s.cluster(fmt.Sprintf("b%02d-a", i), fmt.Sprintf("b%02d", i), "")
 	}
-	list, err := Ready(t.Context(), s.dry(), drill.Soft, nil)
+	list, err := Ready(t.Context(), s.dry(), drill.Soft, nil, always)
 	if err != nil || len(list) != MaxReady+3 {
 		t.Fatal(len(list), err)
 	}
@@ -134,8 +136,29 @@ func TestSoManyRegionsAreSimulatedAndThoseAskedForByName(t *testing.T) {
 			t.Errorf("%d, %s: %+v", i, r.Region, r)
 		}
 	}
-	list, err = Ready(t.Context(), s.dry(), drill.Soft, []fleet.RegionID{"us", "eu", "none"})
+	list, err = Ready(t.Context(), s.dry(), drill.Soft, []fleet.RegionID{"us", "eu", "none"}, always)
 	if err != nil || told(list) != "eu; us" || list[1].Forecast.Verdict == "" {
 		t.Errorf("%s, %v", told(list), err)
+	}
+}
+
+func TestAsManyRegionsAreSimulatedAsThereIsTimeForAndOneAtLeast(t *testing.T) {
+	for left, want := range map[int]int{0: 1, 1: 2, 5: 3} {
+		s := newStage(t)
+		list, err := Ready(t.Context(), s.dry(), drill.Soft, nil, func() bool { left--; return left >= 0 })
+		if err != nil || len(list) != 3 {
+			t.Fatal(list, err)
+		}
+		simulated := 0
+		for _, r := range list {
+			if r.Forecast.Verdict != "" {
+				simulated++
+			} else if r.Ready || !strings.Contains(r.Blocks[len(r.Blocks)-1].Text, "ask for it by its name") {
+				t.Errorf("%+v", r)
+			}
+		}
+		if simulated != want {
+			t.Errorf("%d are simulated, want %d", simulated, want)
+		}
 	}
 }

@@ -126,3 +126,14 @@ export function slope(at, values) {
   const under = at.reduce((s, x) => s + (x - mx) ** 2, 0)
   return under > 0 ? over / under : 0
 }
+
+/**
+ * A list in parts of so many; the last has as many as are left, if those are more than half.
+ * @template T
+ * @param {T[]} list @param {number} size @returns {T[][]}
+ */
+export function chunks(list, size) {
+  const out = []
+  for (let i = 0; i < list.length; i += size) if (list.length - i > size / 2) out.push(list.slice(i, i + size))
+  return out
+}
