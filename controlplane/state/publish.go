@@ -117,16 +117,17 @@ func epochFirst() *statepb.Outcome {
 	return refuse(CodePrecondition, "table.ref", "the epoch must rise first: the state was restored or recovered")
 }
 
-// stamp gives a copy of a table the number of this command.
+// stamp gives a table the number of this command. What it is made of is shared with t.
 func (v *View) stamp(t *routerpb.Table) *routerpb.Table {
-	stamped := proto.CloneOf(t)
+	stamped := shallow(t)
 	stamped.Ref = &routerpb.TableRef{ClusterId: v.clusterID, Epoch: v.epoch, Revision: v.index}
 	return stamped
 }
 
-// keep adds a table, stamped, as the newest. Of those kept the oldest go, but none that is in force.
+// keep adds a table, stamped, as the newest, which shares what it can with the one before. Of those kept the oldest go, but
+// none that is in force.
 func (v *View) keep(t *routerpb.Table) *routerpb.Table {
-	stamped := v.stamp(t)
+	stamped := sharing(v.Table(), v.stamp(t))
 	kept := make([]*routerpb.Table, 0, MaxTables)
 	for i, old := range v.tables {
 		if i > len(v.tables)-MaxTables || old == v.roll.stable || old == v.roll.fresh {
@@ -142,7 +143,7 @@ func sameTable(now, stamped *routerpb.Table) bool {
 	if now == nil || now.GetRef().GetEpoch() != stamped.GetRef().GetEpoch() {
 		return false
 	}
-	like := proto.CloneOf(now)
+	like := shallow(now)
 	like.Ref, like.CreatedUnixMs = stamped.GetRef(), stamped.GetCreatedUnixMs()
 	return proto.Equal(like, stamped)
 }

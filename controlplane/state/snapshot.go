@@ -129,6 +129,9 @@ func fromSnapshot(s *statepb.Snapshot) (_ *View, err error) {
 		level: s.GetFeatureLevel(), answers: s.GetAnswers(),
 		shelves: map[policy.Kind]*shelf{},
 	}
+	for i := 1; i < len(v.tables); i++ {
+		v.tables[i] = sharing(v.tables[i-1], v.tables[i])
+	}
 	for _, k := range s.GetKindRevisions() {
 		kind := policy.Kind(k.GetKind())
 		if policy.Plural(kind) == "" {
