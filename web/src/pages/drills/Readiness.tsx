@@ -1,64 +1,119 @@
-import { Link } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from 'react'
+import { call } from '../../api/client'
+import { words as wordsOf } from '../../api/problem'
 import { useRead } from '../../api/query'
 import type { RegionReadiness } from '../../api/schema.gen'
-import { percent, unknown, words } from '../../format/format'
+import { count, percent, unknown, words } from '../../format/format'
 import { useSurvival } from '../../live/survival'
 import { Ago, Time, useNow } from '../../ui/clock'
 import { Section } from '../../ui/parts'
+import { Table, type Column } from '../../ui/Table'
+import { joined, next, rows, simulated, type ReadinessRow } from './readiness'
+
+const route = getRouteApi('/drills')
+const kinds = ['soft', 'hard', 'shadow', 'failback-only'] as const
+type Kind = (typeof kinds)[number]
 
 const survives = { survives: ['●', 'text-good'], degraded: ['▲', 'text-warn'], fails: ['■', 'text-bad'] } as const
 const dry: Record<string, readonly [mark: string, colour: string]> = { PASS: ['●', 'text-good'], WARN: ['▲', 'text-warn'], BLOCK: ['■', 'text-bad'] }
 
+/** Of more regions than this the question costs too much to be asked again and again. */
+const FEW = 24
+const none: RegionReadiness[] = []
+
+const columns: Column<ReadinessRow>[] = [
+  { id: 'region', header: 'Region', width: 8, value: (r) => r.name, cell: (r) => <Link to="/regions/$name" params={{ name: r.name }} className="row-link">{r.name}</Link> },
+  { id: 'may', header: 'May be drilled', width: 9, value: (r) => (!r.of || !simulated(r.of) ? 1 : r.of.ready ? 2 : 0), cell: (r) => <May of={r.of} /> },
+  { id: 'fullest', header: 'Fullest without it', title: 'At the highest traffic of the last hour, caches cold', width: 12, value: (r) => r.of?.forecast.survivors?.[0]?.with, cell: (r) => (r.of && simulated(r.of) ? <Fullest of={r.of} /> : unknown) },
+  { id: 'last', header: 'Last drill', width: 12, value: (r) => (r.of?.last ? Date.parse(r.of.last.endedAt) : undefined), cell: ({ of: r }) =>
+    r?.last ? <><Link to="/drills/$id" params={{ id: r.last.id }} className="link">{r.last.id}</Link> {words(r.last.outcome)}, <Ago at={r.last.endedAt} /></> : <span className="text-soft">{r ? 'none' : unknown}</span> },
+  { id: 'loss', header: 'If it were lost now', width: 12, grow: true, cell: ({ loss }) =>
+    loss ? <><Marked look={survives[loss.verdict]}>{loss.verdict}</Marked>{loss.verdict !== 'survives' && <span className="block text-xs text-soft">{loss.why}</span>}</> : unknown },
+  { id: 'against', header: 'What is against a drill', width: 18, grow: true, cell: ({ of: r }) => (
+    <span className="text-soft">
+      {r?.blocks.length ? (
+        <ul>
+          {r.blocks.map((b) => <li key={b.cause + b.text}><strong className="text-ink">{b.cause}</strong> {b.text}</li>)}
+        </ul>
+      ) : r ? 'nothing' : ''}
+    </span>
+  ) },
+]
+
 /** Whether each region may be drilled now, and what would be left without it. */
 export function Readiness({ known }: { known: readonly string[] }) {
-  const asked = useRead('readDrillReadiness', {}, { every: 30_000 })
+  const { ready: kind, rsort } = route.useSearch()
+  const navigate = route.useNavigate()
+  const asked = useRead('readDrillReadiness', { query: { kind } }, known.length > FEW ? {} : { every: 30_000 })
+  const more = useMore(kind)
   const survival = useSurvival(known.length).data?.data
-  const by = new Map((asked.data?.data.items ?? []).map((r) => [r.region, r]))
-  const names = [...new Set([...known, ...by.keys()])].toSorted()
+  const items = asked.data?.data.items ?? none
+  const of = useMemo(() => joined(items, more.told), [items, more.told])
+  const listed = known.join('\n')
+  const all = useMemo(() => rows(listed ? listed.split('\n') : [], of, survival), [listed, of, survival])
+  const done = useMemo(() => [...of.values()].filter(simulated).length, [of])
+  const left = of.size - done
+  const onSort = useCallback((to: string) => void navigate({ search: (s) => ({ ...s, rsort: to }), replace: true }), [navigate])
+  const failed = more.error || (asked.isError ? asked.error.message : '')
   return (
     <Section
       title="May each region be drilled now?"
-      note={asked.isError ? <strong className="text-warn">▲ not known: {asked.error.message}</strong> : asked.data ? <>a soft drill, by a dry run and the rules, as of <Time at={asked.data.data.at} /></> : 'Simulating …'}
+      note={
+        <>
+          {asked.data ? <>a {kind} drill with default settings, by a dry run and the rules, as of <Time at={asked.data.data.at} /></> : !failed && 'Simulating …'}
+          {left > 0 && <span role="status">, {count(done)} of {count(of.size)} simulated</span>}
+          {failed && <strong className="text-warn"> ▲ not known: {failed}</strong>}
+        </>
+      }
+      actions={
+        <>
+          {more.busy ? (
+            <button type="button" className="button" onClick={more.stop}>Stop simulating</button>
+          ) : (
+            left > 0 && <button type="button" className="button" onClick={() => void more.go(of)}>Simulate the other {count(left)}</button>
+          )}
+          {known.length > FEW && <button type="button" className="button" disabled={asked.isFetching || more.busy} onClick={() => { more.forget(); void asked.refetch() }}>Ask again</button>}
+          <select aria-label="Kind of drill" className="field" value={kind} onChange={(e) => void navigate({ search: (s) => ({ ...s, ready: e.target.value as Kind }), replace: true })}>
+            {kinds.map((k) => <option key={k}>{k}</option>)}
+          </select>
+        </>
+      }
     >
-      <div className="overflow-x-auto px-3 pb-3">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Region</th>
-              <th scope="col">May be drilled</th>
-              <th scope="col">Fullest without it</th>
-              <th scope="col">Last drill</th>
-              <th scope="col">If it were lost now</th>
-              <th scope="col">What is against a drill</th>
-            </tr>
-          </thead>
-          <tbody>
-            {names.map((name) => {
-              const r = by.get(name)
-              const row = survival?.rows.find((s) => s.lost.regions?.length === 1 && s.lost.regions[0] === name)
-              return (
-                <tr key={name} className="align-top">
-                  <th scope="row">{name}</th>
-                  <td><May of={r} /></td>
-                  <td className="whitespace-nowrap">{r ? <Fullest of={r} /> : unknown}</td>
-                  <td className="whitespace-nowrap">{r?.last ? <><Link to="/drills/$id" params={{ id: r.last.id }} className="link">{r.last.id}</Link> {words(r.last.outcome)}, <Ago at={r.last.endedAt} /></> : <span className="text-soft">{r ? 'none' : unknown}</span>}</td>
-                  <td>{row ? <><Marked look={survives[row.verdict]}>{row.verdict}</Marked>{row.verdict !== 'survives' && <span className="block text-xs text-soft">{row.why}</span>}</> : unknown}</td>
-                  <td className="text-soft">
-                    {r?.blocks.length ? (
-                      <ul>
-                        {r.blocks.map((b) => <li key={b.cause + b.text}><strong className="text-ink">{b.cause}</strong> {b.text}</li>)}
-                      </ul>
-                    ) : r ? 'nothing' : ''}
-                  </td>
-                </tr>
-              )
-            })}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Readiness" rows={all} columns={columns} rowId={(r) => r.name} sort={rsort} onSort={onSort} empty="No region is known yet." maxHeight="60vh" tall />
     </Section>
   )
+}
+
+/** Asks for regions that one question was not enough for, a few at once, until all are told, it is stopped, or one fails. */
+function useMore(kind: Kind) {
+  const [told, tell] = useState<RegionReadiness[]>(none)
+  const [busy, setBusy] = useState(false)
+  const [error, setError] = useState('')
+  const stopping = useRef<AbortController>(null)
+  const stop = useCallback(() => stopping.current?.abort(), [])
+  useEffect(() => {
+    tell(none)
+    setError('')
+    return stop
+  }, [kind, stop])
+  const go = async (first: ReadonlyMap<string, RegionReadiness>) => {
+    const { signal } = (stopping.current = new AbortController())
+    setBusy(true)
+    setError('')
+    try {
+      for (let of = joined([...first.values()]), names = next(of); names.length > 0 && !signal.aborted; names = next(of)) {
+        const { items } = (await call('readDrillReadiness', { query: { kind, region: names }, signal })).data
+        of = joined([...of.values()], items)
+        tell((before) => [...before, ...items.filter(simulated)])
+      }
+    } catch (e) {
+      if (!signal.aborted) setError(wordsOf(e))
+    } finally {
+      setBusy(false)
+    }
+  }
+  return { told, busy, error, go, stop, forget: () => tell(none) }
 }
 
 function Marked({ look, children }: { look: readonly [mark: string, colour: string] | undefined; children: ReactNode }) {
@@ -73,7 +128,7 @@ function May({ of: r }: { of: RegionReadiness | undefined }) {
   const later = r.opens && Date.parse(r.opens) > now
   return (
     <>
-      <Marked look={['■', 'text-bad']}>no</Marked>
+      {simulated(r) || r.blocks.length > 1 ? <Marked look={['■', 'text-bad']}>no</Marked> : <span className="text-soft">○ not simulated</span>}
       {later && <span className="block text-xs whitespace-nowrap text-soft">times allow it from <Time at={r.opens} seconds={false} /></span>}
       {!r.opens && <span className="block text-xs text-soft">no time within 8 days</span>}
     </>

@@ -8,6 +8,9 @@ const listSchema = {
   /** What the calendar shows, and a day within it; empty: today. */
   view: oneOf('week', 'month'),
   day: text(),
+  /** The kind of drill that regions are judged for, and how these are sorted. */
+  ready: oneOf('soft', 'hard', 'shadow', 'failback-only'),
+  rsort: text(),
 }
 export const drills = createRoute({
   getParentRoute: () => root,

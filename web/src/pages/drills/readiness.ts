@@ -1,0 +1,37 @@
+// What is known of whether regions may be drilled, put together from several answers. Plain values, for the page and its tests.
+
+import type { RegionReadiness, Survival } from '../../api/schema.gen'
+
+/** So many regions are simulated by one question; their names go into its address. */
+export const AT_ONCE = 24
+
+/** Whether a region was simulated: only then its forecast has a verdict. */
+export const simulated = (r: RegionReadiness) => r.forecast.verdict !== ''
+
+/** Joins answers: what was simulated goes before what was not, and what is newer before what is older. */
+export function joined(...answers: readonly (readonly RegionReadiness[])[]): Map<string, RegionReadiness> {
+  const out = new Map<string, RegionReadiness>()
+  for (const r of answers.flat()) {
+    const known = out.get(r.region)
+    if (!known || simulated(r) || !simulated(known)) out.set(r.region, r)
+  }
+  return out
+}
+
+/** The names of regions that are to be asked for next; none: all are simulated. */
+export function next(of: ReadonlyMap<string, RegionReadiness>): string[] {
+  return [...of.values()].filter((r) => !simulated(r)).map((r) => r.region).toSorted().slice(0, AT_ONCE)
+}
+
+export interface ReadinessRow {
+  name: string
+  of: RegionReadiness | undefined
+  /** If it were lost now, without a drill. */
+  loss: Survival['rows'][number] | undefined
+}
+
+/** A row for each region that is known or was answered of, by name. */
+export function rows(known: readonly string[], of: ReadonlyMap<string, RegionReadiness>, survival: Survival | undefined): ReadinessRow[] {
+  const losses = new Map(survival?.rows.flatMap((s) => (s.lost.regions?.length === 1 && s.lost.regions[0] ? [[s.lost.regions[0], s] as const] : [])))
+  return [...new Set([...known, ...of.keys()])].toSorted().map((name) => ({ name, of: of.get(name), loss: losses.get(name) }))
+}
