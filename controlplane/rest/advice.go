@@ -115,7 +115,7 @@ func (s *Server) survival(c echo.Context) error {
 		return p
 	}
 	answer, err := s.surveys.answer(surveyed{fleet.ModelID(model), pairs, most}, s.o.Now, func(of surveyed) (plan.Survival, error) {
-		in, done, err := s.planning(view)
+		in, done, err := s.planning(c.Request().Context(), view)
 		if err != nil {
 			return plan.Survival{}, err
 		}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -128,7 +129,7 @@ func (s *Server) costs(c echo.Context) error {
 	}
 	scope := identity(c).Scope
 	nobody := q.narrow(scope)
-	report, ranked, err := s.reckon(view.Account(), q, nobody)
+	report, ranked, err := s.reckon(c.Request().Context(), view.Account(), q, nobody)
 	if err != nil {
 		return err
 	}
@@ -143,13 +144,12 @@ func (s *Server) costs(c echo.Context) error {
 
 // reckon asks the account and ranks what it says, of nobody none of it. It has its place while it does so, and not
 // while the answer is sent: a client who reads slowly keeps none from others.
-func (s *Server) reckon(a account.Account, q costQuery, nobody bool) (report account.Report, out ranked, err error) {
-	select { // a long time takes long to unpack
-	case s.reckoning <- struct{}{}:
-		defer func() { <-s.reckoning }()
-	default:
-		return report, out, newProblem(codeBusy, "This node answers as many questions about costs as it can. Try again, or another node.").after(time.Second)
+func (s *Server) reckon(ctx context.Context, a account.Account, q costQuery, nobody bool) (report account.Report, out ranked, err error) {
+	leave, err := s.reckoning.take(ctx) // a long time takes long to unpack
+	if err != nil {
+		return report, out, err
 	}
+	defer leave()
 	report, err = a.Ask(q.Query)
 	switch {
 	case errors.Is(err, account.ErrTime) || errors.Is(err, account.ErrStep) || errors.Is(err, account.ErrRows):

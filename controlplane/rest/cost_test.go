@@ -272,7 +272,7 @@ func TestWhatCostsCannotBeToldIsSaid(t *testing.T) {
 func TestOnlySoManyQuestionsAboutCostsAtATime(t *testing.T) {
 	d := newUnserved(t)
 	for range maxReckonings {
-		d.server.reckoning <- struct{}{}
+		d.server.reckoning.taken <- struct{}{}
 	}
 	ask := func() *httptest.ResponseRecorder {
 		r, w := httptest.NewRequest(http.MethodGet, "/v1/costs", nil), httptest.NewRecorder()
@@ -283,7 +283,7 @@ func TestOnlySoManyQuestionsAboutCostsAtATime(t *testing.T) {
 	if w := ask(); w.Code != 503 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "busy") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	<-d.server.reckoning
+	<-d.server.reckoning.taken
 	for range 2 { // a place is given back
 		if w := ask(); w.Code != 200 {
 			t.Errorf("%d %s", w.Code, w.Body)
@@ -309,7 +309,7 @@ func TestAnAnswerThatIsSentHasNoPlace(t *testing.T) {
 	d := newUnserved(t)
 	for _, format := range []string{"json", "csv"} {
 		places := 0
-		w := held{httptest.NewRecorder(), &places, func() int { return len(d.server.reckoning) }}
+		w := held{httptest.NewRecorder(), &places, func() int { return len(d.server.reckoning.taken) }}
 		r := httptest.NewRequest(http.MethodGet, "/v1/costs?format="+format, nil)
 		r.Header.Set("Authorization", "Bearer secret-viewer")
 		d.server.Handler().ServeHTTP(w, r)

@@ -108,12 +108,11 @@ func (s *Server) costEvents(c echo.Context) error {
 		Trail: view.Audit(0, 0), Drills: view.Drills(), Orders: view.OrdersGiven(), Region: at.region, Now: s.o.Now(),
 	}, q.From, q.Until)
 	out := CostEvents{From: q.From.UTC(), Until: q.Until.UTC(), Items: []CostEvent{}, More: len(events) > limit}
-	select { // a long time takes long to unpack
-	case s.reckoning <- struct{}{}:
-		defer func() { <-s.reckoning }()
-	default:
-		return newProblem(codeBusy, "This node answers as many questions about costs as it can. Try again, or another node.").after(time.Second)
+	leave, err := s.reckoning.take(c.Request().Context()) // a long time takes long to unpack
+	if err != nil {
+		return err
 	}
+	defer leave()
 	for _, e := range events[:min(limit, len(events))] {
 		if err := c.Request().Context().Err(); err != nil {
 			return err

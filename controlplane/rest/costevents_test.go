@@ -107,10 +107,10 @@ func TestWhatCantBeToldOfAnEventSaysWhy(t *testing.T) {
 	}
 }
 
-func TestQuestionsAboutEventsWaitForNobody(t *testing.T) {
+func TestOnlySoManyQuestionsAboutEventsAtATime(t *testing.T) {
 	d := afar(t)
 	for range maxReckonings {
-		d.server.reckoning <- struct{}{}
+		d.server.reckoning.taken <- struct{}{}
 	}
 	d.do("viewer", "GET", "/v1/costs/events", "").want(503, "busy")
 }

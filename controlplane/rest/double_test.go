@@ -114,6 +114,8 @@ func unserved(t *testing.T, change ...func(*Options)) *double {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// In tests nobody gives a place back meanwhile: patience_test.go plays the waiting.
+	server.reckoning.patience, server.explaining.patience = time.Millisecond, time.Millisecond
 	d.server = server
 	return d
 }

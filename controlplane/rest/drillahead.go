@@ -87,12 +87,11 @@ func (s *Server) drillReadiness(c echo.Context) error {
 	if s.o.Readiness == nil {
 		return newProblem(codeBusy, "This node makes no dry runs of drills; ask another one.")
 	}
-	select {
-	case s.explaining <- struct{}{}:
-		defer func() { <-s.explaining }()
-	default:
-		return newProblem(codeBusy, "This node answers as many questions about the plan as it can. Try again, or another node.").after(time.Second)
+	leave, err := s.explaining.take(c.Request().Context())
+	if err != nil {
+		return err
 	}
+	defer leave()
 	now := s.o.Now()
 	items, err := s.o.Readiness(c.Request().Context(), view, drill.Kind(kind), regions, s.o.Signals.Snapshot(now), now)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestWhichRegionsAreReadyIsAnswered(t *testing.T) {
 	newDouble(t).do("viewer", "GET", "/v1/drills/readiness", "").want(503, "busy")
 }
 
-func TestReadinessWaitsForNobody(t *testing.T) {
+func TestOnlySoManyQuestionsAboutReadinessAtATime(t *testing.T) {
 	entered, leave := make(chan struct{}, maxExplaining), make(chan struct{})
 	d := newDouble(t, func(o *Options) {
 		o.Readiness = func(context.Context, *state.View, drill.Kind, []fleet.RegionID, signal.Snapshot, time.Time) ([]drill.Readiness, error) {

@@ -29,7 +29,11 @@ func (s *Server) answerError(err error, c echo.Context) {
 		c.Response().Header().Del(echo.HeaderAllow)
 	}
 	if p.Status >= http.StatusInternalServerError {
-		s.o.Logger.Warn("request failed", slog.String("code", p.Code), slog.String("route", c.Path()), slog.String("request_id", requestID(c)), slog.Any("err", err))
+		level := slog.LevelWarn
+		if errors.Is(err, context.Canceled) {
+			level = slog.LevelDebug // the client left: nothing is wrong here
+		}
+		s.o.Logger.Log(c.Request().Context(), level, "request failed", slog.String("code", p.Code), slog.String("route", c.Path()), slog.String("request_id", requestID(c)), slog.Any("err", err))
 	}
 	if err := p.write(c.Response()); err != nil {
 		s.o.Logger.Debug("answer not sent", slog.Any("err", err))
@@ -55,6 +59,8 @@ func problemOf(err error) *Problem {
 		return newProblem(codeTooLarge, fmt.Sprintf("The limit is %d bytes.", MaxBody))
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return newProblem(codeUnknownOutcome, "The leader was lost while it committed the change. Send it again with the same Idempotency-Key, or read the resource first.")
+	case errors.Is(err, context.Canceled):
+		return newProblem(codeTimeout, "The request ended before there was an answer.").after(time.Second)
 	case errors.Is(err, forward.ErrNoLeader), errors.As(err, &notLeader), errors.Is(err, store.ErrClosed), errors.Is(err, forward.ErrRefused):
 		return newProblem(codeNoLeader, "Nothing was changed. Reads with ?consistency=stale are still answered.").after(time.Second)
 	case errors.Is(err, store.ErrReadOnly):
@@ -63,7 +69,7 @@ func problemOf(err error) *Problem {
 		return problemUpgradeNeeded()
 	case errors.Is(err, store.ErrBusy):
 		return newProblem(codeBusy, "Nothing was changed.").after(time.Second)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded):
 		return newProblem(codeTimeout, "The request ended before there was an answer.").after(time.Second)
 	}
 	return problemInternal()

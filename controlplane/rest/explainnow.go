@@ -2,6 +2,7 @@ package rest
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,7 +145,7 @@ func (s *Server) explainNow(c echo.Context) error {
 		return newProblem(codeInvalidRequest, fmt.Sprintf("There is no region %.64q.", region))
 	}
 	n := s.standing(view)
-	planned, err := s.plannedFor(view, r)
+	planned, err := s.plannedFor(c.Request().Context(), view, r)
 	if err != nil {
 		return err
 	}
@@ -156,11 +157,11 @@ func (s *Server) explainNow(c echo.Context) error {
 }
 
 // plannedFor is the plan for traffic such as a request; without demands where there is none, or this node plans none.
-func (s *Server) plannedFor(view *state.View, r pastRecord) (plan.Explanation, error) {
+func (s *Server) plannedFor(ctx context.Context, view *state.View, r pastRecord) (plan.Explanation, error) {
 	if s.o.Planned == nil || r.Model == "" {
 		return plan.Explanation{}, nil
 	}
-	in, done, err := s.planning(view)
+	in, done, err := s.planning(ctx, view)
 	if err != nil {
 		return plan.Explanation{}, err
 	}

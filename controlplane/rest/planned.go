@@ -72,7 +72,7 @@ func (s *Server) explainPlan(c echo.Context) error {
 	if _, known := view.Get(policy.KindModel, string(ask.Model)); !known {
 		return notFound(policy.KindModel, string(ask.Model))
 	}
-	in, done, err := s.planning(view)
+	in, done, err := s.planning(c.Request().Context(), view)
 	if err != nil {
 		return err
 	}
@@ -87,16 +87,14 @@ func (s *Server) explainPlan(c echo.Context) error {
 }
 
 // planning takes a place among those who plan, which done gives back.
-func (s *Server) planning(view *state.View) (in plan.Input, done func(), err error) {
+func (s *Server) planning(ctx context.Context, view *state.View) (in plan.Input, done func(), err error) {
 	if s.o.Planned == nil {
 		return in, nil, newProblem(codeBusy, "This node does not plan; ask another.")
 	}
-	select {
-	case s.explaining <- struct{}{}:
-	default:
-		return in, nil, newProblem(codeBusy, "This node answers as many questions about the plan as it can. Try again, or another node.").after(time.Second)
+	if done, err = s.explaining.take(ctx); err != nil {
+		return in, nil, err
 	}
-	return s.o.Planned(view, s.o.Signals.Snapshot(s.o.Now())), func() { <-s.explaining }, nil
+	return s.o.Planned(view, s.o.Signals.Snapshot(s.o.Now())), done, nil
 }
 
 // unknownTraffic names the parameters that stand for nothing, and what could stand there.
@@ -147,7 +145,7 @@ func (s *Server) whatIf(c echo.Context) error {
 		return err
 	}
 	view := s.localView(c)
-	in, done, err := s.planning(view)
+	in, done, err := s.planning(c.Request().Context(), view)
 	if err != nil {
 		return err
 	}

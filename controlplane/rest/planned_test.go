@@ -150,7 +150,7 @@ func TestAWhatIfCanBeSimulated(t *testing.T) {
 func TestQuestionsAboutThePlanAreBounded(t *testing.T) {
 	d := busyPair(t, nil)
 	for range maxExplaining {
-		_, done, err := d.server.planning(d.current())
+		_, done, err := d.server.planning(t.Context(), d.current())
 		if err != nil {
 			t.Fatal(err)
 		}

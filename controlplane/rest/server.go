@@ -45,7 +45,7 @@ type Server struct {
 	// codes sign browsers in.
 	codes codes
 	// reckoning holds a place for each question about costs that is being answered.
-	reckoning chan struct{}
+	reckoning *turns
 	// operations are those of the document, by method and path.
 	operations map[string]api.Operation
 	// archiving while a snapshot is being written.
@@ -53,7 +53,7 @@ type Server struct {
 	// simulating is held by the one dry run that simulates.
 	simulating sync.Mutex
 	// explaining holds a place for each question about the plan that is being answered.
-	explaining chan struct{}
+	explaining *turns
 	draining   chan struct{}
 	drain      sync.Once
 }
@@ -63,7 +63,11 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o.withDefaults(), draining: make(chan struct{}), exchanging: make(chan struct{}, maxExchanges), explaining: make(chan struct{}, maxExplaining), reckoning: make(chan struct{}, maxReckonings)}
+	s := &Server{
+		o: o.withDefaults(), draining: make(chan struct{}), exchanging: make(chan struct{}, maxExchanges),
+		explaining: newTurns(maxExplaining, "This node answers as many questions about the plan as it can."),
+		reckoning:  newTurns(maxReckonings, "This node answers as many questions about costs as it can."),
+	}
 	s.run = rand.Text()[:8]
 	s.authenticators = []authenticator{byToken, s.bySignIn}
 	s.reads = newRate(s.o.Now, s.o.ReadRate, readBurst*s.o.ReadRate)
