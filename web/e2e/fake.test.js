@@ -184,6 +184,35 @@ test('a region is evacuated: its blast radius is shown, and its name asked for',
   await context.close()
 })
 
+test('costs of any time are asked for, typed in the zone that the page shows', async () => {
+  const { context, page, complaints } = await open(browser, { url: fake.url, more: { timezoneId: 'Asia/Tokyo' } })
+  /** @type {string[]} */
+  const asked = []
+  page.on('request', (r) => {
+    const u = new URL(r.url())
+    if (u.pathname.startsWith('/v1/costs') && u.searchParams.get('from')) asked.push(`${u.pathname} ${u.searchParams.get('from')} ${u.searchParams.get('until')} ${u.searchParams.get('step') ?? ''}`)
+  })
+  await enter(page, fake.url, token, '/cost?since=range&from=2026-11-30T22%3A00%3A00Z&until=2026-11-30T23%3A30%3A00Z')
+  const from = page.getByLabel('From', { exact: true })
+  assert.equal(await from.inputValue(), '2026-11-30T22:00')
+  await page.getByText('Dollars a minute', { exact: true }).waitFor()
+  await page.keyboard.press('u')
+  await page.waitForFunction(() => /** @type {HTMLInputElement | null} */ (document.querySelector('input[type=datetime-local]'))?.value === '2026-12-01T07:00')
+  await from.fill('2026-12-01T06:30')
+  await page.waitForURL(/from=2026-11-30T21%3A30%3A00Z/)
+  await from.fill('2026-12-01T09:00')
+  await page.getByRole('alert').getByText('Until is not after From').waitFor()
+  await accessible(page)
+  await page.getByRole('button', { name: '7 d', exact: true }).click()
+  await page.waitForURL((u) => u.search === '?since=7d')
+  await page.getByRole('button', { name: 'Range', exact: true }).click()
+  await page.waitForURL(/since=range&from=.*&until=/)
+  assert.ok(asked.includes('/v1/costs 2026-11-30T22:00:00.000Z 2026-11-30T23:30:00.000Z minute'), asked.join('\n'))
+  assert.ok(asked.some((a) => a.startsWith('/v1/costs/events 2026-11-30T21:30:00.000Z')), asked.join('\n'))
+  assert.deepEqual(complaints, [])
+  await context.close()
+})
+
 test('a viewer is told why not', async () => {
   fake.state.role = 'viewer'
   const { context, page } = await open(browser, { url: fake.url })

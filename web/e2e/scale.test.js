@@ -213,7 +213,7 @@ test('memory over time', { skip: !long || !wanted('memory') }, async (t) => {
     await lasting[path]?.(o.page)
     return { ...o, path, cdp: await o.context.newCDPSession(o.page), samples: /** @type {(Awaited<ReturnType<typeof held>> & { at: number })[]} */ ([]) }
   }))
-  await open_[0]?.page.waitForTimeout(30_000) // caches fill, and code is compiled
+  await open_[0]?.page.waitForTimeout(120_000) // caches fill, and code is compiled
   const start = performance.now()
   for (let i = 0; i <= minutes * 2; i++) {
     await open_[0]?.page.waitForTimeout(Math.max(0, start + i * 30_000 - performance.now()))
@@ -222,14 +222,13 @@ test('memory over time', { skip: !long || !wanted('memory') }, async (t) => {
   /** @type {Record<string, unknown>} */
   const out = {}
   for (const o of open_) {
-    const at = o.samples.map((s) => s.at)
-    const heap = slope(at, o.samples.map((s) => s.heapMB * 1000))
     // Rows that were replaced last are held until the next drawing, a thousand nodes now and none then: what is kept for good is
     // under all of that, the least of each two minutes and a half.
     const floor = (/** @type {(s: typeof o.samples[number]) => number} */ of) => {
       const least = chunks(o.samples, 5).map((part) => part.toSorted((a, b) => of(a) - of(b))[0] ?? o.samples[0])
       return slope(least.map((s) => s?.at ?? 0), least.map((s) => (s ? of(s) : 0)))
     }
+    const heap = floor((s) => s.heapMB * 1000)
     const nodes = floor((s) => s.nodes)
     const listeners = floor((s) => s.listeners)
     out[o.path] = { heapKBPerMinute: Math.round(heap), nodesPerMinute: Math.round(nodes * 10) / 10, listenersPerMinute: Math.round(listeners * 10) / 10, first: o.samples[0], last: o.samples.at(-1), samples: o.samples.map((s) => [Math.round(s.at * 10) / 10, Math.round(s.heapMB * 100) / 100, s.nodes, s.listeners]) }

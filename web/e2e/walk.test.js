@@ -17,6 +17,7 @@ after(() => browser?.close())
 let pages
 before(async () => {
   const asked = await lever('ask', { region: 'eu-west-1', tenant: 'acme', model: 'llama-3.1-8b' })
+  const drilled = (await lever('rest', { method: 'GET', path: '/v1/drills?limit=1', role: 'viewer' })).body.items[0]
   const row = (/** @type {string} */ group) => (/** @type {Page} */ p) => p.getByRole('group', { name: group, exact: true }).locator('tbody tr[data-index]').first()
   pages = [
     { name: 'regions', path: '/regions?q=us-east', shows: (p) => p.locator('tr[data-cluster="us-east-1-a"]') },
@@ -27,6 +28,7 @@ before(async () => {
     { name: 'policies', path: '/policies', shows: (p) => p.locator('main a[href="/policies/default"]').first() },
     { name: 'policy', path: '/policies/default', shows: (p) => p.getByLabel('The same as YAML') },
     { name: 'drills', path: '/drills?view=month', shows: (p) => p.getByRole('heading', { name: 'Drills', level: 1 }) },
+    ...(drilled ? [{ name: 'drill', path: `/drills/${drilled.id}`, shows: (/** @type {Page} */ p) => p.getByRole('list', { name: 'States' }) }] : []),
     { name: 'quotas', path: '/quotas?limit=acme%2Frequests&without=us-east-1', shows: (p) => p.getByText('Cut off from it') },
     { name: 'cost', path: '/cost', shows: (p) => p.getByRole('heading', { name: 'Prices that hold' }) },
     { name: 'audit', path: '/audit?kind=Quota', shows: row('Audit trail') },
@@ -92,7 +94,7 @@ test('a viewer sees every page in the dark and in narrow windows, and is told wh
     }
     await accessible(page)
     await picture(page, `walk-${p.name}-dark`)
-    for (const width of [1024, 320]) {
+    for (const width of [1024, 640, 320]) {
       const over = await tooWide(page, width)
       if (over > 0) wide.push(`${p.name} at ${width}: ${over}`)
     }

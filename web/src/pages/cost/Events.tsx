@@ -7,6 +7,7 @@ import { Time } from '../../ui/clock'
 import { Section, Trouble } from '../../ui/parts'
 import { Table, type Column } from '../../ui/Table'
 import { onTop } from './account'
+import type { Range } from './range'
 
 const what: Record<CostEvent['kind'], string> = { drill: 'drill', failover: 'failover', drain: 'drain', order: 'evacuation' }
 
@@ -33,8 +34,8 @@ function note(e: CostEvent): string {
 }
 
 /** What drills and failovers cost. */
-export function Events({ since }: { since: string }) {
-  const asked = useRead('listCostEvents', { query: { since } }, { every: 60_000 })
+export function Events({ time }: { time: Range['query'] }) {
+  const asked = useRead('listCostEvents', { query: time }, { every: 60_000 })
   const items = asked.data?.data.items ?? []
   const paid = items.reduce((s, e) => s + Number(e.extra?.paidUSD ?? 0), 0)
   return (

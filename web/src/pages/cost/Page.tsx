@@ -1,18 +1,20 @@
 import { getRouteApi } from '@tanstack/react-router'
-import { useCallback, useMemo } from 'react'
+import { useCallback, useId, useMemo } from 'react'
 import { useRead } from '../../api/query'
 import type { ClusterPrice, CostRow, PriceSource } from '../../api/schema.gen'
 import { age, count, percent, unknown } from '../../format/format'
 import { dollars } from '../../format/money'
 import { Refused } from '../../ui/Act'
 import { Chart } from '../../ui/Chart'
-import { Time } from '../../ui/clock'
+import { Time, useNow } from '../../ui/clock'
 import { Choice, Fact, Section, Trouble } from '../../ui/parts'
 import { Search } from '../../ui/Search'
 import { Table, type Column } from '../../ui/Table'
+import { usePreference } from '../../shell/preferences'
 import { matches } from '../regions/rows'
 import { keyOf, linesOf, marks } from './account'
 import { Events } from './Events'
+import { fieldOf, momentOf, now, rangeOf } from './range'
 
 const route = getRouteApi('/cost')
 const usd = (r: CostRow, amount: string | null | undefined) => (amount === null || amount === undefined ? unknown : `${marks(r)}${dollars(Number(amount))}`)
@@ -50,13 +52,41 @@ const sources: Column<PriceSource>[] = [
   { id: 'error', header: 'Wrong with it', width: 12, grow: true, cell: (s) => (s.error ? <span title={s.error} className="text-bad">{s.error}</span> : '') },
 ]
 
+/** From when until when, typed in the zone that the page shows times in. */
+function Between({ from, until, problem, onChange }: { from: string; until: string; problem: string; onChange: (over: { from?: string; until?: string }) => void }) {
+  const utc = usePreference('zone') === 'utc'
+  const id = useId()
+  const field = (label: string, value: string, set: (v: string) => void) => (
+    <label className="flex items-center gap-2">
+      {label}
+      <input
+        type="datetime-local"
+        className="field"
+        value={fieldOf(value, utc)}
+        aria-invalid={problem.startsWith(label) || undefined}
+        aria-describedby={problem ? id : undefined}
+        onChange={(e) => set(momentOf(e.target.value, utc))}
+      />
+    </label>
+  )
+  return (
+    <div className="flex flex-wrap items-center gap-x-4 gap-y-1 px-3 pb-2">
+      {field('From', from, (v) => onChange({ from: v }))}
+      {field('Until', until, (v) => onChange({ until: v }))}
+      <span className="text-soft">{utc ? 'UTC' : 'this machine’s time'}; the end is no part of it</span>
+      {problem && <strong id={id} role="alert" className="text-bad">■ {problem} Shown are the last 24 h.</strong>}
+    </div>
+  )
+}
+
 /** What was paid, by whom and for what. */
 export function Page() {
-  const { by, since, idle, sort, q } = route.useSearch()
+  const { by, since, from, until, idle, sort, q } = route.useSearch()
   const navigate = route.useNavigate()
-  const asked = useRead('listCosts', { query: { by, since, idle } }, { every: 30_000 })
-  const step = since === '1h' ? 'minute' : since === '24h' ? 'hour' : since === '7d' ? 'hour' : 'day'
-  const course = useRead('listCosts', { query: { by: 'region', since, step, idle } }, { every: 60_000 }).data?.data
+  const minute = Math.floor(useNow() / 60_000) * 60_000
+  const { query: time, step, problem } = useMemo(() => rangeOf(since, from, until, minute), [since, from, until, minute])
+  const asked = useRead('listCosts', { query: { by, ...time, idle } }, { every: 30_000 })
+  const course = useRead('listCosts', { query: { by: 'region', ...time, step, idle } }, { every: 60_000 }).data?.data
   const priced = useRead('listPrices', {}, { every: 30_000 }).data?.data
   const costs = asked.data?.data
   const rows = useMemo(() => (costs?.rows ?? []).filter((r) => matches(q, keyOf(r))), [costs, q])
@@ -75,12 +105,18 @@ export function Page() {
         note={costs && <>{costs.complete ? '' : <strong className="text-warn">not complete, </strong>}until <Time at={costs.until} seconds={false} /></>}
         actions={
           <>
-            <Choice label="Time" value={since} choices={[['1h', '1 h'], ['24h', '24 h'], ['7d', '7 d'], ['31d', '31 d']]} onChange={(v) => change({ since: v })} />
+            <Choice
+              label="Time"
+              value={since}
+              choices={[['1h', '1 h'], ['24h', '24 h'], ['7d', '7 d'], ['31d', '31 d'], ['range', 'Range']]}
+              onChange={(v) => change(v === 'range' ? { since: v, ...now(since, Date.now()) } : { since: v, from: '', until: '' })}
+            />
             <Choice label="Idle time" value={idle} choices={[['apart', 'Idle apart'], ['spread', 'Idle spread']]} onChange={(v) => change({ idle: v })} />
-            <a className="button" href={`/v1/costs?format=csv&since=${since}`} download="costs.csv">Export (FOCUS)</a>
+            <a className="button" href={`/v1/costs?format=csv&${new URLSearchParams(time).toString()}`} download="costs.csv">Export (FOCUS)</a>
           </>
         }
       >
+        {since === 'range' && <Between from={from} until={until} problem={problem} onChange={change} />}
         {asked.isError && <Refused error={asked.error} />}
         {total && (
           <dl className="flex flex-wrap gap-x-6 gap-y-1 px-3 pb-2">
@@ -119,7 +155,7 @@ export function Page() {
       >
         <Table label="Costs" rows={rows} columns={columns} rowId={(r) => `${keyOf(r)}${r.start}`} sort={sort} onSort={(v) => change({ sort: v })} empty={costs ? 'Nothing was accounted for.' : 'Asking …'} maxHeight="45vh" />
       </Section>
-      <Events since={since} />
+      <Events time={time} />
       <div className="grid items-start gap-3 xl:grid-cols-2">
         <Section title="Prices that hold"><Table label="Prices that hold" rows={priced?.items ?? []} columns={prices} rowId={(p) => p.cluster} empty="None." maxHeight="20rem" /></Section>
         <Section title="Where prices come from"><Table label="Where prices come from" rows={priced?.sources ?? []} columns={sources} rowId={(s) => s.name} empty="Rate cards only." maxHeight="20rem" /></Section>

@@ -1,10 +1,14 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { root } from '../../shell/root'
 import { oneOf, search, short, text } from '../../ui/search'
+import { SPANS } from './range'
 
 const schema = {
   by: oneOf('tenant', 'model', 'region', 'class', 'cluster', 'source', 'tenant,model', 'model,region'),
-  since: oneOf('24h', '1h', '7d', '31d'),
+  since: oneOf(...SPANS),
+  /** Of a range. */
+  from: text(),
+  until: text(),
   idle: oneOf('apart', 'spread'),
   sort: text('-paid'),
   q: text(),
