@@ -52,6 +52,7 @@ export function Table<T extends object>({ label, rows: given, columns, rowId, so
   const many = !tall && sorted.length > MANY
   const virtual = useVirtualizer({
     count: many ? sorted.length : 0,
+    enabled: many,
     getScrollElement: () => box.current,
     estimateSize: () => ROW_PX,
     overscan: 8,

@@ -9,7 +9,7 @@ import { useSurvival } from '../../live/survival'
 import { Ago, Time, useNow } from '../../ui/clock'
 import { Section } from '../../ui/parts'
 import { Table, type Column } from '../../ui/Table'
-import { joined, next, rows, simulated, type ReadinessRow } from './readiness'
+import { common, joined, next, rows, simulated, type ReadinessRow } from './readiness'
 
 const route = getRouteApi('/drills')
 const kinds = ['soft', 'hard', 'shadow', 'failback-only'] as const
@@ -30,13 +30,13 @@ const columns: Column<ReadinessRow>[] = [
     r?.last ? <><Link to="/drills/$id" params={{ id: r.last.id }} className="link">{r.last.id}</Link> {words(r.last.outcome)}, <Ago at={r.last.endedAt} /></> : <span className="text-soft">{r ? 'none' : unknown}</span> },
   { id: 'loss', header: 'If it were lost now', width: 12, grow: true, cell: ({ loss }) =>
     loss ? <><Marked look={survives[loss.verdict]}>{loss.verdict}</Marked>{loss.verdict !== 'survives' && <span className="block text-xs text-soft">{loss.why}</span>}</> : unknown },
-  { id: 'against', header: 'What is against a drill', width: 18, grow: true, cell: ({ of: r }) => (
+  { id: 'against', header: 'What is against a drill', width: 18, grow: true, cell: ({ of: r, against }) => (
     <span className="text-soft">
-      {r?.blocks.length ? (
+      {against.length ? (
         <ul>
-          {r.blocks.map((b) => <li key={b.cause + b.text}><strong className="text-ink">{b.cause}</strong> {b.text}</li>)}
+          {against.map((b) => <li key={b.cause + b.text}><strong className="text-ink">{b.cause}</strong> {b.text}</li>)}
         </ul>
-      ) : r ? 'nothing' : ''}
+      ) : !r || !simulated(r) ? '' : r.ready ? 'nothing' : 'nothing of its own'}
     </span>
   ) },
 ]
@@ -80,6 +80,9 @@ export function Readiness({ known }: { known: readonly string[] }) {
         </>
       }
     >
+      {all.length > 2 && common(of).map((b) => (
+        <p key={b.cause + b.text} className="px-3 pb-1"><strong className="text-warn">▲ Against every drill now: {b.cause}</strong> {b.text}</p>
+      ))}
       <Table label="Readiness" rows={all} columns={columns} rowId={(r) => r.name} sort={rsort} onSort={onSort} empty="No region is known yet." maxHeight="60vh" tall />
     </Section>
   )

@@ -33,5 +33,7 @@ const here = [model, source, ...shares]
 
 /** Shares of traffic, as planned and as observed. */
 export function Flows({ label, rows, comes }: { label: string; rows: FlowRow[]; comes?: 'to the region' | 'here' }) {
-  return <Table label={label} rows={rows} columns={comes === 'here' ? here : comes ? incoming : outgoing} rowId={(r) => r.id} empty="Nothing." maxHeight="22rem" />
+  // A region with one cluster needs no column that says so in each row.
+  const alone = comes === 'here' || (comes && rows.every((r) => r.cluster && r.cluster === rows[0]?.cluster))
+  return <Table label={label} rows={rows} columns={alone ? here : comes ? incoming : outgoing} rowId={(r) => r.id} empty="Nothing." maxHeight="22rem" />
 }

@@ -49,7 +49,7 @@ export function Page() {
         )}
         actions={<Search label="Search limits and tenants" value={q} onChange={onQ} />}
       >
-        <Table label="Limits" rows={rows} columns={columns} rowId={(u) => u.id} sort={sort} onSort={onSort} rowProps={rowProps} empty={all ? 'No limit fits.' : 'Asking …'} maxHeight="50vh" />
+        <Table label="Limits" rows={rows} columns={columns} rowId={(u) => u.id} sort={sort} onSort={onSort} rowProps={rowProps} empty={all ? 'No limit fits.' : 'Asking …'} maxHeight={limit ? '50vh' : '78vh'} />
       </Section>
       {act.outcome}
       {limit && !chosen && all && <p className="text-soft">No limit is called {limit}.</p>}

@@ -54,7 +54,7 @@ export function regionColumns(table: number): Column<RegionRow>[] {
       ) : unknown
     } },
     { id: 'age', header: 'Signals', title: 'How old the last word from there is', width: 4.4, number: true, value: (r) => newest(r.heardAt), cell: (r) => <Ago at={r.heardAt} /> },
-    { id: 'routers', header: 'Routers', title: `How many obey table ${table}, of all that are known`, width: 7.4, value: (r) => r.routers.total - r.routers.behind, cell: (r) => <Routers row={r} /> },
+    { id: 'routers', header: 'Routers', title: `How many obey table ${table}, of all that are known`, width: 8.8, value: (r) => r.routers.total - r.routers.behind, cell: (r) => <Routers row={r} /> },
     { id: 'quota', header: 'Quota', title: 'Whether routers reach the quota store', width: 4, value: (r) => (r.quotaStoreOk ? 1 : 0), cell: (r) => (old(r.heardAt) ? unknown : r.quotaStoreOk ? 'ok' : <Trouble bad>away</Trouble>) },
   ]
 }
