@@ -213,6 +213,18 @@ test('costs of any time are asked for, typed in the zone that the page shows', a
   await context.close()
 })
 
+test('fields that take names offer those that there are', async () => {
+  const { context, page, complaints } = await open(browser, { url: fake.url })
+  await enter(page, fake.url, token, '/policies?kind=clusters&create=true')
+  const offered = (/** @type {string} */ label) =>
+    page.getByLabel(label, { exact: true }).first().evaluate((i) => [...(/** @type {HTMLInputElement} */ (i).list?.options ?? [])].map((o) => o.value))
+  await page.getByLabel('Region *', { exact: true }).first().waitFor()
+  assert.deepEqual(await offered('Region *'), ['ap-northeast-1', 'eu-west-1', 'us-east-1'])
+  await accessible(page)
+  assert.deepEqual(complaints, [])
+  await context.close()
+})
+
 test('a viewer is told why not', async () => {
   fake.state.role = 'viewer'
   const { context, page } = await open(browser, { url: fake.url })

@@ -1,23 +1,28 @@
 // The form of a resource, made from the contract. It shows what the text says and changes the text: there is no other
 // truth.
 
-import { createContext, use, useId, useState, type ReactNode } from 'react'
+import { createContext, memo, use, useId, useState, type ReactNode } from 'react'
 import { schemas } from '../../api/forms.gen'
+import { useRead } from '../../api/query'
+import { useLive } from '../../live/world'
 import type { Fields, Wrong } from './document'
 import { first } from './kinds'
-import { title, unitOf, writePath, type Kind, type Path, type Shape, type Thing } from './shape'
+import { namedBy, title, unitOf, writePath, type Kind, type Named, type Path, type Shape, type Thing } from './shape'
 
 type Set = (path: Path, value: unknown) => void
 
 interface About {
+  /** Of the lists of names, to which what kind of names is added. */
+  lists: string
   set: Set
   wrong: ReadonlyMap<string, Wrong>
 }
 
-const Context = createContext<About>({ set: () => {}, wrong: new Map() })
+const Context = createContext<About>({ lists: '', set: () => {}, wrong: new Map() })
 
 /** All fields of a document. value: null while the text can't be read. */
 export function Form({ kind, value, set, wrong }: { kind: Kind; value: Fields | null; set: Set; wrong: readonly Wrong[] }) {
+  const lists = useId()
   const spec = schemas[`${kind}Spec`]
   if (!spec) return null
   const often = first[kind] ?? Object.keys(spec.fields)
@@ -26,7 +31,8 @@ export function Form({ kind, value, set, wrong }: { kind: Kind; value: Fields | 
   const given = typeof at === 'object' && at !== null ? at : {}
   const set1 = rest.filter((f) => given[f] !== undefined)
   return (
-    <Context value={{ set, wrong: new Map(wrong.filter((w) => w.field).toReversed().map((w) => [w.field ?? '', w])) }}>
+    <Context value={{ lists, set, wrong: new Map(wrong.filter((w) => w.field).toReversed().map((w) => [w.field ?? '', w])) }}>
+      <Names id={lists} />
       <fieldset disabled={!value} className="flex min-w-0 flex-col gap-3">
         <legend className="pb-1 text-xs text-soft">{value ? 'As a form: * has to be filled in, empty is the default' : 'The form follows when the text can be read again'}</legend>
         <Fieldset thing={{ ...spec, fields: Object.fromEntries(often.flatMap((f) => (spec.fields[f] ? [[f, spec.fields[f]]] : []))) }} path={['spec']} value={given} />
@@ -50,6 +56,23 @@ export function Form({ kind, value, set, wrong }: { kind: Kind; value: Fields | 
     </Context>
   )
 }
+
+/** The names that there are, for fields that take one: what is typed may be another. */
+function Names({ id }: { id: string }) {
+  const { picture } = useLive()
+  const tenants = useRead('listTenant', { query: { limit: 500 } }, { every: 60_000 }).data?.data.items
+  const regions = Object.keys(picture?.regions ?? {}).toSorted()
+  const zones = new Set(Object.values(picture?.regions ?? {}).map((r) => r.zone))
+  const all: Record<Named, string> = {
+    region: regions.join('\n'), place: [...[...zones].toSorted(), ...regions].join('\n'), cluster: Object.keys(picture?.clusters ?? {}).toSorted().join('\n'),
+    model: Object.keys(picture?.weights ?? {}).toSorted().join('\n'), tenant: (tenants ?? []).map((t) => t.metadata.name).join('\n'),
+  }
+  return (Object.keys(all) as Named[]).map((n) => <NameList key={n} id={`${id}-${n}`} names={all[n]} />)
+}
+
+const NameList = memo(function NameList({ id, names }: { id: string; names: string }) {
+  return <datalist id={id}>{names && names.split('\n').map((n) => <option key={n} value={n} />)}</datalist>
+})
 
 function Fieldset({ thing, path, value }: { thing: Thing; path: Path; value: Fields }) {
   return (
@@ -127,8 +150,9 @@ function Plain({ name, shape, path, value, required }: FieldProps) {
 
 /** The control of one plain value. */
 function Input({ id, shape, path, value, required, label }: { id: string; shape: Shape; path: Path; value: unknown; required?: boolean | undefined; label?: string }) {
-  const { set, wrong } = use(Context)
+  const { lists, set, wrong } = use(Context)
   const problem = wrong.get(writePath(path))
+  const named = namedBy(path)
   const common = { id, 'aria-label': label, 'aria-invalid': Boolean(problem && !problem.mild), 'aria-describedby': label ? undefined : describedBy(id, shape, Boolean(problem)), className: 'field w-full text-sm', required: Boolean(required) }
   const text = value === undefined || value === null ? '' : String(value)
   const choices = shape.type === 'boolean' ? ['true', 'false'] : shape.enum?.map(String)
@@ -148,7 +172,7 @@ function Input({ id, shape, path, value, required, label }: { id: string; shape:
       <input {...common} type="number" step={shape.type === 'integer' ? 1 : 'any'} min={shape.min} max={shape.max} placeholder="default" value={typeof value === 'number' ? text : ''} onChange={(e) => set(path, e.target.value === '' ? undefined : Number(e.target.value))} />
     )
   }
-  return <input {...common} type="text" spellCheck={false} autoComplete="off" placeholder={required ? '' : 'default'} value={text} onChange={(e) => set(path, e.target.value === '' && !required ? undefined : e.target.value)} />
+  return <input {...common} list={named && `${lists}-${named}`} type="text" spellCheck={false} autoComplete="off" placeholder={required ? '' : 'default'} value={text} onChange={(e) => set(path, e.target.value === '' && !required ? undefined : e.target.value)} />
 }
 
 function Group({ name, shape, path, required, actions, children }: Omit<FieldProps, 'value'> & { actions?: ReactNode; children?: ReactNode }) {
@@ -243,9 +267,10 @@ function Entry({ shape, path, value, label }: { shape: Shape; path: Path; value:
 }
 
 function Map_(props: FieldProps) {
-  const { set } = use(Context)
+  const { lists, set } = use(Context)
   const { name, shape, path, value } = props
   const [fresh, setFresh] = useState('')
+  const named = namedBy(path)
   const of = shape.values ?? { type: 'string' }
   const entries = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : []
   const taken = entries.some(([k]) => k === fresh.trim())
@@ -259,7 +284,7 @@ function Map_(props: FieldProps) {
         </div>
       ))}
       <div className="flex items-center gap-1">
-        <input className="field w-2/5 min-w-0 text-sm" aria-label={`Name to add to ${title(name)}`} placeholder="name" value={fresh} spellCheck={false} onChange={(e) => setFresh(e.target.value)} />
+        <input className="field w-2/5 min-w-0 text-sm" aria-label={`Name to add to ${title(name)}`} placeholder="name" list={named && `${lists}-${named}`} value={fresh} spellCheck={false} onChange={(e) => setFresh(e.target.value)} />
         <button
           type="button"
           className="button"

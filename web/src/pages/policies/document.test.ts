@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { kinds, schemas } from '../../api/forms.gen'
 import { check } from './check'
 import { brief, compare, edit, lineOf, lines, merge, read, setAt, write } from './document'
-import { nearest, parsePath, title, unitOf, writePath } from './shape'
+import { namedBy, nearest, parsePath, title, unitOf, writePath } from './shape'
 import { template } from './template'
 
 const text = `apiVersion: anabranch/v1
@@ -175,4 +175,11 @@ describe('fields', () => {
     expect(nearest('objektive', ['models', 'objective'])).toBe('objective')
     expect(nearest('zzz', ['models', 'objective'])).toBe('')
   })
+})
+
+describe('names that a field takes', () => {
+  it.each([
+    ['spec.region', 'region'], ['spec.target.region', 'region'], ['spec.rttMs[eu-west-1]', undefined], ['spec.rttMs', 'region'], ['spec.residency[0]', 'place'],
+    ['spec.target.clusters[1]', 'cluster'], ['spec.models[0]', 'model'], ['spec.match[0].tenants[2]', 'tenant'], ['spec.url', undefined], ['spec.regional', undefined],
+  ])('%s: %s', (path, want) => expect(namedBy(parsePath(path))).toBe(want))
 })

@@ -91,3 +91,14 @@ function distance(a: string, b: string): number {
   }
   return row[b.length] ?? 99
 }
+
+/** The kinds of names that fields take and that the fleet or a list tells. */
+export type Named = 'region' | 'place' | 'cluster' | 'model' | 'tenant'
+
+/** Which names a field takes; undefined: none that anybody could tell. */
+export function namedBy(path: Path): Named | undefined {
+  const field = path.findLast((p) => typeof p === 'string') ?? ''
+  if (field === 'residency') return 'place' // a region or a zone
+  if (field === 'rttMs' || field === 'regions') return 'region'
+  return (['region', 'cluster', 'model', 'tenant'] as const).find((n) => field === n || field === `${n}s`)
+}
