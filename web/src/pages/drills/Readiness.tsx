@@ -22,17 +22,22 @@ const dry: Record<string, readonly [mark: string, colour: string]> = { PASS: ['�
 const FEW = 24
 const none: RegionReadiness[] = []
 
-const columns: Column<ReadinessRow>[] = [
+/** So many regions are drawn with all that there is to say; of more each has a line, and the rest as a hint. */
+const DETAILED = 60
+
+const columnsOf = (detailed: boolean): Column<ReadinessRow>[] => [
   { id: 'region', header: 'Region', width: 8, value: (r) => r.name, cell: (r) => <Link to="/regions/$name" params={{ name: r.name }} className="row-link">{r.name}</Link> },
-  { id: 'may', header: 'May be drilled', width: 9, value: (r) => (!r.of || !simulated(r.of) ? 1 : r.of.ready ? 2 : 0), cell: (r) => <May of={r.of} /> },
+  { id: 'may', header: 'May be drilled', width: 9, value: (r) => (!r.of || !simulated(r.of) ? 1 : r.of.ready ? 2 : 0), cell: (r) => <May of={r.of} detailed={detailed} /> },
   { id: 'fullest', header: 'Fullest without it', title: 'At the highest traffic of the last hour, caches cold', width: 12, value: (r) => r.of?.forecast.survivors?.[0]?.with, cell: (r) => (r.of && simulated(r.of) ? <Fullest of={r.of} /> : unknown) },
   { id: 'last', header: 'Last drill', width: 12, value: (r) => (r.of?.last ? Date.parse(r.of.last.endedAt) : undefined), cell: ({ of: r }) =>
     r?.last ? <><Link to="/drills/$id" params={{ id: r.last.id }} className="link">{r.last.id}</Link> {words(r.last.outcome)}, <Ago at={r.last.endedAt} /></> : <span className="text-soft">{r ? 'none' : unknown}</span> },
   { id: 'loss', header: 'If it were lost now', width: 12, grow: true, cell: ({ loss }) =>
-    loss ? <><Marked look={survives[loss.verdict]}>{loss.verdict}</Marked>{loss.verdict !== 'survives' && <span className="block text-xs text-soft">{loss.why}</span>}</> : unknown },
+    loss ? <span title={detailed ? undefined : loss.why}><Marked look={survives[loss.verdict]}>{loss.verdict}</Marked>{detailed && loss.verdict !== 'survives' && <span className="block text-xs text-soft">{loss.why}</span>}</span> : unknown },
   { id: 'against', header: 'What is against a drill', width: 18, grow: true, cell: ({ of: r, against }) => (
     <span className="text-soft">
-      {against.length ? (
+      {against.length && !detailed ? (
+        <span title={against.map((b) => `${b.cause}: ${b.text}`).join('\n')}>{against.map((b) => `${b.cause} ${b.text}`).join('; ')}</span>
+      ) : against.length ? (
         <ul>
           {against.map((b) => <li key={b.cause + b.text}><strong className="text-ink">{b.cause}</strong> {b.text}</li>)}
         </ul>
@@ -40,6 +45,8 @@ const columns: Column<ReadinessRow>[] = [
     </span>
   ) },
 ]
+const detailedColumns = columnsOf(true)
+const shortColumns = columnsOf(false)
 
 /** Whether each region may be drilled now, and what would be left without it. */
 export function Readiness({ known }: { known: readonly string[] }) {
@@ -83,7 +90,7 @@ export function Readiness({ known }: { known: readonly string[] }) {
       {all.length > 2 && common(of).map((b) => (
         <p key={b.cause + b.text} className="px-3 pb-1"><strong className="text-warn">▲ Against every drill now: {b.cause}</strong> {b.text}</p>
       ))}
-      <Table label="Readiness" rows={all} columns={columns} rowId={(r) => r.name} sort={rsort} onSort={onSort} empty="No region is known yet." maxHeight="60vh" tall />
+      <Table label="Readiness" rows={all} columns={all.length > DETAILED ? shortColumns : detailedColumns} rowId={(r) => r.name} sort={rsort} onSort={onSort} empty="No region is known yet." maxHeight="60vh" tall={all.length <= DETAILED} />
     </Section>
   )
 }
@@ -124,7 +131,7 @@ function Marked({ look, children }: { look: readonly [mark: string, colour: stri
   return <span className={`font-semibold whitespace-nowrap ${colour}`}><span aria-hidden="true">{mark} </span>{children}</span>
 }
 
-function May({ of: r }: { of: RegionReadiness | undefined }) {
+function May({ of: r, detailed }: { of: RegionReadiness | undefined; detailed: boolean }) {
   const now = useNow()
   if (!r) return <>{unknown}</>
   if (r.ready) return <Marked look={['●', 'text-good']}>yes</Marked>
@@ -132,8 +139,8 @@ function May({ of: r }: { of: RegionReadiness | undefined }) {
   return (
     <>
       {simulated(r) || r.blocks.length > 1 ? <Marked look={['■', 'text-bad']}>no</Marked> : <span className="text-soft">○ not simulated</span>}
-      {later && <span className="block text-xs whitespace-nowrap text-soft">times allow it from <Time at={r.opens} seconds={false} /></span>}
-      {!r.opens && <span className="block text-xs text-soft">no time within 8 days</span>}
+      {detailed && later && <span className="block text-xs whitespace-nowrap text-soft">times allow it from <Time at={r.opens} seconds={false} /></span>}
+      {detailed && !r.opens && <span className="block text-xs text-soft">no time within 8 days</span>}
     </>
   )
 }
